@@ -1,0 +1,1 @@
+"""Catchment: a Kafka-protocol streaming log in Python."""

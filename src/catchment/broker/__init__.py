@@ -1,0 +1,1 @@
+"""Listeners, connections, routing, and one handler an API."""

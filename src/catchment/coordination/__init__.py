@@ -1,0 +1,1 @@
+"""Coordinators as replayed state machines."""

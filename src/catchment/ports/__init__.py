@@ -1,0 +1,1 @@
+"""The outside world as parameters: clock, disk, network, workers, settings and telemetry."""

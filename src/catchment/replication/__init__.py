@@ -1,0 +1,1 @@
+"""A partition's role, its high watermark, and the requests that wait for it."""

@@ -1,0 +1,1 @@
+"""The embedded broker and the pytest plugin."""

@@ -1,0 +1,1 @@
+"""Pytest fixtures that bring a real broker to any test."""
