@@ -1,0 +1,212 @@
+"""The machine's file system, with a bound on the descriptors held open.
+
+A broker with thousands of partitions has more files than it may have descriptors. A `RealFile` opens its descriptor when it
+is used, and the disk closes the one unused for longest once the bound is reached. A sync works on a duplicate, so that
+closing never races with a thread that syncs.
+"""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import resource
+import shutil
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from typing_extensions import Buffer
+
+from catchment.ports.disk import DirectoryEntry, File
+
+_PIECES_A_WRITE = 1024
+_DESCRIPTORS_FOR_SOCKETS = 512
+
+
+class RealFile:
+    __slots__ = ("_descriptor", "_disk", "path", "size")
+
+    def __init__(self, disk: "RealDisk", path: str) -> None:
+        self._disk = disk
+        self._descriptor = -1
+        self.path = path
+        self.size = os.fstat(self.descriptor(create=True)).st_size
+
+    def descriptor(self, *, create: bool = False) -> int:
+        """The open descriptor, most recently used from now on."""
+        if self._descriptor < 0:
+            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+            try:
+                self._descriptor = os.open(self.path, flags, 0o644)
+            except OSError as error:
+                if error.errno not in (errno.EROFS, errno.EACCES):
+                    raise
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._disk.opened(self)
+        else:
+            self._disk.used(self)
+        return self._descriptor
+
+    def append(self, pieces: Sequence[Buffer]) -> None:
+        views = [memoryview(piece).cast("B") for piece in pieces]
+        total = sum(view.nbytes for view in views)
+        descriptor = self.descriptor()
+        written = 0
+        try:
+            while written < total:
+                count = os.pwritev(descriptor, views[:_PIECES_A_WRITE], self.size + written)
+                if count == 0:
+                    raise OSError(errno.EIO, "the disk took no bytes", self.path)
+                written += count
+                if written < total:
+                    views = _after(views, count)
+        except OSError:
+            # A partial batch must not stay: the next append would follow it, and recovery would cut both.
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, self.size)
+            raise
+        self.size += total
+
+    def read(self, position: int, size: int) -> bytes:
+        data = os.pread(self.descriptor(), size, position)
+        while len(data) < size and position + len(data) < self.size:
+            more = os.pread(self.descriptor(), size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.descriptor(), size)
+        self.size = size
+
+    def sync(self) -> None:
+        os.fdatasync(self.descriptor())
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            self._disk.closed(self)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _after(views: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of the pieces once `count` bytes of them are written."""
+    for index, view in enumerate(views):
+        if count < view.nbytes:
+            return [view[count:], *views[index + 1 :]]
+        count -= view.nbytes
+    return []
+
+
+class _FileLock:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+class RealDisk:
+    def __init__(self, max_open_files: int | None = None, sync_threads: int = 4) -> None:
+        if max_open_files is None:
+            soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            allowed = 1 << 16 if soft == resource.RLIM_INFINITY else soft
+            max_open_files = max(64, min(8192, (allowed - _DESCRIPTORS_FOR_SOCKETS) // 2))
+        self._max_open_files = max_open_files
+        self._open: OrderedDict[RealFile, None] = OrderedDict()
+        self._threads = ThreadPoolExecutor(sync_threads, thread_name_prefix="catchment-sync")
+
+    @property
+    def open_files(self) -> int:
+        return len(self._open)
+
+    def opened(self, file: RealFile) -> None:
+        self._open[file] = None
+        while len(self._open) > self._max_open_files:
+            oldest = next(iter(self._open))
+            oldest.close()
+
+    def used(self, file: RealFile) -> None:
+        self._open.move_to_end(file)
+
+    def closed(self, file: RealFile) -> None:
+        self._open.pop(file, None)
+
+    def open_file(self, path: str) -> RealFile:
+        return RealFile(self, path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list_directory(self, path: str) -> list[DirectoryEntry]:
+        with os.scandir(path) as entries:
+            found = [
+                DirectoryEntry(entry.name, directory := entry.is_dir(), 0 if directory else entry.stat().st_size)
+                for entry in entries
+            ]
+        return sorted(found)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def remove_file(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read_file(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        self.sync_directory(os.path.dirname(path))
+
+    def free_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def lock_directory(self, path: str) -> _FileLock:
+        descriptor = os.open(os.path.join(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise BlockingIOError(error.errno, "the directory is in use by another process", path) from error
+        return _FileLock(descriptor)
+
+    async def sync_files(self, files: Sequence[File]) -> None:
+        duplicates = [os.dup(file.descriptor()) for file in files if isinstance(file, RealFile)]
+        await asyncio.get_running_loop().run_in_executor(self._threads, _sync_and_close, duplicates)
+
+
+def _sync_and_close(descriptors: list[int]) -> None:
+    failure: OSError | None = None
+    for descriptor in descriptors:
+        try:
+            os.fdatasync(descriptor)
+        except OSError as error:
+            failure = failure or error
+        finally:
+            os.close(descriptor)
+    if failure is not None:
+        raise failure

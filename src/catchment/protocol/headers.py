@@ -1,0 +1,114 @@
+"""The headers of requests and responses, parsed by hand because every request passes here.
+
+Request headers have version 2 (with tagged fields) where the API's version is flexible, else 1. The client id is an
+old-style nullable string in both. Response headers have version 1 where flexible, else 0; only ApiVersions always answers
+with version 0, because a client cannot know yet what its broker speaks (KIP-511).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from catchment.protocol.apis import API_VERSIONS_KEY, is_flexible, knows
+from catchment.protocol.errors import MalformedRequest
+
+_FIXED_PART: Final = Struct(">hhih")
+_CORRELATION_ID: Final = Struct(">i")
+_NO_TAGS: Final = b"\x00"
+
+
+class RequestHeader(NamedTuple):
+    """What a request says before its body, which starts at `body_offset`."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
+    """Read the header of a frame without its length prefix.
+
+    A key or version that nobody knows still yields a header, so that the broker can say UNSUPPORTED_VERSION;
+    `body_offset` then lies behind the client id, and what follows is not to be read.
+    """
+    end = len(frame)
+    if end < _FIXED_PART.size:
+        raise MalformedRequest("the frame is shorter than a request header")
+    api_key, api_version, correlation_id, client_id_length = _FIXED_PART.unpack_from(frame)
+    offset = _FIXED_PART.size
+    client_id: str | None = None
+    if client_id_length >= 0:
+        offset += client_id_length
+        if offset > end:
+            raise MalformedRequest("the client id is longer than the frame")
+        try:
+            client_id = str(frame[_FIXED_PART.size : offset], "utf-8")
+        except UnicodeDecodeError:
+            raise MalformedRequest("the client id is not UTF-8") from None
+    elif client_id_length != -1:
+        raise MalformedRequest("the client id has a negative length")
+    if knows(api_key, api_version) and is_flexible(api_key, api_version):
+        offset = skip_tagged_fields(frame, offset)
+    return RequestHeader(api_key, api_version, correlation_id, client_id, offset)
+
+
+def skip_tagged_fields(data: memoryview | bytes, offset: int) -> int:
+    """Step over a section of tagged fields and return the offset behind it (KIP-482: unknown tags are ignored)."""
+    if offset < len(data) and data[offset] == 0:
+        return offset + 1
+    count, offset = read_unsigned_varint(data, offset)
+    if count * 2 > len(data) - offset:
+        raise MalformedRequest("more tagged fields than bytes")
+    for _ in range(count):
+        _, offset = read_unsigned_varint(data, offset)
+        size, offset = read_unsigned_varint(data, offset)
+        offset += size
+        if offset > len(data):
+            raise MalformedRequest("a tagged field is longer than the frame")
+    return offset
+
+
+def read_unsigned_varint(data: memoryview | bytes, offset: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most 32 bits: its value and the offset behind it."""
+    value = 0
+    for shift in range(0, 35, 7):
+        if offset >= len(data):
+            raise MalformedRequest("the frame ends inside a varint")
+        byte = data[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                break
+            return value, offset
+    raise MalformedRequest("a varint is longer than 32 bits")
+
+
+def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The header that a client writes before its request."""
+    if client_id is None:
+        header = _FIXED_PART.pack(api_key, api_version, correlation_id, -1)
+    else:
+        name = client_id.encode()
+        header = _FIXED_PART.pack(api_key, api_version, correlation_id, len(name)) + name
+    return header + _NO_TAGS if is_flexible(api_key, api_version) else header
+
+
+def encode_response_header(correlation_id: int, api_key: int, api_version: int) -> bytes:
+    """The header that the broker writes before its response."""
+    if api_key != API_VERSIONS_KEY and is_flexible(api_key, api_version):
+        return _CORRELATION_ID.pack(correlation_id) + _NO_TAGS
+    return _CORRELATION_ID.pack(correlation_id)
+
+
+def parse_response_header(frame: memoryview | bytes, api_key: int, api_version: int) -> tuple[int, int]:
+    """Read the header of an answer to this API and version: its correlation id, and the offset of the body."""
+    if len(frame) < _CORRELATION_ID.size:
+        raise MalformedRequest("the frame is shorter than a response header")
+    (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+    if api_key != API_VERSIONS_KEY and is_flexible(api_key, api_version):
+        return correlation_id, skip_tagged_fields(frame, _CORRELATION_ID.size)
+    return correlation_id, _CORRELATION_ID.size
