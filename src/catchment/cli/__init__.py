@@ -1,1 +1,19 @@
-"""The command `catchment`."""
+"""The command `catchment`.
+
+`catchment broker` is started by scripts and supervisors that wait for it, so it is dispatched before anything that only the
+other commands need (typer, rich, the client library) is imported.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its status."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["broker"]:
+        from catchment.cli.broker import main as run_broker
+
+        sys.exit(run_broker(arguments[1:]))
+    from catchment.cli.app import run
+
+    run()

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from typing_extensions import Buffer
 
-from catchment.ports.disk import DirectoryEntry, File
+from catchment.ports.disk import DirectoryEntry, DirectoryLock, File
 
 _PIECES_A_WRITE = 1024
 _DESCRIPTORS_FOR_SOCKETS = 512
@@ -105,7 +105,9 @@ class _FileLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 class RealDisk:
@@ -174,24 +176,30 @@ class RealDisk:
 
     def replace_file(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            self.remove_file(temporary)
+            raise
         self.sync_directory(os.path.dirname(path))
 
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
-    def lock_directory(self, path: str) -> _FileLock:
+    def lock_directory(self, path: str) -> DirectoryLock:
         descriptor = os.open(os.path.join(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
+            # The first lock keeps out a second broker in this process, the second one a JVM on the same directory.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
-            raise BlockingIOError(error.errno, "the directory is in use by another process", path) from error
+            raise BlockingIOError(error.errno, "the directory is in use by another broker", path) from error
         return _FileLock(descriptor)
 
     async def sync_files(self, files: Sequence[File]) -> None:

@@ -21,7 +21,7 @@ API_VERSIONS_KEY: Final = 18
 
 
 class Api(NamedTuple):
-    """One API: kio's module name, the versions kio knows, and the first version with compact types and tagged fields."""
+    """One API: its module in kio, the versions kio knows, and the first with compact types and tagged fields."""
 
     module: str
     oldest: int

@@ -1,8 +1,8 @@
 """The headers of requests and responses, parsed by hand because every request passes here.
 
 Request headers have version 2 (with tagged fields) where the API's version is flexible, else 1. The client id is an
-old-style nullable string in both. Response headers have version 1 where flexible, else 0; only ApiVersions always answers
-with version 0, because a client cannot know yet what its broker speaks (KIP-511).
+old-style nullable string in both. Response headers have version 1 where flexible, else 0; only ApiVersions always
+answers with version 0, because a client cannot know yet what its broker speaks (KIP-511).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from catchment.protocol.apis import API_VERSIONS_KEY, is_flexible, knows
 from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.varints import read_unsigned_varint
 
 _FIXED_PART: Final = Struct(">hhih")
 _CORRELATION_ID: Final = Struct(">i")
@@ -69,22 +70,6 @@ def skip_tagged_fields(data: memoryview | bytes, offset: int) -> int:
         if offset > len(data):
             raise MalformedRequest("a tagged field is longer than the frame")
     return offset
-
-
-def read_unsigned_varint(data: memoryview | bytes, offset: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits: its value and the offset behind it."""
-    value = 0
-    for shift in range(0, 35, 7):
-        if offset >= len(data):
-            raise MalformedRequest("the frame ends inside a varint")
-        byte = data[offset]
-        offset += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFF:
-                break
-            return value, offset
-    raise MalformedRequest("a varint is longer than 32 bits")
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:

@@ -7,8 +7,8 @@ import io
 from collections.abc import Callable, Mapping
 
 from kio.schema.api_versions.v3.response import ApiVersion, ApiVersionsResponse
-from kio.schema.create_topics.v7.request import CreateTopicsRequest
-from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.create_topics.v4.request import CreateTopicsRequest
+from kio.schema.create_topics.v4.response import CreatableTopicResult, CreateTopicsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 from kio.schema.list_offsets.v7.request import ListOffsetsRequest
@@ -40,9 +40,11 @@ VERSIONS: Mapping[int, int] = {
     LIST_OFFSETS: 7,
     METADATA: 12,
     API_VERSIONS: API_VERSIONS_VERSION,
-    CREATE_TOPICS: 7,
+    CREATE_TOPICS: 4,
     INIT_PRODUCER_ID: 4,
 }
+# The one version of these without tagged fields, in the header and in the body: librdkafka asks for no newer one.
+WITHOUT_TAGS = frozenset({CREATE_TOPICS})
 _NONE = ErrorCode.none
 _AT_ONCE = i32Timedelta.parse(datetime.timedelta())
 _NODE = BrokerId(0)
@@ -99,18 +101,8 @@ class ColdAnswers:
         request, _ = entity_reader(CreateTopicsRequest)(frame, position)
         results = []
         for topic in request.topics:
-            partitions = self._topics.create(topic.name, max(1, topic.num_partitions))
-            results.append(
-                CreatableTopicResult(
-                    name=topic.name,
-                    topic_id=topic_id(topic.name),
-                    error_code=_NONE,
-                    error_message=None,
-                    num_partitions=i32(len(partitions)),
-                    replication_factor=i16(1),
-                    configs=None,
-                )
-            )
+            self._topics.create(topic.name, max(1, topic.num_partitions))
+            results.append(CreatableTopicResult(name=topic.name, error_code=_NONE, error_message=None))
         response = CreateTopicsResponse(throttle_time=_AT_ONCE, topics=tuple(results))
         return _written(response)
 
@@ -152,14 +144,18 @@ class ColdAnswers:
 
 
 def api_versions(version: int) -> bytes:
-    """The table of versions; a client that asks in a newer version than ours is told so in version 0 and asks again."""
+    """The table of versions; a client that asks in a newer version than ours is told so in version 0 and asks again.
+
+    We claim every version from 0, because librdkafka infers a broker's features from the oldest ones, and then uses
+    the newest that both know; that one alone is served.
+    """
     table = tuple(
-        ApiVersion(api_key=i16(key), min_version=i16(newest), max_version=i16(newest))
+        ApiVersion(api_key=i16(key), min_version=i16(0), max_version=i16(newest))
         for key, newest in sorted(VERSIONS.items())
     )
     if version != API_VERSIONS_VERSION:
         rows = b"".join(
-            key.to_bytes(2, "big") + newest.to_bytes(2, "big") * 2 for key, newest in sorted(VERSIONS.items())
+            key.to_bytes(2, "big") + bytes(2) + newest.to_bytes(2, "big") for key, newest in sorted(VERSIONS.items())
         )
         return ErrorCode.unsupported_version.value.to_bytes(2, "big") + len(table).to_bytes(4, "big") + rows
     response = ApiVersionsResponse(error_code=_NONE, api_keys=table, throttle_time=_AT_ONCE)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from typing import cast
 
 from kio.schema.fetch.v16.request import FetchRequest
 
 from catchment.bench.ceiling import hot
-from catchment.bench.ceiling.cold import API_VERSIONS, FETCH, PRODUCE, ColdAnswers, api_versions
+from catchment.bench.ceiling.cold import API_VERSIONS, FETCH, PRODUCE, WITHOUT_TAGS, ColdAnswers, api_versions
 from catchment.bench.ceiling.memory import RememberedPartition, RememberedTopics
 
 _HEAD = struct.Struct(">ihhih")
@@ -29,8 +30,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
+        # The transports of uvloop are no subclasses of asyncio's, though they do the same.
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -64,8 +65,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, frame: memoryview) -> None:
         _, key, version, correlation_id, client_id_length = _HEAD.unpack_from(frame)
-        # The header ends with its (empty) tagged fields in every version that we offer.
-        position = _HEAD.size + max(0, client_id_length) + 1
+        tags = b"" if key in WITHOUT_TAGS else b"\x00"
+        position = _HEAD.size + max(0, client_id_length) + len(tags)
         if key == PRODUCE:
             acks, found = hot.batches(frame, position)
             answer = hot.produce(self._topics, found)
@@ -76,7 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         elif key == API_VERSIONS:
             self._send(correlation_id, (api_versions(version),))
         else:
-            self._send(correlation_id, (b"\x00", self._cold.by_key[key](frame, position)))
+            self._send(correlation_id, (tags, self._cold.by_key[key](frame, position)))
 
     def _fetch(self, correlation_id: int, request: FetchRequest) -> None:
         pieces, size = hot.fetch(self._topics, request)

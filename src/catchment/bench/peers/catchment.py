@@ -1,0 +1,29 @@
+"""Catchment's own broker as a child process, started as a user would start it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from catchment.bench.peers.server import Server
+
+
+class CatchmentServer(Server):
+    """One Catchment broker with default settings, and those given."""
+
+    name = "catchment"
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._settings = dict(settings or {})
+
+    def command(self, directory: Path) -> Sequence[str]:
+        """The command line of `catchment broker`."""
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(directory / "data"),
+            **self._settings,
+        }
+        options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        return (sys.executable, "-m", "catchment.cli", "broker", *options)

@@ -1,0 +1,42 @@
+"""Apache Kafka's Java programs: the class path and a way to run one of its tools."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from catchment.bench.peers.maven import Artifact, PeerUnavailable, classpath
+
+KAFKA_VERSION = "4.3.1"
+_KAFKA = (
+    Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    Artifact("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+
+
+def java_command() -> str:
+    """The Java launcher on this machine."""
+    java = shutil.which("java")
+    if java is None:
+        raise PeerUnavailable("java is not installed")
+    return java
+
+
+def kafka_classpath() -> str:
+    """The class path of the Kafka broker and all its tools."""
+    return classpath(_KAFKA)
+
+
+def run_tool(
+    main_class: str, arguments: Sequence[str], timeout_seconds: float = 120, standard_input: str | bytes | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run one of Kafka's tools to its end; its exit code is the caller's to judge, its output is bytes."""
+    return subprocess.run(
+        [java_command(), "-Xmx512M", "-cp", kafka_classpath(), main_class, *arguments],
+        input=standard_input.encode() if isinstance(standard_input, str) else standard_input or b"",
+        capture_output=True,
+        timeout=timeout_seconds,
+        check=False,
+    )

@@ -1,0 +1,87 @@
+"""A server as a child process: started with its output in a file, watched through /proc, stopped for certain."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_STOP_TIMEOUT_SECONDS = 30
+
+
+class ServerProcess:
+    """One process and all that it started."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._log = log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process that was started, not what it started in turn."""
+        return self._process.pid
+
+    def check_running(self) -> None:
+        """Raise with the end of the log if the server is gone."""
+        if self._process.poll() is not None:
+            tail = self._log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"the server ended with code {self._process.returncode}:\n{tail}")
+
+    def cpu_seconds(self) -> float:
+        """User and system time spent so far by the whole tree, children that have ended included."""
+        return sum(map(_cpu_seconds, process_tree(self.pid)))
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the whole tree."""
+        return sum(map(_resident_bytes, process_tree(self.pid)))
+
+    def stop(self) -> None:
+        """Ask, then insist; nothing of the tree is left behind."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(_STOP_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+
+def process_tree(pid: int) -> list[int]:
+    """The process and its living descendants."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found.extend(map(int, children.read_text().split()))
+            except OSError:
+                # A thread that ended while we looked has no children to count.
+                continue
+    return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        # The name in parentheses may itself hold spaces, so the fields are counted after it.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0

@@ -1,0 +1,107 @@
+"""What the benchmark asks of every server that speaks Kafka's protocol: start, say where, be watched, stop."""
+
+from __future__ import annotations
+
+import abc
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from catchment.bench.peers.process import ServerProcess
+
+START_TIMEOUT_SECONDS = 90
+# A client that looks often, so that the time to the first record is the server's and not its own waiting.
+_IMPATIENT = {
+    "reconnect.backoff.ms": 5,
+    "reconnect.backoff.max.ms": 20,
+    "topic.metadata.refresh.fast.interval.ms": 10,
+    "retry.backoff.ms": 10,
+    "linger.ms": 0,
+    "acks": "all",
+    "log_level": 0,
+}
+
+
+class Server(abc.ABC):
+    """A server with default settings on a free port of the loopback, its data in a directory that goes away with it."""
+
+    name: str
+    deletes_topics = True
+
+    def __init__(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix=f"catchment-bench-{self.name}-"))
+        self._process: ServerProcess | None = None
+        self.port = free_port()
+        self.start_seconds = 0.0
+
+    @abc.abstractmethod
+    def command(self, directory: Path) -> Sequence[str]:
+        """How to start it with all its files under `directory`; what must be prepared once is prepared here."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def process(self) -> ServerProcess:
+        """The running process."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} is not running")
+        return self._process
+
+    def start(self) -> None:
+        """Start it and wait for the first acknowledged record; `start_seconds` says how long that took."""
+        command = self.command(self._directory)
+        outcome: list[KafkaError | None] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            outcome.append(error)
+
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, **_IMPATIENT, "error_cb": lambda error: None})
+        began = time.perf_counter()
+        self._process = ServerProcess(command, self._directory / "output.log")
+        producer.produce("first-record", b"first", on_delivery=delivered)
+        while not outcome:
+            producer.poll(0.01)
+            self._process.check_running()
+            if time.perf_counter() - began > START_TIMEOUT_SECONDS:
+                raise RuntimeError(f"{self.name} acknowledged nothing within {START_TIMEOUT_SECONDS} s")
+        if outcome[0] is not None:
+            raise RuntimeError(f"{self.name} refused its first record: {outcome[0]}")
+        self.start_seconds = time.perf_counter() - began
+
+    def stop(self) -> None:
+        """Stop it and delete its data."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on just now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port

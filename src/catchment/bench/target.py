@@ -1,0 +1,58 @@
+"""A server under measurement, and the two flush policies under which servers are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from catchment.bench.peers.catchment import CatchmentServer
+from catchment.bench.peers.ceiling import CeilingServer
+from catchment.bench.peers.kafka import KafkaServer
+from catchment.bench.peers.server import Server
+
+OURS = "catchment"
+CEILING = "ceiling"
+KAFKA = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class FlushPolicy:
+    """When a record counts as written; the same for every server that is compared under it."""
+
+    key: str
+    title: str
+    settings: Mapping[str, Mapping[str, str]]
+
+
+UNFLUSHED = FlushPolicy(
+    "unflushed",
+    "acknowledged from the page cache (Kafka's default)",
+    {OURS: {"catchment.sync.acks": "false"}, KAFKA: {}},
+)
+FLUSHED = FlushPolicy(
+    "flushed",
+    "acknowledged after the disk has it (Catchment's default)",
+    {OURS: {"catchment.sync.acks": "true"}, KAFKA: {"log.flush.interval.messages": "1"}},
+)
+POLICIES = (UNFLUSHED, FLUSHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running server, and how to start another one like it."""
+
+    name: str
+    factory: Callable[[], Server]
+    server: Server
+
+
+def factories(policy: FlushPolicy, names: list[str]) -> dict[str, Callable[[], Server]]:
+    """How to start each of the named servers under a policy; those that have no such policy are left out."""
+    known: dict[str, Callable[[], Server]] = {
+        OURS: partial(CatchmentServer, policy.settings[OURS]),
+        KAFKA: partial(KafkaServer, policy.settings[KAFKA]),
+    }
+    if policy is UNFLUSHED:
+        known[CEILING] = CeilingServer
+    return {name: known[name] for name in names if name in known}

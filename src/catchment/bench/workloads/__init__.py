@@ -1,0 +1,1 @@
+"""The workloads: each puts one kind of load on a running server and returns numbers by measure."""

@@ -1,0 +1,85 @@
+"""Receive buffers: a small one for each connection, and large ones borrowed while large frames arrive.
+
+A thousand idle connections must not hold megabytes each, and a busy one must not pay for fresh pages with each frame.
+So a connection reads into a small buffer of its own; a frame that does not fit borrows a larger one, which grows only as
+bytes really arrive, since the length in a frame is a stranger's claim.
+"""
+
+SMALL_BYTES = 32 * 1024
+LARGE_BYTES = 2 * 1024 * 1024
+_KEPT_BUFFERS = 16
+
+
+class BufferPool:
+    """Large buffers for reuse. At most a few are kept; the rest go back to the allocator."""
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+
+    def borrow(self, size: int) -> bytearray:
+        """A buffer of at least `size` bytes."""
+        if size <= LARGE_BYTES:
+            return self._free.pop() if self._free else bytearray(LARGE_BYTES)
+        return bytearray(size)
+
+    def give_back(self, buffer: bytearray) -> None:
+        if len(buffer) == LARGE_BYTES and len(self._free) < _KEPT_BUFFERS:
+            self._free.append(buffer)
+
+
+class ReceiveBuffer:
+    """What has arrived and is not used up: `data[start:end]` of a buffer that changes size as needed."""
+
+    __slots__ = ("_buffer", "_pool", "_small", "_view", "end", "start")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self._small = bytearray(SMALL_BYTES)
+        self._buffer = self._small
+        self._view = memoryview(self._buffer)
+        self.start = 0
+        self.end = 0
+
+    @property
+    def available(self) -> int:
+        return self.end - self.start
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """Arrived bytes, counted from the first unused one. The view is void after the next `space`."""
+        position = self.start + offset
+        return self._view[position : position + size]
+
+    def space(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self.end == len(self._buffer):
+            self.make_room(self.available + 1)
+        return self._view[self.end :]
+
+    def received(self, size: int) -> None:
+        self.end += size
+
+    def use(self, size: int) -> None:
+        self.start += size
+        if self.start == self.end:
+            self.start = self.end = 0
+            if self._buffer is not self._small:
+                self._pool.give_back(self._replace(self._small))
+
+    def make_room(self, size: int) -> None:
+        """See to it that a frame of `size` bytes fits, or that as much as has arrived may double."""
+        wanted = min(size, max(LARGE_BYTES, 2 * self.available))
+        if self.start + wanted <= len(self._buffer):
+            return
+        available = self.available
+        if wanted <= len(self._buffer):
+            self._buffer[:available] = self._view[self.start : self.end]
+        else:
+            larger = self._pool.borrow(wanted)
+            larger[:available] = self._view[self.start : self.end]
+            self._pool.give_back(self._replace(larger))
+        self.start, self.end = 0, available
+
+    def _replace(self, buffer: bytearray) -> bytearray:
+        old, self._buffer = self._buffer, buffer
+        self._view = memoryview(buffer)
+        return old

@@ -1,0 +1,141 @@
+"""Changing the settings of topics and brokers: what AlterConfigs and IncrementalAlterConfigs share.
+
+Every check is made inside the controller's change, on the settings as they then are, so that of two clients who add to
+the same list neither overwrites the other. Codes are Kafka's: INVALID_CONFIG for a topic, INVALID_REQUEST for a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.context import RequestContext
+from catchment.broker.settings_errors import invalid_settings_answered
+from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.kafka_setting_names import READ_ONLY_IN_KAFKA
+from catchment.ports.settings import InvalidSetting, UpdateMode
+from catchment.ports.topic_settings import validate_topic_settings
+from catchment.protocol.errors import ApiError
+
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""From what a resource overrides to what it shall override."""
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def check_topic_settings(overrides: Mapping[str, str], settings: BrokerSettings) -> None:
+    """Raise INVALID_CONFIG unless a topic of this broker may have these settings."""
+    with invalid_settings_answered():
+        validate_topic_settings(overrides, settings.topic_values())
+
+
+def check_names_and_values(configs: Sequence[tuple[str, str | None]]) -> None:
+    """Refuse a request that names a setting twice or gives none of the values it must."""
+    missing = [name for name, value in configs if value is None]
+    if missing:
+        raise ApiError(ErrorCode.invalid_request, f"Null value not supported for : {','.join(missing)}")
+    if len({name for name, _ in configs}) < len(configs):
+        raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+
+
+def check_named_once(resource: tuple[int, str], resources: Sequence[tuple[int, str]]) -> None:
+    if resources.count(resource) > 1:
+        raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
+
+
+async def change_resource(
+    context: RequestContext, resource_type: int, name: str, change: Change, *, validate_only: bool
+) -> None:
+    """Apply a change to a topic, to this broker or, under an empty name, to all brokers. ApiError where it may not be."""
+    if resource_type == ResourceType.TOPIC:
+        await _change_topic(context, name, change, validate_only=validate_only)
+    elif resource_type == ResourceType.BROKER:
+        await _change_broker(context, broker_of(context, name), change, validate_only=validate_only)
+    elif resource_type in (ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP):
+        label = ResourceType(resource_type).name
+        raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {label} cannot be changed here")
+    else:
+        raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {resource_type}")
+
+
+def broker_of(context: RequestContext, name: str) -> int | None:
+    """The broker that a resource names: this one, or None for all. Clients send the former to the broker itself."""
+    if not name:
+        return None
+    try:
+        broker_id = int(name)
+    except ValueError:
+        reason = f"Broker id must be an integer, but it is: {name}"
+        raise ApiError(ErrorCode.invalid_request, reason) from None
+    if broker_id != context.services.node_id:
+        reason = f"Unexpected broker id, expected {context.services.node_id} or empty string, but received {name}"
+        raise ApiError(ErrorCode.invalid_request, reason)
+    return broker_id
+
+
+async def _change_topic(context: RequestContext, name: str, change: Change, *, validate_only: bool) -> None:
+    if not name:
+        raise ApiError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    topic = context.image.topics.get(name)
+    if topic is None:
+        raise ApiError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
+
+    def checked(current: Mapping[str, str]) -> Mapping[str, str]:
+        changed = change(current)
+        check_topic_settings(changed, context.services.settings)
+        return changed
+
+    if validate_only:
+        checked(topic.settings)
+    else:
+        await context.services.controller.change_topic_settings(name, checked)
+
+
+async def _change_broker(
+    context: RequestContext, broker_id: int | None, change: Change, *, validate_only: bool
+) -> None:
+    def checked(current: Mapping[str, str]) -> Mapping[str, str]:
+        changed = change(current)
+        refused = sorted(name for name in changed if _is_read_only(name) and current.get(name) != changed[name])
+        if refused:
+            reason = f"Cannot update these configs dynamically: [{', '.join(refused)}]"
+            raise ApiError(ErrorCode.invalid_request, reason)
+        _check_broker_settings(context, broker_id, changed)
+        return changed
+
+    if validate_only:
+        checked(_dynamic(context, broker_id))
+    else:
+        await context.services.controller.change_broker_settings(broker_id, checked)
+
+
+def _is_read_only(name: str) -> bool:
+    setting = BROKER_SETTINGS.get(name)
+    return name in READ_ONLY_IN_KAFKA if setting is None else setting.update_mode is UpdateMode.READ_ONLY
+
+
+def _dynamic(context: RequestContext, broker_id: int | None) -> Mapping[str, str]:
+    image = context.image
+    return image.default_broker_settings if broker_id is None else image.broker_settings.get(broker_id, {})
+
+
+def _check_broker_settings(context: RequestContext, broker_id: int | None, changed: Mapping[str, str]) -> None:
+    """Build what this broker would run under, which parses every value and holds them against each other."""
+    node_id = context.services.node_id
+    for_all = changed if broker_id is None else _dynamic(context, None)
+    for_this = changed if broker_id is not None else _dynamic(context, node_id)
+    try:
+        # A value that a stronger layer hides must be sound as well, so the layer is also read alone.
+        context.services.settings.with_dynamic(changed, {})
+        context.services.settings.with_dynamic(for_all, for_this)
+    except InvalidSetting as error:
+        raise ApiError(ErrorCode.invalid_request, str(error)) from error

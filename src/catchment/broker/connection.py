@@ -1,0 +1,181 @@
+"""One client's connection: frames in, answers out, in the order of the requests.
+
+Frames are cut from one reused buffer and handed on as views. Answers may become ready in any order; they leave in the order
+in which the requests came. While too many answers wait, or the client reads too slowly, nothing more is read from it.
+"""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from catchment.broker.buffers import BufferPool, ReceiveBuffer
+from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.wire import Piece
+
+if TYPE_CHECKING:
+    from catchment.broker.listeners import Listener
+
+_logger = logging.getLogger(__name__)
+
+_LENGTH = struct.Struct(">i")
+_MAX_WAITING_ANSWERS = 256
+_WRITE_HIGH_WATER_BYTES = 1024 * 1024
+
+
+class Answer:
+    """The place of one answer in the order; `pieces` is empty where the client wants none.
+
+    While an answer that `holds_up` others is not there, no later request of its connection is served: a Fetch may bring
+    megabytes, and a client that asks for a hundred at once must not make the broker hold them all.
+    """
+
+    __slots__ = ("holds_up", "pieces")
+
+    def __init__(self, *, holds_up: bool) -> None:
+        self.pieces: Sequence[Piece] | None = None
+        self.holds_up = holds_up
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, listener: "Listener", pool: BufferPool, max_frame_bytes: int) -> None:
+        self.listener = listener
+        self.peer_host = ""
+        self.last_active_s = 0.0
+        self._max_frame_bytes = max_frame_bytes
+        self._received = ReceiveBuffer(pool)
+        self._answers: deque[Answer] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._is_reading = True
+        self._may_write = True
+        self._is_ending = False
+        self._is_held_up = False
+        self._unsent_bytes = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.peer_host = str(peer[0]) if peer else "unknown"
+        if not self.listener.connected(self):
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._answers.clear()
+        self._note_unsent(0)
+        self.listener.disconnected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._received.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._received.received(nbytes)
+        self.last_active_s = self.listener.now_s()
+        self._take_frames()
+
+    def eof_received(self) -> bool:
+        """The client will send no more: answer what it asked, then close."""
+        self._is_ending = True
+        return self._close_if_done()
+
+    def pause_writing(self) -> None:
+        self._may_write = False
+        self._note_unsent(self._transport.get_write_buffer_size() if self._transport else 0)
+        self._pause()
+
+    def resume_writing(self) -> None:
+        self._may_write = True
+        self._note_unsent(0)
+        self._resume()
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def has_requests_waiting(self) -> bool:
+        return bool(self._answers)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def begin_answer(self, *, holds_up: bool) -> Answer:
+        answer = Answer(holds_up=holds_up)
+        self._is_held_up = holds_up
+        self._answers.append(answer)
+        return answer
+
+    def finish_answer(self, answer: Answer, pieces: Sequence[Piece]) -> None:
+        """Fill an answer's place, and send all that are ready at the head of the order."""
+        answer.pieces = pieces
+        if answer.holds_up:
+            self._is_held_up = False
+        answers = self._answers
+        if not answers or answers[0].pieces is None or self._transport is None:
+            return
+        ready: list[Piece] = []
+        while answers and (pieces_of_first := answers[0].pieces) is not None:
+            ready += pieces_of_first
+            answers.popleft()
+        if ready and not self._transport.is_closing():
+            self._transport.writelines(ready)
+        if not self._is_reading:
+            self._resume()
+        if self._is_ending:
+            self._close_if_done()
+
+    def _take_frames(self) -> None:
+        received = self._received
+        while received.available >= _LENGTH.size:
+            (size,) = _LENGTH.unpack(received.view(0, _LENGTH.size))
+            if not 0 <= size <= self._max_frame_bytes:
+                _logger.warning("%s sent a frame of %d bytes; at most %d", self.peer_host, size, self._max_frame_bytes)
+                self.abort()
+                return
+            if received.available < _LENGTH.size + size:
+                received.make_room(_LENGTH.size + size)
+                return
+            if not self._may_write or self._is_held_up or len(self._answers) >= _MAX_WAITING_ANSWERS:
+                self._pause()
+                return
+            try:
+                self.listener.router.dispatch(self, received.view(_LENGTH.size, size))
+            except MalformedRequest as error:
+                _logger.warning("%s sent a request that cannot be read: %s", self.peer_host, error)
+                self.abort()
+                return
+            if not self.is_open:
+                return
+            received.use(_LENGTH.size + size)
+
+    def _note_unsent(self, size: int) -> None:
+        self.listener.unsent_changed(size - self._unsent_bytes)
+        self._unsent_bytes = size
+
+    def _pause(self) -> None:
+        if self._is_reading and self._transport is not None:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_reading or not self._may_write or self._is_held_up:
+            return
+        if len(self._answers) >= _MAX_WAITING_ANSWERS // 2:
+            return
+        self._is_reading = True
+        # Frames that are here already go first; they may fill the queue again.
+        self._take_frames()
+        if self._is_reading and self.is_open and self._transport is not None:
+            self._transport.resume_reading()
+
+    def _close_if_done(self) -> bool:
+        """Whether the transport must stay open for answers that are still to come."""
+        if self._answers:
+            return True
+        if self._transport is not None:
+            self._transport.close()
+        return False

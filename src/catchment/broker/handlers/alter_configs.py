@@ -1,0 +1,55 @@
+"""AlterConfigs (key 33): replace all that a topic or broker overrides.
+
+Behaviour
+    What the request leaves out goes back to its default, which is why IncrementalAlterConfigs came (KIP-339); older clients
+    and tools still send this one. Each resource succeeds or fails for itself.
+Versions
+    0-2. Version 2 is the first flexible one.
+Gaps
+    Topics and brokers only: broker loggers, client metrics and groups are refused with INVALID_REQUEST.
+"""
+
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
+from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.config_changes import change_resource, check_named_once, check_names_and_values
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+
+@api(33, versions=(0, 2))
+async def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    responses = [await _alter(context, request, resource) for resource in request.resources]
+    return AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(responses))
+
+
+async def _alter(
+    context: RequestContext, request: AlterConfigsRequest, resource: AlterConfigsResource
+) -> AlterConfigsResourceResponse:
+    code, message = ErrorCode.none, None
+    configs = [(config.name, config.value) for config in resource.configs]
+    try:
+        check_named_once(
+            (resource.resource_type, resource.resource_name),
+            [(other.resource_type, other.resource_name) for other in request.resources],
+        )
+        check_names_and_values(configs)
+        replacement = {name: value for name, value in configs if value is not None}
+        await change_resource(
+            context,
+            resource.resource_type,
+            resource.resource_name,
+            lambda _: replacement,
+            validate_only=request.validate_only,
+        )
+    except ApiError as error:
+        code, message = error.code, error.message
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,107 @@
+"""DescribeConfigs (key 32): the settings of topics and brokers, with their sources, synonyms and documentation.
+
+Behaviour
+    A topic's settings are all shown, overridden or not. A broker answers for itself, and under the empty name for what was
+    set for all brokers at run time. No keys, or none that exist, are not an error: the former asks for all.
+    Names without a definition are shown as sensitive, without a value, as in Kafka.
+Versions
+    1-4. Version 3 added types and documentation, version 4 is the first flexible one.
+Gaps
+    Broker loggers, client metrics and groups are refused with INVALID_REQUEST. Of a broker's settings those are shown that
+    Catchment acts on, and those that were given.
+"""
+
+from collections.abc import Sequence
+
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.config_changes import ResourceType, broker_of
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.cluster.topic_names import check_topic_name
+from catchment.ports.setting_descriptions import Description, describe_all_brokers, describe_broker, describe_topic
+from catchment.ports.settings import Kind
+from catchment.protocol.errors import ApiError
+
+_TYPES = {
+    None: i8(0),
+    Kind.BOOLEAN: i8(1),
+    Kind.STRING: i8(2),
+    Kind.INT: i8(3),
+    Kind.SHORT: i8(4),
+    Kind.LONG: i8(5),
+    Kind.DOUBLE: i8(6),
+    Kind.LIST: i8(7),
+    Kind.PASSWORD: i8(9),
+}
+
+
+@api(32, versions=(1, 4))
+async def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        throttle_time=NO_THROTTLE,
+        results=tuple(_result(context, request, resource) for resource in request.resources),
+    )
+
+
+def _result(
+    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    code, message = ErrorCode.none, ""
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+    try:
+        configs = tuple(
+            _config(description, request)
+            for description in _descriptions(context, resource)
+            if not resource.configuration_keys or description.name in resource.configuration_keys
+        )
+    except ApiError as error:
+        code, message = error.code, error.message or ""
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=configs,
+    )
+
+
+def _descriptions(context: RequestContext, resource: DescribeConfigsResource) -> Sequence[Description]:
+    settings, resource_type = context.services.settings, int(resource.resource_type)
+    if resource_type == ResourceType.TOPIC:
+        check_topic_name(resource.resource_name)
+        topic = context.image.topics.get(resource.resource_name)
+        if topic is None:
+            reason = f"The topic '{resource.resource_name}' does not exist."
+            raise ApiError(ErrorCode.unknown_topic_or_partition, reason)
+        return describe_topic(settings, topic.settings)
+    if resource_type == ResourceType.BROKER:
+        if broker_of(context, resource.resource_name) is None:
+            return describe_all_brokers(settings)
+        return describe_broker(settings)
+    raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {resource_type} cannot be described here")
+
+
+def _config(description: Description, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=description.name,
+        value=description.text,
+        read_only=description.is_read_only,
+        config_source=i8(description.source),
+        is_sensitive=description.is_sensitive,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.text, source=i8(synonym.source))
+            for synonym in (description.synonyms if request.include_synonyms else ())
+        ),
+        config_type=_TYPES[description.kind],
+        documentation=description.documentation if request.include_documentation else None,
+    )

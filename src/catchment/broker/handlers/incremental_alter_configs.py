@@ -1,0 +1,126 @@
+"""IncrementalAlterConfigs (key 44): set, delete, add to or take from single settings of a topic or broker (KIP-339).
+
+Behaviour
+    APPEND and SUBTRACT are for lists; they start from the default where nothing is overridden, and what is there already is
+    not added again. Deleting what is not overridden is no error. Each resource succeeds or fails as a whole.
+    Settings of a broker take effect at once.
+Versions
+    0-1. Version 1 is the first flexible one.
+Gaps
+    Topics and brokers only: broker loggers, client metrics and groups are refused with INVALID_REQUEST.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
+from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.config_changes import ResourceType, change_resource, check_named_once, check_names_and_values
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.settings import Kind, Value
+from catchment.ports.topic_settings import TOPIC_SETTINGS
+from catchment.protocol.errors import ApiError
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@api(44, versions=(0, 1))
+async def incremental_alter_configs(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    responses = [await _alter(context, request, resource) for resource in request.resources]
+    return IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(responses))
+
+
+async def _alter(
+    context: RequestContext, request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
+) -> AlterConfigsResourceResponse:
+    code, message = ErrorCode.none, None
+    try:
+        check_named_once(
+            (resource.resource_type, resource.resource_name),
+            [(other.resource_type, other.resource_name) for other in request.resources],
+        )
+        check_names_and_values(
+            [
+                (config.name, "" if int(config.config_operation) == Operation.DELETE else config.value)
+                for config in resource.configs
+            ]
+        )
+        await change_resource(
+            context,
+            resource.resource_type,
+            resource.resource_name,
+            lambda current: _changed(current, resource, context.services.settings),
+            validate_only=request.validate_only,
+        )
+    except ApiError as error:
+        code, message = error.code, error.message
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _changed(current: Mapping[str, str], resource: AlterConfigsResource, settings: BrokerSettings) -> Mapping[str, str]:
+    changed = dict(current)
+    for config in resource.configs:
+        name, value = config.name, config.value or ""
+        try:
+            operation = Operation(config.config_operation)
+        except ValueError:
+            reason = f"Unknown operation type {config.config_operation} for {name}"
+            raise ApiError(ErrorCode.invalid_request, reason) from None
+        if operation is Operation.SET:
+            changed[name] = value
+        elif operation is Operation.DELETE:
+            changed.pop(name, None)
+        else:
+            members = _members(name, current.get(name), operation, int(resource.resource_type), settings)
+            changed[name] = ",".join(_combined(members, operation, value))
+    return changed
+
+
+def _members(
+    name: str, override: str | None, operation: Operation, resource_type: int, settings: BrokerSettings
+) -> Sequence[str]:
+    """The members of a list as they stand."""
+    definitions = TOPIC_SETTINGS if resource_type == ResourceType.TOPIC else BROKER_SETTINGS
+    setting = definitions.get(name)
+    if setting is None or setting.kind is not Kind.LIST:
+        reason = f"Can't {operation.name} to key {name} because its type is not LIST."
+        raise ApiError(ErrorCode.invalid_config, reason)
+    value: Value
+    if override is not None:
+        value = setting.parse(override)
+    elif resource_type == ResourceType.TOPIC:
+        value = settings.topic_values()[name]
+    else:
+        value = settings.stated(name)
+    return value if isinstance(value, tuple) else ()
+
+
+def _combined(members: Sequence[str], operation: Operation, text: str) -> Sequence[str]:
+    operands = [part.strip() for part in text.split(",") if part.strip()]
+    if operation is Operation.APPEND:
+        return list(dict.fromkeys([*members, *operands]))
+    return [member for member in members if member not in operands]

@@ -1,0 +1,120 @@
+"""Metadata (key 3): brokers, topics, and who leads each partition.
+
+Behaviour
+    Topics are asked for by name, by id, or all at once. A name that does not exist is created if both the client and
+    `auto.create.topics.enable` allow it, and is complete in the same answer. Addresses are those of the listener asked.
+Versions
+    0-13. Version 0 asks for all topics with an empty list, later ones with null; ids from 10 on.
+Gaps
+    Authorized operations are not computed.
+"""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.cluster.metadata import NO_LEADER, PartitionImage, TopicImage
+from catchment.cluster.new_topic import NewTopic
+from catchment.cluster.topic_names import check_topic_name
+from catchment.protocol.errors import ApiError
+
+
+@api(3, versions=(0, 13))
+async def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    if request.topics is None:
+        topics = [_described(topic) for topic in context.image.topics.values()]
+    else:
+        topics = [
+            await _topic(context, asked, may_create=request.allow_auto_topic_creation) for asked in request.topics
+        ]
+    image = context.image
+    return MetadataResponse(
+        throttle_time=NO_THROTTLE,
+        brokers=tuple(_brokers(context)),
+        cluster_id=image.cluster_id,
+        controller_id=BrokerId(image.controller_id),
+        topics=tuple(topics),
+        error_code=ErrorCode.none,
+    )
+
+
+def _brokers(context: RequestContext) -> Iterator[MetadataResponseBroker]:
+    for broker in context.image.brokers.values():
+        endpoint = broker.endpoints.get(context.listener_name)
+        if endpoint is not None:
+            yield MetadataResponseBroker(
+                node_id=BrokerId(broker.id), host=endpoint.host, port=i32(endpoint.port), rack=broker.rack
+            )
+
+
+async def _topic(context: RequestContext, asked: MetadataRequestTopic, *, may_create: bool) -> MetadataResponseTopic:
+    try:
+        return _described(await _find(context, asked, may_create=may_create))
+    except ApiError as error:
+        return MetadataResponseTopic(
+            error_code=error.code, name=asked.name, topic_id=asked.topic_id, is_internal=False, partitions=()
+        )
+
+
+async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_create: bool) -> TopicImage:
+    if asked.name is None:
+        topic = context.image.topics_by_id.get(asked.topic_id or UUID(int=0))
+        if topic is None:
+            raise ApiError(ErrorCode.unknown_topic_id)
+        return topic
+    topic = context.image.topics.get(asked.name)
+    if topic is not None:
+        return topic
+    check_topic_name(asked.name)
+    settings = context.services.settings
+    if not (may_create and settings.boolean("auto.create.topics.enable")):
+        raise ApiError(ErrorCode.unknown_topic_or_partition)
+    try:
+        return await context.services.controller.create_topic(
+            NewTopic(
+                asked.name,
+                partition_count=settings.integer("num.partitions"),
+                replication_factor=settings.integer("default.replication.factor"),
+            )
+        )
+    except ApiError as error:
+        if error.code is not ErrorCode.topic_already_exists:
+            raise
+        # Another client is creating it at this moment; this one asks again.
+        raise ApiError(ErrorCode.leader_not_available) from error
+
+
+def _described(topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName(topic.name),
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=tuple(_partition(state) for state in topic.partitions),
+    )
+
+
+def _partition(state: PartitionImage) -> MetadataResponsePartition:
+    has_leader = state.leader != NO_LEADER
+    return MetadataResponsePartition(
+        error_code=ErrorCode.none if has_leader else ErrorCode.leader_not_available,
+        partition_index=i32(state.partition),
+        leader_id=BrokerId(state.leader),
+        leader_epoch=i32(state.leader_epoch),
+        replica_nodes=tuple(BrokerId(replica) for replica in state.replicas),
+        isr_nodes=tuple(BrokerId(replica) for replica in state.isr),
+        offline_replicas=(),
+    )

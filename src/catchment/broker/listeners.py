@@ -1,0 +1,109 @@
+"""Where clients come in: one listener for each entry of `listeners`, and the bounds on connections that all share."""
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from catchment.broker.buffers import BufferPool
+from catchment.broker.connection import Connection
+from catchment.broker.routing import Router
+from catchment.ports import listener_settings
+from catchment.ports.network import Address, Listening, Network
+
+if TYPE_CHECKING:
+    from catchment.broker.services import Services
+
+_logger = logging.getLogger(__name__)
+
+_IDLE_CHECKS_A_PERIOD = 4
+
+
+class Listener:
+    """One address that is listened on. Its connections know it, and through it the router and the bounds."""
+
+    def __init__(self, name: str, connections: "Connections", router: Router) -> None:
+        self.name = name
+        self.router = router
+        self._connections = connections
+
+    def connected(self, connection: Connection) -> bool:
+        """Whether there is room for the connection."""
+        return self._connections.add(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        self._connections.remove(connection)
+
+    def now_s(self) -> float:
+        return self._connections.now_s()
+
+    def unsent_changed(self, difference: int) -> None:
+        self._connections.services.traffic.unsent_bytes += difference
+
+
+class Connections:
+    """All connections of the broker, of every listener."""
+
+    def __init__(self, services: "Services") -> None:
+        self.services = services
+        self.now_s = services.clock.monotonic_s
+        self._open: dict[Connection, None] = {}
+        self._by_host: Counter[str] = Counter()
+
+    def add(self, connection: Connection) -> bool:
+        settings = self.services.settings
+        host = connection.peer_host
+        limit = settings.connection_limits_per_address.get(host, settings.integer("max.connections.per.ip"))
+        if len(self._open) >= settings.integer("max.connections") or self._by_host[host] >= limit:
+            _logger.warning(
+                "refused a connection from %s: %d are open, %d from there", host, len(self._open), self._by_host[host]
+            )
+            return False
+        self._open[connection] = None
+        self._by_host[host] += 1
+        self.services.traffic.connections = len(self._open)
+        connection.last_active_s = self.now_s()
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        if connection in self._open:
+            del self._open[connection]
+            self._by_host[connection.peer_host] -= 1
+            if not self._by_host[connection.peer_host]:
+                del self._by_host[connection.peer_host]
+            self.services.traffic.connections = len(self._open)
+
+    async def close_idle_for_ever(self) -> None:
+        """Close connections on which nothing has come for `connections.max.idle.ms`, unless they wait for us."""
+        while True:
+            idle_ms = self.services.settings.integer("connections.max.idle.ms")
+            # A negative limit means none; it may change while the broker runs, so look at it again.
+            await asyncio.sleep(max(0.05, (idle_ms if idle_ms >= 0 else 60_000) / 1000 / _IDLE_CHECKS_A_PERIOD))
+            if idle_ms < 0:
+                continue
+            oldest_s = self.now_s() - idle_ms / 1000
+            for connection in list(self._open):
+                if connection.last_active_s < oldest_s and not connection.has_requests_waiting:
+                    connection.abort()
+
+    def abort_all(self) -> None:
+        for connection in list(self._open):
+            connection.abort()
+
+
+async def bind(
+    network: Network,
+    configured: listener_settings.Listener,
+    connections: Connections,
+    router: Router,
+    pool: BufferPool,
+) -> Listening:
+    """Take the address; the caller starts to accept once the broker is ready."""
+    settings = connections.services.settings
+    listener = Listener(configured.name, connections, router)
+    max_frame_bytes = settings.integer("socket.request.max.bytes")
+    return await network.listen(
+        lambda: Connection(listener, pool, max_frame_bytes),
+        Address(configured.host, configured.port),
+        backlog=settings.integer("socket.listen.backlog.size"),
+    )

@@ -1,0 +1,199 @@
+"""From a frame to its handler and back.
+
+A handler is driven once, right where the frame arrived. If it finishes, its answer leaves at once; only if it has to wait
+is it made a task. So a request that needs no waiting costs no scheduling, and a Produce has appended its batch before the
+receive buffer is used again.
+"""
+
+import asyncio
+import importlib
+import logging
+import pkgutil
+import struct
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from catchment.broker.connection import Answer, Connection
+from catchment.broker.context import RequestContext
+from catchment.protocol import codec
+from catchment.protocol.apis import API_VERSIONS_KEY, APIS
+from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.headers import RequestHeader, encode_response_header, parse_request_header
+from catchment.protocol.wire import Piece
+
+if TYPE_CHECKING:
+    from catchment.broker.services import Services
+
+_logger = logging.getLogger(__name__)
+
+_LENGTH = struct.Struct(">i")
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Handler = Callable[[RequestContext, Request], Coroutine[Any, Any, Response]]
+Decoder = Callable[[memoryview, RequestHeader], Any]
+Encoder = Callable[[Any, RequestHeader], Sequence[Piece]]
+
+
+class Route(NamedTuple):
+    """An API as this broker serves it."""
+
+    key: int
+    oldest: int
+    newest: int
+    advertised_oldest: int
+    handler: Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
+    decode: Decoder
+    encode: Encoder
+    holds_up: bool
+    """Whether later requests of the connection wait until this one is answered."""
+
+
+class Interceptor(Protocol):
+    """Tests may answer in a handler's place, or change what it answers."""
+
+    def intercept(self, route: Route, context: RequestContext, request: Any) -> Coroutine[Any, Any, Any] | None:
+        """What to run in place of the handler, or None to let the request pass."""
+        ...
+
+
+ROUTES: dict[int, Route] = {}
+
+
+def decode_message(frame: memoryview, header: RequestHeader) -> Any:
+    return codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
+
+
+def encode_message(response: Any, header: RequestHeader) -> Sequence[Piece]:
+    return (codec.encode_response(response, header.api_version),)
+
+
+def api(
+    key: int,
+    *,
+    versions: tuple[int, int],
+    advertise_from: int | None = None,
+    decode: Decoder = decode_message,
+    encode: Encoder = encode_message,
+    holds_up: bool = False,
+) -> Callable[[Handler[Request, Response]], Handler[Request, Response]]:
+    """Claim an API and the versions served. ApiVersions answers with what is claimed here."""
+
+    def register(handler: Handler[Request, Response]) -> Handler[Request, Response]:
+        oldest, newest = versions
+        if key in ROUTES:
+            raise ValueError(f"two handlers claim {APIS[key].name}")
+        ROUTES[key] = Route(
+            key, oldest, newest, oldest if advertise_from is None else advertise_from, handler, decode, encode, holds_up
+        )
+        return handler
+
+    return register
+
+
+def load_handlers() -> None:
+    """Import every handler module, so that each has made its claim."""
+    package = importlib.import_module("catchment.broker.handlers")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+@types.coroutine
+def _continue(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """Go on with a coroutine that already waits for something."""
+    while True:
+        try:
+            try:
+                value = yield awaited
+            except BaseException as error:
+                awaited = coroutine.throw(error)
+            else:
+                awaited = coroutine.send(value)
+        except StopIteration as finished:
+            return finished.value
+
+
+class Router:
+    def __init__(self, services: "Services", interceptor: Interceptor | None = None) -> None:
+        self._services = services
+        self._interceptor = interceptor
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> None:
+        """Serve one request; MalformedRequest if it cannot be read."""
+        header = parse_request_header(frame)
+        route = ROUTES.get(header.api_key)
+        if route is None or not route.oldest <= header.api_version <= route.newest:
+            if header.api_key != API_VERSIONS_KEY:
+                raise MalformedRequest(f"API key {header.api_key} version {header.api_version} is not served")
+            # Any version of ApiVersions gets an answer that the client can read: version 0, with the error and the table.
+            header, route = header._replace(api_version=0), ROUTES[API_VERSIONS_KEY]
+            request = None
+        else:
+            request = route.decode(frame, header)
+        context = RequestContext(self._services, header, connection.listener.name, connection.peer_host)
+        self._services.traffic.requested(header.api_key)
+        answer = connection.begin_answer(holds_up=route.holds_up)
+        coroutine = self._handler(route, context, request)
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as finished:
+            self._finish(connection, answer, route, header, finished.value)
+        except Exception:
+            self._failed(connection, header)
+        else:
+            task = asyncio.get_running_loop().create_task(
+                self._finish_later(connection, answer, route, header, _continue(coroutine, awaited))
+            )
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def _handler(self, route: Route, context: RequestContext, request: Any) -> Coroutine[Any, Any, Any]:
+        if self._interceptor is not None:
+            instead = self._interceptor.intercept(route, context, request)
+            if instead is not None:
+                return instead
+        return route.handler(context, request)
+
+    async def _finish_later(
+        self,
+        connection: Connection,
+        answer: Answer,
+        route: Route,
+        header: RequestHeader,
+        rest: Awaitable[Any],
+    ) -> None:
+        try:
+            response = await rest
+        except Exception:
+            self._failed(connection, header)
+        else:
+            self._finish(connection, answer, route, header, response)
+
+    def _finish(
+        self, connection: Connection, answer: Answer, route: Route, header: RequestHeader, response: Any
+    ) -> None:
+        if response is None:
+            connection.finish_answer(answer, ())
+            return
+        try:
+            body = route.encode(response, header)
+        except Exception:
+            self._failed(connection, header)
+            return
+        head = encode_response_header(header.correlation_id, header.api_key, header.api_version)
+        size = len(head) + sum([memoryview(piece).nbytes for piece in body])
+        connection.finish_answer(answer, (_LENGTH.pack(size) + head, *body))
+
+    def _failed(self, connection: Connection, header: RequestHeader) -> None:
+        """A fault of ours: the client is told by the end of its connection, and retries."""
+        name = APIS[header.api_key].name
+        _logger.exception("%s version %d failed; closing %s", name, header.api_version, connection.peer_host)
+        connection.abort()

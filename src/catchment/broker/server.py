@@ -1,0 +1,179 @@
+"""One broker, from its settings to its listeners.
+
+Start: lock and open the log directories, load what is agreed on, open a partition for each replica that is ours, take
+the ports, register, and only then accept clients. Close runs the same way back, and leaves the clean-shutdown marker last.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import socket
+from collections.abc import Mapping
+from uuid import UUID
+
+from catchment.broker.buffers import BufferPool
+from catchment.broker.fetch_sessions import FetchSessions
+from catchment.broker.listeners import Connections, bind
+from catchment.broker.routing import Interceptor, Router, load_handlers
+from catchment.broker.services import Services
+from catchment.broker.settings_errors import validate_topic_settings
+from catchment.cluster.controller import Controller
+from catchment.cluster.local_store import DIRECTORY_NAME, LocalStore
+from catchment.cluster.metadata import BrokerImage, Endpoint, MetadataImage
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.clock import Clock, SystemClock
+from catchment.ports.disk import Disk
+from catchment.ports.network import Address, Listening, Network, SocketNetwork
+from catchment.ports.real_disk import RealDisk
+from catchment.replication.replicas import Replicas
+from catchment.replication.upkeep import Upkeep
+from catchment.storage.config import LogConfig
+from catchment.storage.directory import LogDirectory
+from catchment.storage.log import Log
+
+_logger = logging.getLogger(__name__)
+
+
+class BrokerServer:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        network: Network | None = None,
+        randomness: random.Random | None = None,
+        interceptor: Interceptor | None = None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._disk = disk or RealDisk(settings.integer("catchment.max.open.files"))
+        self._network = network or SocketNetwork()
+        self._randomness = randomness or random.SystemRandom()
+        self._interceptor = interceptor
+        self._closing = contextlib.AsyncExitStack()
+        self._services: Services | None = None
+        self._listening: dict[str, Listening] = {}
+
+    @property
+    def services(self) -> Services:
+        """The parts of the broker, once it has started."""
+        if self._services is None:
+            raise RuntimeError("the broker has not started")
+        return self._services
+
+    @property
+    def endpoints(self) -> Mapping[str, Address]:
+        """Where the broker listens, by listener name."""
+        return {name: listening.address for name, listening in self._listening.items()}
+
+    async def start(self) -> None:
+        """Be ready for clients on return; on failure, everything taken so far is given back."""
+        async with contextlib.AsyncExitStack() as taken:
+            await self._start(taken)
+            self._closing = taken.pop_all()
+
+    async def close(self) -> None:
+        """Stop cleanly: no client is served any more, and all that was appended is on disk."""
+        await self._closing.aclose()
+
+    async def _start(self, taken: contextlib.AsyncExitStack) -> None:
+        for notice in self._settings.notices():
+            _logger.warning(notice)
+        load_handlers()
+        directories = [LogDirectory(self._disk, str(path), self._clock) for path in self._settings.log_dirs]
+        for directory in directories:
+            directory.lock()
+            taken.callback(directory.unlock)
+        store = LocalStore(self._disk, f"{directories[0].path}/{DIRECTORY_NAME}")
+        taken.push_async_callback(store.close)
+        controller = Controller(
+            store, self._settings.node_id, validate_topic_settings=validate_topic_settings, new_uuid=self._new_uuid
+        )
+        await controller.start()
+        replicas = Replicas(self._settings, self._disk, directories)
+        self._open_logs(directories, replicas, controller.image)
+        taken.callback(self._close_logs, directories, replicas)
+        await self._adopt_unknown_topics(directories, controller)
+        services = self._services = Services(
+            self._settings,
+            controller,
+            replicas,
+            self._clock,
+            self._disk,
+            self._randomness,
+            FetchSessions(self._settings.integer("max.incremental.fetch.session.cache.slots"), self._randomness),
+        )
+        self._use_dynamic_settings(MetadataImage(), controller.image)
+        replicas.apply(MetadataImage(), controller.image)
+        controller.subscribe(self._use_dynamic_settings)
+        controller.subscribe(replicas.apply)
+        upkeep = Upkeep(replicas, self._clock, lambda: services.settings)
+        upkeep.start()
+        taken.push_async_callback(upkeep.close)
+        await self._listen(taken, services)
+
+    async def _listen(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
+        router = Router(services, self._interceptor)
+        connections = Connections(services)
+        pool = BufferPool()
+        taken.push_async_callback(router.close)
+        taken.callback(connections.abort_all)
+        idle = asyncio.get_running_loop().create_task(connections.close_idle_for_ever())
+        taken.callback(idle.cancel)
+        for configured in self._settings.listeners:
+            listening = await bind(self._network, configured, connections, router, pool)
+            taken.push_async_callback(listening.close)
+            self._listening[configured.name] = listening
+        await services.controller.register_broker(
+            BrokerImage(self._settings.node_id, self._advertised(), self._settings.text("broker.rack"))
+        )
+        for listening in self._listening.values():
+            await listening.start()
+
+    def _advertised(self) -> dict[str, Endpoint]:
+        """What clients are told, with the gaps filled that only a bound port can fill."""
+        return {
+            advertised.name: Endpoint(
+                advertised.host or socket.gethostname(),
+                advertised.port or self._listening[advertised.name].address.port,
+            )
+            for advertised in self._settings.advertised_listeners
+        }
+
+    def _open_logs(self, directories: list[LogDirectory], replicas: Replicas, image: MetadataImage) -> None:
+        def config(topic: str) -> LogConfig:
+            known = image.topics.get(topic)
+            return replicas.log_config(known.settings if known is not None else {})
+
+        for directory in directories:
+            directory.open_logs(config, cluster_id=image.cluster_id, node_id=self._settings.node_id)
+
+    def _close_logs(self, directories: list[LogDirectory], replicas: Replicas) -> None:
+        high_watermarks = replicas.high_watermarks()
+        for directory in directories:
+            directory.close(high_watermarks)
+
+    async def _adopt_unknown_topics(self, directories: list[LogDirectory], controller: Controller) -> None:
+        """Take in the topics of a directory that Apache Kafka wrote, which keeps what it knows of them elsewhere."""
+        found: dict[str, dict[int, Log]] = {}
+        for directory in directories:
+            for (topic, number), log in directory.logs.items():
+                if topic not in controller.image.topics:
+                    found.setdefault(topic, {})[number] = log
+        for topic, logs in found.items():
+            epochs = {number: log.leader_epochs.latest for number, log in logs.items()}
+            await controller.adopt_topic(topic, next(iter(logs.values())).topic_id, epochs)
+            _logger.info("adopted topic %s with %d partitions found on disk", topic, len(logs))
+
+    def _use_dynamic_settings(self, old: MetadataImage, new: MetadataImage) -> None:
+        services = self.services
+        node_id = self._settings.node_id
+        dynamic = (new.default_broker_settings, new.broker_settings.get(node_id, {}))
+        if dynamic != (old.default_broker_settings, old.broker_settings.get(node_id, {})):
+            services.settings = self._settings.with_dynamic(*dynamic)
+            services.replicas.use_settings(services.settings, old)
+
+    def _new_uuid(self) -> UUID:
+        return UUID(int=self._randomness.getrandbits(128), version=4)

@@ -1,0 +1,35 @@
+"""The parts of a running broker that handlers use."""
+
+import random
+from dataclasses import dataclass, field
+
+from catchment.broker.fetch_sessions import FetchSessions
+from catchment.broker.traffic import Traffic
+from catchment.cluster.controller import Controller
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.clock import Clock
+from catchment.ports.disk import Disk
+from catchment.replication.replicas import Replicas
+
+_MIN_FETCH_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Services:
+    settings: BrokerSettings
+    controller: Controller
+    replicas: Replicas
+    clock: Clock
+    disk: Disk
+    randomness: random.Random
+    fetch_sessions: FetchSessions
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+    def max_fetch_bytes(self) -> int:
+        """How large an answer may be, given what slow clients already make us hold."""
+        left = self.settings.integer("catchment.unsent.max.bytes") - self.traffic.unsent_bytes
+        return max(_MIN_FETCH_BYTES, min(left, self.settings.integer("fetch.max.bytes")))

@@ -1,0 +1,66 @@
+"""`catchment bench`: Catchment beside its peers, on this machine, in one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBar
+
+from catchment.bench import plan, runner
+from catchment.bench.plot import save_plot
+from catchment.bench.results import Results
+from catchment.bench.table import ratio_table
+from catchment.bench.target import CEILING, OURS
+
+app = typer.Typer(help="Measure Catchment beside its peers.", no_args_is_help=True)
+_DEFAULT_ROUNDS = 3
+
+
+@app.callback()
+def bench() -> None:
+    """Measure Catchment beside its peers."""
+
+
+@app.command()
+def broker(
+    peer: Annotated[list[str] | None, typer.Option(help="A peer to compare with: kafka, rabbitmq. Repeatable.")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="Only workloads whose name starts so. Repeatable.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each workload; the median counts.")] = _DEFAULT_ROUNDS,
+    quick: Annotated[bool, typer.Option(help="Small volumes and the plain shapes only: a look, not a result.")] = False,
+    full: Annotated[bool, typer.Option(help="Every combination of size, acks, partitions and codec.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+    plot_file: Annotated[Path | None, typer.Option("--plot", help="Save the ratios as PNG or SVG.")] = None,
+) -> None:
+    """Run the same workloads against Catchment, its peers and the ceiling, and print the ratios."""
+    console = Console()
+    peers = list(dict.fromkeys(peer or ["kafka"]))
+    results = Results(peers=peers)
+    found = runner.sessions(
+        lambda policy: plan.selected(plan.workloads(policy, quick=quick, full=full), workload or [])
+    )
+    if not found:
+        raise typer.BadParameter("no workload has such a name", param_hint="--workload")
+    names = [OURS, *peers, CEILING]
+    bar = ProgressBar(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+    with bar:
+        task = bar.add_task("starting", total=runner.step_count(found, names, rounds))
+        progress = runner.Progress(
+            describe=lambda text: bar.update(task, description=text), advance=lambda: bar.advance(task)
+        )
+        runner.run(found, names, rounds, results, progress)
+    console.print(ratio_table(results))
+    for name, reason in results.unavailable.items():
+        console.print(f"[yellow]{name} was not measured:[/yellow] {reason}")
+    for failure in results.failures:
+        console.print(f"[red]failed:[/red] {failure}")
+    if json_file is not None:
+        json_file.write_text(json.dumps(results.as_json(), indent=2) + "\n")
+    if plot_file is not None:
+        save_plot(results, plot_file)

@@ -1,0 +1,137 @@
+"""Kafka clients for the commands, and Kafka's errors in words.
+
+Every command that works with topics speaks only the protocol, so it serves an Apache Kafka cluster as well as Catchment.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
+
+from catchment.cli.failure import CommandError
+from catchment.cli.options import BOOTSTRAP_VARIABLE
+
+DEFAULT_PORT = 9092
+CONNECT_TIMEOUT_S = 3.0
+
+# librdkafka writes every reconnect to stderr; what matters of it reaches a person as a CommandError.
+_SILENT = {"log_level": 0}
+
+_ADVICE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "`catchment topic list` shows what is there; `catchment topic create` adds one.",
+    KafkaError._UNKNOWN_TOPIC: "`catchment topic list` shows what is there; `catchment topic create` adds one.",
+    KafkaError._UNKNOWN_PARTITION: "`catchment topic describe` shows its partitions.",
+    KafkaError.TOPIC_ALREADY_EXISTS: "Use `catchment topic alter` to change it, or --if-not-exists to accept it as it is.",
+    KafkaError.TOPIC_EXCEPTION: "Names have 1 to 249 letters, digits, dots, underscores or hyphens, and are not . or ..",
+    KafkaError.INVALID_REPLICATION_FACTOR: "It cannot exceed the number of brokers: a lone broker takes 1.",
+    KafkaError.INVALID_PARTITIONS: "A topic has at least one partition, and their number can only grow.",
+    KafkaError.MSG_SIZE_TOO_LARGE: "Raise max.message.bytes of the topic, or send smaller records.",
+    KafkaError.KAFKA_STORAGE_ERROR: "The broker's disk is full or failing: see its log, and free space if it is full.",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "Ask for access to the topic, or give credentials with --client-setting.",
+    KafkaError._MSG_TIMED_OUT: "Check that the broker is up and that its advertised.listeners can be reached from here.",
+    KafkaError._TIMED_OUT: "Check that the broker is up and that its advertised.listeners can be reached from here.",
+    KafkaError._TRANSPORT: "Check that the broker is up and that its advertised.listeners can be reached from here.",
+    KafkaError._ALL_BROKERS_DOWN: "Check that the broker is up and that its advertised.listeners can be reached from here.",
+}
+
+
+def explain(error: KafkaError, subject: str) -> CommandError:
+    """`subject` says what was tried on what; the error says how it ended."""
+    return CommandError(f"{subject}: {error.str()} ({error.name()})", _ADVICE.get(error.code()))
+
+
+@contextmanager
+def explained(subject: str) -> Iterator[None]:
+    """Turn what the client library raises into a message for people."""
+    try:
+        yield
+    except KafkaException as exception:
+        raise explain(exception.args[0], subject) from exception
+
+
+def outcome(future: Future[Any], subject: str) -> Any:
+    """The result of an administrative request, or the reason why there is none."""
+    with explained(subject):
+        return future.result()
+
+
+def client_config(bootstrap_servers: str, settings: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration that every client starts from, once the cluster is known to answer."""
+    require_reachable(bootstrap_servers)
+    return {"bootstrap.servers": bootstrap_servers, "client.id": "catchment-cli", **_SILENT, **settings}
+
+
+def create_client(kind: type[Any], config: Mapping[str, Any]) -> Any:
+    """A producer, consumer or admin client; a setting that librdkafka refuses is the user's to correct."""
+    try:
+        return kind(dict(config))
+    except KafkaException as exception:
+        raise CommandError(
+            f"the client refuses its settings: {exception.args[0].str()}",
+            "Check --client-setting and --client-config against librdkafka's list of settings.",
+        ) from exception
+
+
+def open_admin(bootstrap_servers: str, settings: Mapping[str, str]) -> AdminClient:
+    admin: AdminClient = create_client(AdminClient, client_config(bootstrap_servers, settings))
+    return admin
+
+
+def require_reachable(bootstrap_servers: str) -> None:
+    """Fail at once where nobody listens: librdkafka would go on trying until its time-out."""
+    failures = []
+    for server in bootstrap_servers.split(","):
+        host, port = split_address(server.strip())
+        try:
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+        except (OSError, UnicodeError) as error:
+            failures.append(f"{server.strip()} ({_reason(error)})")
+        else:
+            return
+    raise CommandError(
+        f"cannot reach {', '.join(failures)}",
+        f"Start a broker with `catchment up`, or name another with --bootstrap-server or {BOOTSTRAP_VARIABLE}.",
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_TIMEOUT_S:.0f} s"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "not a host name"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`host:port`, `[ipv6]:port`, or a host alone on Kafka's usual port."""
+    host, separator, port_text = address.rpartition(":")
+    if not separator or (host.count(":") > 0 and not host.startswith("[")):
+        host, port_text = address, str(DEFAULT_PORT)
+    port = int(port_text) if port_text.isdecimal() else 0
+    if not host or not 0 < port < 65536:
+        raise CommandError(f"{address!r} is not an address", "Write it as host:port, for example 127.0.0.1:9092.")
+    return host.strip("[]"), port
+
+
+def read_metadata(client: Any, timeout_s: float) -> ClusterMetadata:
+    """Brokers and topics as the cluster tells them, without asking for any topic, which might create it."""
+    with explained("no Kafka broker answered"):
+        metadata: ClusterMetadata = client.list_topics(timeout=timeout_s)
+    return metadata
+
+
+def require_topic(metadata: ClusterMetadata, topic: str) -> TopicMetadata:
+    found = metadata.topics.get(topic)
+    if found is None:
+        raise_unknown_topic(topic)
+    if found.error is not None:
+        raise explain(found.error, f"topic {topic}")
+    return found
+
+
+def raise_unknown_topic(topic: str) -> NoReturn:
+    raise CommandError(f"topic {topic} does not exist", _ADVICE[KafkaError.UNKNOWN_TOPIC_OR_PART])

@@ -1,0 +1,104 @@
+"""The cluster as one immutable value: who the brokers are, which topics exist, who leads each partition.
+
+A reader takes the image once and works with it, so one request never sees two states of the cluster. A change makes a new
+image that shares everything it did not touch with the old one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+NO_LEADER = -1
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    id: int
+    endpoints: Mapping[str, Endpoint]
+    """By listener name."""
+    rack: str | None = None
+    epoch: int = -1
+    """The store's number of the registration; a restarted broker has a greater one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    partition: int
+    leader: int
+    """A broker's id, or `NO_LEADER`."""
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+    """The version of the partition's state; any change of leader or ISR raises it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    name: str
+    id: UUID
+    partitions: tuple[PartitionImage, ...]
+    """In order of their numbers, without a gap."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What this topic overrides, by Kafka's names."""
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    version: int = 0
+    """Rises with every change of the image."""
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=dict)
+    default_broker_settings: Mapping[str, str] = field(default_factory=dict)
+    """Dynamic settings that hold for every broker."""
+    broker_settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Dynamic settings of single brokers."""
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        """The partition's state, or None where there is no such topic or partition."""
+        image = self.topics.get(topic)
+        if image is None or not 0 <= partition < len(image.partitions):
+            return None
+        return image.partitions[partition]
+
+    def with_topics(self, topics: Iterable[TopicImage]) -> "MetadataImage":
+        """The image with these topics added, or put in the place of their older selves."""
+        by_name = dict(self.topics)
+        by_id = dict(self.topics_by_id)
+        for topic in topics:
+            older = by_name.get(topic.name)
+            if older is not None and older.id != topic.id:
+                del by_id[older.id]
+            by_name[topic.name] = topic
+            by_id[topic.id] = topic
+        return replace(self, version=self.version + 1, topics=by_name, topics_by_id=by_id)
+
+    def without_topic(self, name: str) -> "MetadataImage":
+        by_name = dict(self.topics)
+        by_id = dict(self.topics_by_id)
+        del by_id[by_name.pop(name).id]
+        return replace(self, version=self.version + 1, topics=by_name, topics_by_id=by_id)
+
+    def with_broker(self, broker: BrokerImage) -> "MetadataImage":
+        return replace(self, version=self.version + 1, brokers={**self.brokers, broker.id: broker})
+
+    def with_broker_settings(self, broker_id: int | None, settings: Mapping[str, str]) -> "MetadataImage":
+        """The image with a broker's dynamic settings replaced, or with None the ones that hold for all."""
+        if broker_id is None:
+            return replace(self, version=self.version + 1, default_broker_settings=dict(settings))
+        changed = {**self.broker_settings, broker_id: dict(settings)}
+        return replace(self, version=self.version + 1, broker_settings=changed)

@@ -1,0 +1,287 @@
+"""The settings of a broker that Catchment acts on.
+
+The defaults of topic settings are derived from the topic's definitions, so that kind, bounds and meaning are written
+once; the rest is spelled out here. Kafka's other names are listed in `kafka_setting_names`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from catchment.ports.settings import Bounds, Choices, Definitions, Kind, Setting, UpdateMode
+from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+
+# Kept for topics, but no default can be given for them because they have no effect.
+_WITHOUT_EFFECT: Final = frozenset({"local.retention.bytes", "local.retention.ms"})
+# These are null unless given: then a coarser unit or the scheduler's interval applies.
+_NULL_BY_DEFAULT: Final = frozenset({"log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"})
+
+
+def _topic_defaults() -> Iterator[Setting]:
+    for topic_name, broker_names in BROKER_SYNONYMS.items():
+        if topic_name in _WITHOUT_EFFECT:
+            continue
+        topic_setting = TOPIC_SETTINGS[topic_name]
+        name = broker_names[0]
+        documentation = f"For topics that do not set `{topic_name}` themselves: {topic_setting.documentation}"
+        if len(broker_names) > 1:
+            documentation += f" Unless given, {' and then '.join(f'`{other}`' for other in broker_names[1:])} applies."
+        yield replace(
+            topic_setting,
+            name=name,
+            default=None if name in _NULL_BY_DEFAULT else topic_setting.default,
+            documentation=documentation,
+            update_mode=UpdateMode.CLUSTER_WIDE,
+        )
+
+
+_COARSER_UNITS: Final = [
+    Setting(
+        "log.flush.scheduler.interval.ms",
+        Kind.LONG,
+        (1 << 63) - 1,
+        "How often the broker looks for logs that `flush.ms` says must be forced to the device.",
+    ),
+    Setting("log.retention.hours", Kind.INT, 168, "Like `log.retention.ms`, in hours. The finer unit wins."),
+    Setting("log.retention.minutes", Kind.INT, None, "Like `log.retention.ms`, in minutes. The finer unit wins."),
+    Setting("log.roll.hours", Kind.INT, 168, "Like `log.roll.ms`, in hours. The finer unit wins.", Bounds(1)),
+    Setting(
+        "log.roll.jitter.hours", Kind.INT, 0, "Like `log.roll.jitter.ms`, in hours. The finer unit wins.", Bounds(0)
+    ),
+]
+
+_IDENTITY_AND_FILES: Final = [
+    Setting("broker.id", Kind.INT, -1, "The older name of `node.id`. Where both are given they must agree."),
+    Setting(
+        "broker.rack", Kind.STRING, None, "The rack or zone this broker stands in. Clients learn it through Metadata."
+    ),
+    Setting(
+        "catchment.log.format",
+        Kind.STRING,
+        "text",
+        "How the broker's own log lines are written: text for people, json for collectors.",
+        Choices(("text", "json")),
+    ),
+    Setting(
+        "catchment.max.open.files",
+        Kind.INT,
+        512,
+        "How many segment and index files stay open at once. The least recently used are closed and opened again on demand, so "
+        "that thousands of partitions fit within the limits of the process.",
+        Bounds(16),
+    ),
+    Setting(
+        "catchment.metrics.listener",
+        Kind.STRING,
+        None,
+        "Where metrics are served for Prometheus, as `host:port`, for example 127.0.0.1:9308. Nothing is served unless it is set.",
+    ),
+    Setting(
+        "log.dir",
+        Kind.LIST,
+        ("./catchment-data",),
+        "Where the logs are kept if `log.dirs` is not given.",
+    ),
+    Setting("log.dirs", Kind.LIST, None, "The directories that hold the logs. Each may be a device of its own."),
+    Setting("node.id", Kind.INT, 1, "The number of this broker, unique in its cluster.", Bounds(0)),
+]
+
+_LOGS: Final = [
+    Setting(
+        "log.cleaner.backoff.ms",
+        Kind.LONG,
+        15_000,
+        "How long compaction rests when no log is dirty enough.",
+        Bounds(0),
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    Setting("log.cleaner.enable", Kind.BOOLEAN, True, "Whether compacted topics are compacted at all."),
+    Setting(
+        "log.flush.offset.checkpoint.interval.ms",
+        Kind.INT,
+        60_000,
+        "How often the recovery points are written down: recovery after a crash reads from there.",
+        Bounds(0),
+    ),
+    Setting(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        Kind.INT,
+        60_000,
+        "How often the first offset of every log is written down.",
+        Bounds(0),
+    ),
+    Setting(
+        "log.retention.check.interval.ms",
+        Kind.LONG,
+        300_000,
+        "How often the broker looks for segments that retention may delete.",
+        Bounds(1),
+    ),
+    Setting(
+        "producer.id.expiration.ms",
+        Kind.INT,
+        86_400_000,
+        "How long an idle idempotent producer is remembered by a partition. "
+        "Must be longer than producers keep retrying, or a retry may be written twice.",
+        Bounds(1),
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    Setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        Kind.LONG,
+        5000,
+        "How often the high watermark of every log is written down.",
+    ),
+]
+
+_TOPICS: Final = [
+    Setting(
+        "auto.create.topics.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a topic comes into being when a client that allows it asks for its metadata.",
+    ),
+    Setting(
+        "default.replication.factor",
+        Kind.INT,
+        1,
+        "Replicas of a topic that is created without saying how many.",
+    ),
+    Setting("delete.topic.enable", Kind.BOOLEAN, True, "Whether DeleteTopics is allowed."),
+    Setting(
+        "num.partitions",
+        Kind.INT,
+        1,
+        "Partitions of a topic that is created without saying how many.",
+        Bounds(1),
+    ),
+]
+
+_CONNECTIONS: Final = [
+    Setting(
+        "advertised.listeners",
+        Kind.LIST,
+        None,
+        "The addresses that clients are told, in the form of `listeners`. Unless given they are those of `listeners`. "
+        "Needed when clients reach the broker by another name, for example from outside a container.",
+    ),
+    Setting(
+        "catchment.unsent.max.bytes",
+        Kind.LONG,
+        64 << 20,
+        "Answers that clients have not taken yet, over all connections, from which on a Fetch is answered with less.",
+        Bounds(1 << 20),
+    ),
+    Setting(
+        "connections.max.idle.ms",
+        Kind.LONG,
+        600_000,
+        "A connection on which nothing happened for this long is closed; a negative value keeps it for ever.",
+    ),
+    Setting(
+        "fetch.max.bytes",
+        Kind.INT,
+        55 << 20,
+        "The most that one Fetch answers with, whatever the client asks for. One batch is returned even if it is larger.",
+        Bounds(1024),
+    ),
+    Setting(
+        "inter.broker.listener.name",
+        Kind.STRING,
+        None,
+        "The listener that brokers use among themselves. Unless given it is the one with the security protocol PLAINTEXT.",
+    ),
+    Setting(
+        "listener.security.protocol.map",
+        Kind.STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "The security protocol of each listener name, as `name:protocol` pairs.",
+    ),
+    Setting(
+        "listeners",
+        Kind.LIST,
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where the broker listens, as `name://host:port` with a comma between. No host, or 0.0.0.0, means every interface; port 0 "
+        "takes a free one. The default reaches this machine only, because there is no authentication yet.",
+    ),
+    Setting(
+        "max.connections",
+        Kind.INT,
+        2_147_483_647,
+        "How many connections the broker keeps open; one more is closed at once.",
+        Bounds(0),
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    Setting(
+        "max.connections.per.ip",
+        Kind.INT,
+        2_147_483_647,
+        "How many connections one address may keep open.",
+        Bounds(0),
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    Setting(
+        "max.connections.per.ip.overrides",
+        Kind.STRING,
+        "",
+        "Other limits for single addresses, as in `127.0.0.1:200,10.0.0.7:5`.",
+        None,
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    Setting(
+        "max.incremental.fetch.session.cache.slots",
+        Kind.INT,
+        1000,
+        "How many fetch sessions (KIP-227) are kept. Clients beyond that send their partitions with every fetch.",
+        Bounds(0),
+    ),
+    Setting(
+        "max.request.partition.size.limit",
+        Kind.INT,
+        2000,
+        "How many partitions one DescribeTopicPartitions answers with.",
+        Bounds(1),
+    ),
+    Setting(
+        "queued.max.request.bytes",
+        Kind.LONG,
+        -1,
+        "Bytes of requests and answers under way at which the broker stops reading from its connections; -1 sets no limit.",
+    ),
+    Setting(
+        "queued.max.requests",
+        Kind.INT,
+        500,
+        "Requests of one connection that may wait for their answers before the broker stops reading from it.",
+        Bounds(1),
+    ),
+    Setting("socket.listen.backlog.size", Kind.INT, 50, "Connections that may wait to be accepted.", Bounds(1)),
+    Setting(
+        "socket.receive.buffer.bytes",
+        Kind.INT,
+        102_400,
+        "Size of a connection's receive buffer in the kernel; -1 leaves it to the system.",
+    ),
+    Setting(
+        "socket.request.max.bytes",
+        Kind.INT,
+        100 << 20,
+        "The largest request. A connection that announces a larger one is closed before anything is read.",
+        Bounds(1),
+    ),
+    Setting(
+        "socket.send.buffer.bytes",
+        Kind.INT,
+        102_400,
+        "Size of a connection's send buffer in the kernel; -1 leaves it to the system.",
+    ),
+]
+
+BROKER_SETTINGS: Final = Definitions(
+    sorted(
+        [*_IDENTITY_AND_FILES, *_CONNECTIONS, *_TOPICS, *_LOGS, *_COARSER_UNITS, *_topic_defaults()],
+        key=lambda setting: setting.name,
+    )
+)

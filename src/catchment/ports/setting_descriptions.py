@@ -1,0 +1,127 @@
+"""What DescribeConfigs tells: each setting's value, where it comes from, and what would apply without it.
+
+The order of the synonyms and the cases in which there are none are Kafka's: tools show them, and people know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from itertools import dropwhile
+from typing import NamedTuple
+
+from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.broker_settings import SYNONYM_GROUPS, BrokerSettings
+from catchment.ports.settings import Kind, Setting, UpdateMode, Value
+from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+
+
+class Source(IntEnum):
+    """Where a value comes from, by Kafka's numbers."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    STATIC = 4
+    DEFAULT = 5
+
+
+class Synonym(NamedTuple):
+    name: str
+    text: str | None
+    source: Source
+
+
+class Description(NamedTuple):
+    """One setting as a client is told about it. `kind` is None where neither we nor Kafka define the name."""
+
+    name: str
+    text: str | None
+    source: Source
+    is_read_only: bool
+    is_sensitive: bool
+    kind: Kind | None
+    documentation: str
+    synonyms: Sequence[Synonym]
+
+
+def describe_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Description]:
+    """Every topic setting, under a topic's overrides."""
+    values = settings.topic_values(overrides)
+    return [
+        _topic_description(setting, values[setting.name], settings, overrides)
+        for setting in TOPIC_SETTINGS.values()
+        if not setting.internal
+    ]
+
+
+def describe_broker(settings: BrokerSettings) -> list[Description]:
+    """Every setting of this broker, and the names that were given but mean nothing to it."""
+    given = {**settings.static, **settings.cluster_dynamic, **settings.broker_dynamic}
+    names = sorted({*BROKER_SETTINGS, *given})
+    return [_broker_description(name, settings, _broker_synonyms(name, settings)) for name in names]
+
+
+def describe_all_brokers(settings: BrokerSettings) -> list[Description]:
+    """Only what was set for all brokers at run time, as Kafka shows its default broker."""
+    return [
+        _broker_description(name, settings, [Synonym(name, settings.cluster_dynamic[name], Source.ALL_BROKERS)])
+        for name in sorted(settings.cluster_dynamic)
+    ]
+
+
+def _topic_description(
+    setting: Setting, value: Value, settings: BrokerSettings, overrides: Mapping[str, str]
+) -> Description:
+    text = setting.render(value)
+    synonyms = [Synonym(setting.name, text, Source.TOPIC)] if setting.name in overrides else []
+    if setting.name in BROKER_SYNONYMS:
+        synonyms += _broker_synonyms(BROKER_SYNONYMS[setting.name][0], settings)
+    source = synonyms[0].source if synonyms else Source.DEFAULT
+    return Description(
+        setting.name, text, source, False, setting.is_sensitive, setting.kind, setting.documentation, synonyms
+    )
+
+
+def _broker_description(name: str, settings: BrokerSettings, synonyms: Sequence[Synonym]) -> Description:
+    source = synonyms[0].source if synonyms else Source.DEFAULT
+    setting = BROKER_SETTINGS.get(name)
+    if setting is None:
+        # A name without a definition may hold a password, so its value is not shown.
+        hidden = [synonym._replace(text=None) for synonym in synonyms]
+        return Description(name, None, source, True, True, None, "", hidden)
+    text = synonyms[0].text if source is Source.ALL_BROKERS else setting.render(settings.stated(name))
+    return Description(
+        name,
+        None if setting.is_sensitive else text,
+        source,
+        setting.update_mode is UpdateMode.READ_ONLY,
+        setting.is_sensitive,
+        setting.kind,
+        setting.documentation,
+        [synonym._replace(text=None) for synonym in synonyms] if setting.is_sensitive else synonyms,
+    )
+
+
+def _broker_synonyms(name: str, settings: BrokerSettings) -> list[Synonym]:
+    """All values that apply under this name or a coarser one, the strongest first.
+
+    Kafka leaves out what comes before the first value under the name itself, so a static `log.retention.hours` alone is
+    no synonym of `log.retention.ms`.
+    """
+    layers: Iterable[tuple[Mapping[str, str | None], Source]] = (
+        (settings.broker_dynamic, Source.BROKER),
+        (settings.cluster_dynamic, Source.ALL_BROKERS),
+        (settings.static, Source.STATIC),
+        (_DEFAULT_TEXTS, Source.DEFAULT),
+    )
+    group = SYNONYM_GROUPS.get(name, (name,))
+    synonyms = [
+        Synonym(member, layer[member], source) for layer, source in layers for member in group if member in layer
+    ]
+    return list(dropwhile(lambda synonym: synonym.name != name, synonyms))
+
+
+_DEFAULT_TEXTS: Mapping[str, str | None] = {
+    name: setting.render(setting.default) for name, setting in BROKER_SETTINGS.items() if setting.default is not None
+}

@@ -1,0 +1,199 @@
+"""What a setting is: its name, kind, default, bounds and documentation, and how its text becomes a value.
+
+Names, kinds, defaults and bounds are Kafka's wherever Kafka has the setting, because people search for those names and
+because DescribeConfigs hands them to tools. The definitions themselves are in `topic_settings` and `broker_settings`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Final
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+
+class InvalidSetting(ValueError):
+    """A setting that cannot be used as it stands. The message names the setting, the value and what would be right."""
+
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        super().__init__(f"Invalid value {value} for configuration {name}: {reason}")
+        self.name = name
+
+
+class UnknownSetting(InvalidSetting):
+    """A name that no definition has, with the nearest one that exists."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        ValueError.__init__(self, f"Unknown configuration {name}.{suggestion(name, known)}")
+        self.name = name
+
+
+class Kind(StrEnum):
+    """The kind of a value. The names are those of Kafka's documentation."""
+
+    BOOLEAN = "boolean"
+    STRING = "string"
+    INT = "int"
+    SHORT = "short"
+    LONG = "long"
+    DOUBLE = "double"
+    LIST = "list"
+    PASSWORD = "password"
+
+
+class UpdateMode(StrEnum):
+    """Whether a broker setting may change while the broker runs (KIP-226), for one broker or for all."""
+
+    READ_ONLY = "read-only"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+_BITS: Final = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_COMMA: Final = re.compile(r"\s*,\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Inclusive bounds for a number, with single values that are allowed beside them."""
+
+    lowest: float
+    highest: float | None = None
+    besides: tuple[int, ...] = ()
+
+    def complaint(self, value: Value) -> str | None:
+        if not isinstance(value, int | float) or value in self.besides:
+            return None
+        exceptions = "".join([f" or equal to {exception}" for exception in self.besides])
+        if value < self.lowest:
+            return f"Value must be at least {self.lowest}{exceptions}"
+        if self.highest is not None and value > self.highest:
+            return f"Value must be no more than {self.highest}{exceptions}"
+        return None
+
+    def __str__(self) -> str:
+        reach = f"at least {self.lowest}" if self.highest is None else f"{self.lowest} to {self.highest}"
+        return " or ".join([reach, *map(str, self.besides)])
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The words that a string, or each member of a list, may be."""
+
+    words: tuple[str, ...]
+
+    def complaint(self, value: Value) -> str | None:
+        if isinstance(value, str):
+            value = (value,)
+        if isinstance(value, tuple) and not set(value) <= set(self.words):
+            return f"String must be one of: {self}"
+        return None
+
+    def __str__(self) -> str:
+        return ", ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A form that each member of a list must have."""
+
+    expression: str
+    form: str
+
+    def complaint(self, value: Value) -> str | None:
+        members = value if isinstance(value, tuple) else ()
+        for member in members:
+            if not re.fullmatch(self.expression, member):
+                return f"'{member}' must have the form {self.form}"
+        return None
+
+    def __str__(self) -> str:
+        return self.form
+
+
+Validator = Bounds | Choices | Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `internal` ones are accepted but not shown."""
+
+    name: str
+    kind: Kind
+    default: Value
+    documentation: str
+    validator: Validator | None = None
+    update_mode: UpdateMode = UpdateMode.READ_ONLY
+    internal: bool = False
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.kind is Kind.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """The typed value of a text, or InvalidSetting."""
+        value = self._convert(text.strip())
+        complaint = self.validator.complaint(value) if self.validator else None
+        if complaint:
+            raise InvalidSetting(self.name, text.strip(), complaint)
+        return value
+
+    def render(self, value: Value) -> str | None:
+        """The text of a value as Kafka writes it: `parse` undoes it."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        return None if value is None else str(value)
+
+    def _convert(self, text: str) -> Value:
+        if self.kind is Kind.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise InvalidSetting(self.name, text, "Expected value to be either true or false")
+            return text.lower() == "true"
+        if self.kind in _BITS:
+            limit = 1 << (_BITS[self.kind] - 1)
+            if not _INTEGER.fullmatch(text) or len(text) > 20 or not -limit <= int(text) < limit:
+                raise InvalidSetting(self.name, text, f"Not a number of type {self.kind.upper()}")
+            return int(text)
+        if self.kind is Kind.DOUBLE:
+            if not _DECIMAL.fullmatch(text):
+                raise InvalidSetting(self.name, text, "Not a number of type DOUBLE")
+            return float(text)
+        if self.kind is Kind.LIST:
+            return tuple(_COMMA.split(text)) if text else ()
+        return text
+
+
+class Definitions(Mapping[str, Setting]):
+    """Settings by name."""
+
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        self._settings = {setting.name: setting for setting in settings}
+
+    def __getitem__(self, name: str) -> Setting:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    def require(self, name: str) -> Setting:
+        """The setting, or UnknownSetting with a suggestion."""
+        setting = self._settings.get(name)
+        if setting is None:
+            raise UnknownSetting(name, self._settings)
+        return setting
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A sentence that points at the nearest name, or nothing."""
+    nearest = get_close_matches(name, known, n=1, cutoff=0.75)
+    return f" Did you mean {nearest[0]}?" if nearest else ""

@@ -1,0 +1,131 @@
+"""Copy a message of one version into the class of another, field by field and all the way down.
+
+Fields of the same name are copied, nested messages converted, fields that only the target has filled with their
+defaults. How to do that is worked out once for a pair of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from types import NoneType
+from typing import Any, Final, NamedTuple, get_args, get_origin
+
+from kio.schema.errors import ErrorCode
+from kio.serial._introspect import EntityField, EntityTupleField, classify_field
+
+_IMPLICIT_DEFAULTS: Final[dict[str, object]] = {
+    "bool": False,
+    "string": "",
+    "bytes": b"",
+    "records": b"",
+    "float64": 0.0,
+    "error_code": ErrorCode.none,
+    "uuid": None,
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "datetime_i64": datetime.fromtimestamp(0, UTC),
+}
+
+
+class _Plan(NamedTuple):
+    copied: tuple[str, ...]
+    nested: tuple[tuple[str, Any], ...]
+    filled: dict[str, Any]
+    without_default: frozenset[str]
+
+
+def lift(source: Any, target_class: Any, **overrides: Any) -> Any:
+    """The message as `target_class`; fields that the source lacks and `overrides` do not give get their defaults."""
+    source_class: Any = type(source)
+    if source_class is target_class and not overrides:
+        return source
+    plan = _plan(source_class, target_class)
+    values = {**plan.filled, **{name: getattr(source, name) for name in plan.copied}}
+    for name, nested_class in plan.nested:
+        if name not in overrides:
+            values[name] = _each(lift, getattr(source, name), nested_class)
+    return target_class(**{**values, **overrides})
+
+
+def lower(source: Any, target_class: Any, **overrides: Any) -> Any:
+    """What kio's writer for `target_class` takes: copied only as deep as the versions differ.
+
+    Unlike in `lift`, a field that the source cannot fill must have an explicit default or be among the overrides.
+    """
+    source_class: Any = type(source)
+    if is_writable_as(source_class, target_class) and not overrides:
+        return source
+    plan = _plan(source_class, target_class)
+    if missing := plan.without_default - overrides.keys():
+        raise TypeError(f"{source_class.__name__} has no {', '.join(sorted(missing))} for {target_class.__name__}")
+    values = {**plan.filled, **{name: getattr(source, name) for name in plan.copied}}
+    for name, nested_class in plan.nested:
+        if name not in overrides:
+            values[name] = _each(lower, getattr(source, name), nested_class)
+    return target_class(**{**values, **overrides})
+
+
+def _each(convert: Callable[[Any, Any], Any], value: Any, nested_class: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple([convert(item, nested_class) for item in value])
+    return None if value is None else convert(value, nested_class)
+
+
+@cache
+def is_writable_as(source_class: Any, target_class: Any) -> bool:
+    """Whether kio's writer for the target takes the source as it is, because the source has every field it reads.
+
+    A tagged message must be of the version's own class, because kio leaves it out only if it equals the default.
+    """
+    if source_class is target_class:
+        return True
+    sources = {one.name: one for one in fields(source_class)}
+    for one in fields(target_class):
+        if one.name not in sources:
+            return False
+        nested = _nested_class(one)
+        if nested is None:
+            continue
+        if "tag" in one.metadata and not classify_field(one).is_array:
+            return False
+        if not is_writable_as(_nested_class(sources[one.name]), nested):
+            return False
+    return True
+
+
+@cache
+def _plan(source_class: Any, target_class: Any) -> _Plan:
+    names = {one.name for one in fields(source_class)}
+    copied, nested, filled, without_default = [], [], {}, []
+    for one in fields(target_class):
+        nested_class = _nested_class(one)
+        if one.name not in names:
+            filled[one.name] = _default(one)
+            if one.default is MISSING:
+                without_default.append(one.name)
+        elif nested_class is None:
+            copied.append(one.name)
+        else:
+            nested.append((one.name, nested_class))
+    return _Plan(tuple(copied), tuple(nested), filled, frozenset(without_default))
+
+
+def _nested_class(one: Field[Any]) -> Any:
+    kind = classify_field(one)
+    return kind.type_ if isinstance(kind, EntityField | EntityTupleField) else None
+
+
+def _default(one: Field[Any]) -> Any:
+    if one.default is not MISSING:
+        return one.default
+    kind = classify_field(one)
+    if get_origin(one.type) is not tuple and NoneType in get_args(one.type):
+        return None
+    if kind.is_array:
+        return ()
+    if isinstance(kind, EntityField):
+        return kind.type_(**{inner.name: _default(inner) for inner in fields(kind.type_)})
+    return _IMPLICIT_DEFAULTS.get(one.metadata["kafka_type"], 0)

@@ -1,0 +1,29 @@
+"""Metadata: version 0 asks for all topics with an empty list, later ones with null.
+
+Cluster operations (versions 8 to 10) have moved to DescribeCluster: the question is dropped and the answer is Kafka's
+"not asked for", which is the field's default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.metadata.v13.request import MetadataRequest
+
+from catchment.protocol.adapters.conversion import lift, lower
+
+
+def lift_request(request: Any, newest_class: type[MetadataRequest]) -> Any:
+    if request.__version__ == 0:
+        return lift(request, newest_class, topics=lift(request, newest_class).topics or None)
+    return lift(request, newest_class)
+
+
+def lower_request(request: MetadataRequest, version_class: Any) -> Any:
+    if version_class.__version__ == 0:
+        if request.topics == ():
+            raise ValueError("Metadata version 0 cannot ask for no topics")
+        return lower(request, version_class, topics=request.topics or ())
+    if version_class.__version__ in (8, 9, 10):
+        return lower(request, version_class, include_cluster_authorized_operations=False)
+    return request

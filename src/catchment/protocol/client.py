@@ -1,0 +1,104 @@
+"""The client's end of a connection without the connection: bytes to send, and answers out of bytes received.
+
+Peers, tests and the simulator drive it over whatever carries their bytes. Answers come in the order of the requests, as
+Kafka promises, and are decoded only when asked to, so that those who copy records on need not unpack them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from catchment.protocol.apis import API_VERSIONS_KEY
+from catchment.protocol.codec import decode_response, encode_request
+from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.headers import encode_request_header, parse_response_header
+
+DEFAULT_FRAME_LIMIT_BYTES: Final = 100 * 1024 * 1024
+
+_LENGTH: Final = Struct(">i")
+_ERROR_CODE: Final = Struct(">h")
+_PRODUCE_KEY: Final = 0
+_LARGEST_CORRELATION_ID: Final = 2**31 - 1
+
+
+class Answer(NamedTuple):
+    """One response: what it answers, and its body."""
+
+    correlation_id: int
+    api_key: int
+    api_version: int
+    body: bytes
+
+    def decode(self) -> Any:
+        """The response as the newest class of its API."""
+        version = self.api_version
+        # A broker that does not speak the version asked for says so at version 0, which everybody can read (KIP-511).
+        if self.api_key == API_VERSIONS_KEY and self.body[:2] == _ERROR_CODE.pack(ErrorCode.unsupported_version):
+            version = 0
+        return decode_response(self.api_key, version, self.body)
+
+
+class _Pending(NamedTuple):
+    correlation_id: int
+    api_key: int
+    api_version: int
+
+
+class ClientProtocol:
+    """Requests out, answers in, for one connection."""
+
+    def __init__(self, client_id: str | None = None, frame_limit_bytes: int = DEFAULT_FRAME_LIMIT_BYTES) -> None:
+        self._client_id = client_id
+        self._frame_limit_bytes = frame_limit_bytes
+        self._next_correlation_id = 0
+        self._pending: deque[_Pending] = deque()
+        self._received = bytearray()
+
+    @property
+    def pending(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._pending)
+
+    def request(self, request: Any, version: int) -> bytes:
+        """The frame of a request, given as the newest class. Produce without acknowledgement awaits no answer."""
+        is_answered = request.__api_key__ != _PRODUCE_KEY or request.acks != 0
+        return self.request_body(request.__api_key__, version, encode_request(request, version), is_answered)
+
+    def request_body(self, api_key: int, version: int, body: bytes, is_answered: bool = True) -> bytes:
+        """The frame of a request whose body is encoded already."""
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & _LARGEST_CORRELATION_ID
+        header = encode_request_header(api_key, version, correlation_id, self._client_id)
+        if is_answered:
+            self._pending.append(_Pending(correlation_id, api_key, version))
+        return _LENGTH.pack(len(header) + len(body)) + header + body
+
+    def receive(self, data: memoryview | bytes) -> list[Answer]:
+        """Take bytes as they come and return the answers that are complete; MalformedRequest if they are not answers."""
+        self._received += data
+        answers = []
+        position = 0
+        while len(self._received) - position >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._received, position)
+            if not 0 <= length <= self._frame_limit_bytes:
+                raise MalformedRequest(f"a response claims {length} bytes")
+            end = position + _LENGTH.size + length
+            if end > len(self._received):
+                break
+            answers.append(self._answer(bytes(self._received[position + _LENGTH.size : end])))
+            position = end
+        del self._received[:position]
+        return answers
+
+    def _answer(self, frame: bytes) -> Answer:
+        if not self._pending:
+            raise MalformedRequest("a response to no request")
+        expected = self._pending.popleft()
+        correlation_id, body_offset = parse_response_header(frame, expected.api_key, expected.api_version)
+        if correlation_id != expected.correlation_id:
+            raise MalformedRequest(f"response {correlation_id} where {expected.correlation_id} was due")
+        return Answer(*expected, frame[body_offset:])

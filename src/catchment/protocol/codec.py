@@ -1,0 +1,90 @@
+"""Bytes to messages and back, with the newest class of each API on our side whatever version is on the wire.
+
+Requests of old versions are lifted to the newest class, answers lowered from it. What versions disagree about beyond
+added fields is the business of `adapters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from io import BytesIO
+from typing import Any
+
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from catchment.protocol.adapters import ADAPTED
+from catchment.protocol.adapters.conversion import is_writable_as, lift, lower
+from catchment.protocol.apis import APIS, newest, request_class, response_class
+from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.guard import guarded
+
+
+def decode_request(api_key: int, version: int, body: memoryview | bytes) -> Any:
+    """The newest request class, filled from a body at this version; MalformedRequest if the bytes are not one."""
+    return _decoder(api_key, version, EntityType.request)(bytes(body))
+
+
+def decode_response(api_key: int, version: int, body: memoryview | bytes) -> Any:
+    """The newest response class, filled from a body at this version; MalformedRequest if the bytes are not one."""
+    return _decoder(api_key, version, EntityType.response)(bytes(body))
+
+
+def encode_request(request: Any, version: int) -> bytes:
+    """The body of a request, given as the newest class, at this version."""
+    return _encoder(request.__api_key__, version, EntityType.request)(request)
+
+
+def encode_response(response: Any, version: int) -> bytes:
+    """The body of a response, given as the newest class, at this version."""
+    return _encoder(response.__api_key__, version, EntityType.response)(response)
+
+
+@cache
+def _decoder(api_key: int, version: int, kind: EntityType) -> Callable[[bytes], Any]:
+    version_class = _message_class(api_key, version, kind)
+    newest_class = _message_class(api_key, newest(api_key), kind)
+    read = entity_reader(version_class)
+    adapt = _adapter(api_key, f"lift_{kind.name}") or lift
+
+    def decode(body: bytes) -> Any:
+        checked = guarded(version_class, body)
+        try:
+            message, _ = read(checked, 0)
+            return adapt(message, newest_class)
+        except MalformedRequest:
+            raise
+        except Exception as cause:
+            raise MalformedRequest(f"{version_class.__name__} version {version}: {cause}") from cause
+
+    return decode
+
+
+@cache
+def _encoder(api_key: int, version: int, kind: EntityType) -> Callable[[Any], bytes]:
+    version_class = _message_class(api_key, version, kind)
+    newest_class = _message_class(api_key, newest(api_key), kind)
+    write = entity_writer(version_class)
+    adapt = _adapter(api_key, f"lower_{kind.name}")
+    if adapt is None and not is_writable_as(newest_class, version_class):
+        adapt = lower
+
+    def encode(message: Any) -> bytes:
+        buffer = BytesIO()
+        write(buffer, message if adapt is None else adapt(message, version_class))
+        return buffer.getvalue()
+
+    return encode
+
+
+def _message_class(api_key: int, version: int, kind: EntityType) -> Any:
+    return request_class(api_key, version) if kind is EntityType.request else response_class(api_key, version)
+
+
+def _adapter(api_key: int, name: str) -> Callable[[Any, Any], Any] | None:
+    module = APIS[api_key].module
+    if module not in ADAPTED:
+        return None
+    return getattr(import_module(f"catchment.protocol.adapters.{module}"), name, None)

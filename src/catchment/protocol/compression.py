@@ -1,0 +1,145 @@
+"""The four codecs of record batches, with a bound on what a few bytes may grow into.
+
+Kafka wraps snappy into the blocks of the xerial library, but some clients send it bare: both are read, the first is
+written. Kafka's lz4 reader insists on independent blocks, which cramjam does not write, so that frame is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from struct import Struct, error
+from typing import Any, Final
+
+import cramjam
+
+from catchment.protocol.batch import CorruptBatch
+
+
+class Compression(IntEnum):
+    """The codec ids in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_VERSIONS: Final = Struct(">ii").pack(1, 1)
+_XERIAL_BLOCK_SIZE: Final = 32 * 1024
+_XERIAL_LENGTH: Final = Struct(">i")
+
+_LZ4_BLOCK_SIZE: Final = 64 * 1024
+# Magic, version 1 with independent blocks, blocks of 64 KiB, and the checksum of the two bytes before it.
+_LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_LENGTH: Final = Struct("<I")
+_LZ4_STORED: Final = 0x80000000
+_LZ4_END: Final = bytes(4)
+
+_GZIP_LEVEL: Final = 6
+_ZSTD_LEVEL: Final = 3
+_SMALLEST_GUESS_BYTES: Final = 64 * 1024
+_BUFFER_TOO_SMALL: Final = "failed to write whole buffer"
+
+
+def compress(codec: int, data: memoryview | bytes) -> bytes:
+    """Compress the records of a batch as Kafka's own clients do, at their default levels."""
+    match codec:
+        case Compression.NONE:
+            return bytes(data)
+        case Compression.GZIP:
+            return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL))
+        case Compression.SNAPPY:
+            return _compress_snappy(memoryview(data))
+        case Compression.LZ4:
+            return _compress_lz4(memoryview(data))
+        case Compression.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+    raise ValueError(f"there is no compression codec {codec}")
+
+
+def decompress(codec: int, data: memoryview | bytes, limit_bytes: int) -> bytes:
+    """The records of a batch, or CorruptBatch if they are damaged or would be more than `limit_bytes`."""
+    try:
+        match codec:
+            case Compression.NONE:
+                return _bounded(bytes(data), limit_bytes)
+            case Compression.GZIP:
+                return _decompress_stream(cramjam.gzip.decompress_into, data, limit_bytes)
+            case Compression.SNAPPY:
+                return _decompress_snappy(memoryview(data), limit_bytes)
+            case Compression.LZ4:
+                return _decompress_stream(cramjam.lz4.decompress_into, data, limit_bytes)
+            case Compression.ZSTD:
+                return _decompress_stream(cramjam.zstd.decompress_into, data, limit_bytes)
+    except (cramjam.DecompressionError, error) as cause:
+        raise CorruptBatch(f"records do not decompress: {cause}") from cause
+    raise CorruptBatch(f"there is no compression codec {codec}")
+
+
+def _bounded(data: bytes, limit_bytes: int) -> bytes:
+    if len(data) > limit_bytes:
+        raise CorruptBatch(f"records of more than {limit_bytes} bytes")
+    return data
+
+
+def _decompress_stream(decompress_into: Callable[[Any, Any], int], data: memoryview | bytes, limit_bytes: int) -> bytes:
+    """Decompress into a buffer that grows up to the limit; no codec here says reliably how much is to come."""
+    guess_bytes = max(4 * len(data), _SMALLEST_GUESS_BYTES)
+    while True:
+        output = bytearray(min(guess_bytes, limit_bytes))
+        try:
+            size = decompress_into(data, output)
+            return bytes(memoryview(output)[:size])
+        except cramjam.DecompressionError as cause:
+            if str(cause) != _BUFFER_TOO_SMALL:
+                raise
+            if guess_bytes >= limit_bytes:
+                raise CorruptBatch(f"records of more than {limit_bytes} bytes") from cause
+        guess_bytes *= 4
+
+
+def _compress_snappy(data: memoryview) -> bytes:
+    pieces = [_XERIAL_MAGIC, _XERIAL_VERSIONS]
+    for start in range(0, len(data), _XERIAL_BLOCK_SIZE):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_SIZE]))
+        pieces += (_XERIAL_LENGTH.pack(len(block)), block)
+    return b"".join(pieces)
+
+
+def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_snappy_block(data, limit_bytes)
+    pieces = []
+    position = len(_XERIAL_MAGIC) + len(_XERIAL_VERSIONS)
+    while position < len(data):
+        (length,) = _XERIAL_LENGTH.unpack_from(data, position)
+        position += _XERIAL_LENGTH.size
+        if not 0 < length <= len(data) - position:
+            raise CorruptBatch(f"a snappy block claims {length} bytes")
+        piece = _decompress_snappy_block(data[position : position + length], limit_bytes)
+        limit_bytes -= len(piece)
+        pieces.append(piece)
+        position += length
+    return b"".join(pieces)
+
+
+def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
+        raise CorruptBatch("snappy records are larger than allowed")
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _compress_lz4(data: memoryview) -> bytes:
+    pieces = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_SIZE):
+        plain = data[start : start + _LZ4_BLOCK_SIZE]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            pieces += (_LZ4_LENGTH.pack(len(block)), block)
+        else:
+            pieces += (_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED), bytes(plain))
+    pieces.append(_LZ4_END)
+    return b"".join(pieces)

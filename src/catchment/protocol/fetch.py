@@ -1,0 +1,205 @@
+"""Fetch (key 1) on the wire, versions 4–18, with the records of an answer as pieces of their own.
+
+Requests carry topics by name up to version 12 and by id from 13 on; the answer names them the same way.
+"""
+
+import struct
+from typing import NamedTuple
+from uuid import UUID
+
+from catchment.protocol import wire
+from catchment.protocol.produce import TopicKey
+from catchment.protocol.wire import Piece, WireReader
+
+API_KEY = 1
+FIRST_FLEXIBLE = 12
+FIRST_WITH_TOPIC_IDS = 13
+
+CONSUMER = -1
+"""The replica id of a client that is not a broker."""
+READ_COMMITTED = 1
+
+_LIMITS = struct.Struct(">iiib")
+_SESSION = struct.Struct(">ii")
+_PARTITION_4 = struct.Struct(">iqi")
+_PARTITION_5 = struct.Struct(">iqqi")
+_PARTITION_9 = struct.Struct(">iiqqi")
+_PARTITION_12 = struct.Struct(">iiqiqi")
+_REPLICA_STATE = struct.Struct(">iq")
+_THROTTLE = struct.Struct(">i")
+_THROTTLE_AND_SESSION = struct.Struct(">ihi")
+_ANSWER_4 = struct.Struct(">ihqq")
+_ANSWER_5 = struct.Struct(">ihqqq")
+_I32 = struct.Struct(">i")
+_TRANSACTION = struct.Struct(">qq")
+_EPOCH_END = struct.Struct(">iqb")
+_LEADER = struct.Struct(">iib")
+_NULL_ARRAY = b"\xff\xff\xff\xff"
+
+
+class PartitionRequest(NamedTuple):
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    log_start_offset: int = -1
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+
+class TopicRequest(NamedTuple):
+    topic: TopicKey
+    partitions: list[PartitionRequest]
+
+
+class FetchRequest(NamedTuple):
+    replica_id: int
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[TopicRequest]
+    forgotten: list[tuple[TopicKey, list[int]]]
+    rack_id: str
+
+
+class PartitionAnswer(NamedTuple):
+    partition: int
+    error_code: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: list[tuple[int, int]] | None = None
+    """(producer id, first offset) of each aborted transaction; None unless the reader asked for committed data."""
+    preferred_read_replica: int = -1
+    records: Piece = b""
+    diverging_epoch: tuple[int, int] | None = None
+    current_leader: tuple[int, int] | None = None
+
+
+class TopicAnswer(NamedTuple):
+    topic: TopicKey
+    partitions: list[PartitionAnswer]
+
+
+def decode_request(data: memoryview, position: int, version: int) -> FetchRequest:
+    reader = WireReader(data, position, flexible=version >= FIRST_FLEXIBLE)
+    replica_id = reader.i32() if version <= 14 else CONSUMER
+    max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
+    session_id, session_epoch = reader.unpack(_SESSION) if version >= 7 else (0, -1)
+    topics = [_topic_request(reader, version) for _ in range(reader.array_length(3))]
+    forgotten = []
+    if version >= 7:
+        for _ in range(reader.array_length(3)):
+            topic = _topic_key(reader, version)
+            forgotten.append((topic, [reader.i32() for _ in range(reader.array_length(4))]))
+            reader.skip_tags()
+    rack_id = reader.string() if version >= 11 else ""
+    replica_epoch = -1
+    if reader.flexible:
+        for _ in range(reader.unsigned_varint()):
+            number, value = reader.tag()
+            if number == 1 and version >= 15:
+                replica_id, replica_epoch = WireReader(value, 0, flexible=True).unpack(_REPLICA_STATE)
+    return FetchRequest(
+        replica_id,
+        replica_epoch,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        topics,
+        forgotten,
+        rack_id,
+    )
+
+
+def _topic_key(reader: WireReader, version: int) -> TopicKey:
+    return reader.uuid() if version >= FIRST_WITH_TOPIC_IDS else reader.string()
+
+
+def _topic_request(reader: WireReader, version: int) -> TopicRequest:
+    topic = _topic_key(reader, version)
+    partitions = []
+    for _ in range(reader.array_length(16)):
+        partitions.append(_partition_request(reader, version))
+        reader.skip_tags()
+    reader.skip_tags()
+    return TopicRequest(topic, partitions)
+
+
+def _partition_request(reader: WireReader, version: int) -> PartitionRequest:
+    if version >= 12:
+        partition, leader_epoch, offset, last_epoch, start, max_bytes = reader.unpack(_PARTITION_12)
+        return PartitionRequest(partition, offset, max_bytes, start, leader_epoch, last_epoch)
+    if version >= 9:
+        partition, leader_epoch, offset, start, max_bytes = reader.unpack(_PARTITION_9)
+        return PartitionRequest(partition, offset, max_bytes, start, leader_epoch)
+    if version >= 5:
+        partition, offset, start, max_bytes = reader.unpack(_PARTITION_5)
+        return PartitionRequest(partition, offset, max_bytes, start)
+    partition, offset, max_bytes = reader.unpack(_PARTITION_4)
+    return PartitionRequest(partition, offset, max_bytes)
+
+
+def encode_response(
+    topics: list[TopicAnswer], version: int, *, error_code: int = 0, session_id: int = 0, throttle_time_ms: int = 0
+) -> list[Piece]:
+    """The body as pieces: small ones joined, each partition's records as they are."""
+    flexible = version >= FIRST_FLEXIBLE
+    pieces: list[Piece] = []
+    head = bytearray()
+    head += (
+        _THROTTLE_AND_SESSION.pack(throttle_time_ms, error_code, session_id)
+        if version >= 7
+        else _THROTTLE.pack(throttle_time_ms)
+    )
+    head += wire.array_length(len(topics), flexible=flexible)
+    for topic in topics:
+        key = topic.topic
+        head += key.bytes if isinstance(key, UUID) else wire.string(key, flexible=flexible)
+        head += wire.array_length(len(topic.partitions), flexible=flexible)
+        for answer in topic.partitions:
+            size = memoryview(answer.records).nbytes
+            head += _partition_head(answer, version, size)
+            if size:
+                pieces += (head, answer.records)
+                head = bytearray()
+            if flexible:
+                head += _partition_tags(answer)
+        if flexible:
+            head += wire.NO_TAGS
+    if flexible:
+        head += wire.NO_TAGS
+    if head:
+        pieces.append(head)
+    return pieces
+
+
+def _partition_head(answer: PartitionAnswer, version: int, records_size: int) -> bytes:
+    flexible = version >= FIRST_FLEXIBLE
+    encoded = _ANSWER_5.pack(*answer[:5]) if version >= 5 else _ANSWER_4.pack(*answer[:4])
+    aborted = answer.aborted
+    if aborted is None:
+        encoded += b"\x00" if flexible else _NULL_ARRAY
+    else:
+        encoded += wire.array_length(len(aborted), flexible=flexible)
+        encoded += b"".join(_TRANSACTION.pack(*entry) + (wire.NO_TAGS if flexible else b"") for entry in aborted)
+    if version >= 11:
+        encoded += _I32.pack(answer.preferred_read_replica)
+    return encoded + (wire.unsigned_varint(records_size + 1) if flexible else _I32.pack(records_size))
+
+
+def _partition_tags(answer: PartitionAnswer) -> bytes:
+    if answer.diverging_epoch is None and answer.current_leader is None:
+        return wire.NO_TAGS
+    fields = {}
+    if answer.diverging_epoch is not None:
+        fields[0] = _EPOCH_END.pack(*answer.diverging_epoch, 0)
+    if answer.current_leader is not None:
+        fields[1] = _LEADER.pack(*answer.current_leader, 0)
+    return wire.tagged_fields(fields)

@@ -1,0 +1,141 @@
+"""Reading and writing the protocol's primitive types by hand, for the messages that are too hot for a general codec.
+
+The reader takes a memoryview and copies nothing but strings. Every length is checked against what is left.
+"""
+
+import struct
+from uuid import UUID
+
+from catchment.protocol.errors import MalformedRequest
+
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+_I64 = struct.Struct(">q")
+_VARINT_MAX_BYTES = 5
+
+NO_TAGS = b"\x00"
+
+Piece = bytes | bytearray | memoryview
+"""What an answer is made of; large pieces are sent as they are."""
+
+
+class WireReader:
+    """A cursor over one message. It raises MalformedRequest where the bytes end too soon."""
+
+    __slots__ = ("data", "end", "flexible", "position")
+
+    def __init__(self, data: memoryview, position: int, *, flexible: bool) -> None:
+        self.data = data
+        self.position = position
+        self.end = data.nbytes
+        self.flexible = flexible
+
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Several fixed-size fields at once."""
+        position = self.position
+        self.position = position + layout.size
+        if self.position > self.end:
+            raise MalformedRequest("the message ends inside a field")
+        return layout.unpack_from(self.data, position)
+
+    def i16(self) -> int:
+        return self.unpack(_I16)[0]
+
+    def i32(self) -> int:
+        return self.unpack(_I32)[0]
+
+    def i64(self) -> int:
+        return self.unpack(_I64)[0]
+
+    def unsigned_varint(self) -> int:
+        value = shift = 0
+        for _ in range(_VARINT_MAX_BYTES):
+            if self.position >= self.end:
+                raise MalformedRequest("the message ends inside a varint")
+            byte = self.data[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        raise MalformedRequest("a varint of more than five bytes")
+
+    def array_length(self, item_size: int) -> int:
+        """The number of items, each of at least `item_size` bytes; a null array counts as empty."""
+        length = self.unsigned_varint() - 1 if self.flexible else self.i32()
+        if length * item_size > self.end - self.position:
+            raise MalformedRequest(f"an array claims {length} items in {self.end - self.position} bytes")
+        return max(length, 0)
+
+    def buffer(self, length: int) -> memoryview:
+        start = self.position
+        self.position = start + length
+        if self.position > self.end:
+            raise MalformedRequest(f"a field claims {length} bytes of the {self.end - start} that are left")
+        return self.data[start : self.position]
+
+    def nullable_string(self) -> str | None:
+        length = self.unsigned_varint() - 1 if self.flexible else self.i16()
+        if length < 0:
+            return None
+        try:
+            return str(self.buffer(length), "utf-8")
+        except UnicodeDecodeError as error:
+            raise MalformedRequest("a string is not UTF-8") from error
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise MalformedRequest("a string that must be there is null")
+        return text
+
+    def nullable_bytes(self) -> memoryview | None:
+        length = self.unsigned_varint() - 1 if self.flexible else self.i32()
+        return None if length < 0 else self.buffer(length)
+
+    def uuid(self) -> UUID:
+        return UUID(bytes=bytes(self.buffer(16)))
+
+    def skip_tags(self) -> None:
+        if self.flexible:
+            for _ in range(self.unsigned_varint()):
+                self.tag()
+
+    def tag(self) -> tuple[int, memoryview]:
+        """One tagged field: its number and its bytes."""
+        number = self.unsigned_varint()
+        return number, self.buffer(self.unsigned_varint())
+
+
+def unsigned_varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def array_length(length: int, *, flexible: bool) -> bytes:
+    return unsigned_varint(length + 1) if flexible else _I32.pack(length)
+
+
+def string(text: str, *, flexible: bool) -> bytes:
+    encoded = text.encode()
+    return (unsigned_varint(len(encoded) + 1) if flexible else _I16.pack(len(encoded))) + encoded
+
+
+def nullable_string(text: str | None, *, flexible: bool) -> bytes:
+    if text is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    return string(text, flexible=flexible)
+
+
+def tagged_fields(fields: dict[int, bytes]) -> bytes:
+    """The tagged fields of one structure, in the order of their numbers."""
+    encoded = [unsigned_varint(len(fields))]
+    for number in sorted(fields):
+        encoded += (unsigned_varint(number), unsigned_varint(len(fields[number])), fields[number])
+    return b"".join(encoded)

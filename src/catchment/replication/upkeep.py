@@ -1,0 +1,80 @@
+"""What a broker does to its logs unasked: retention, flushes by time, checkpoints, and the removal of deleted files.
+
+Each task walks over all partitions and lets others run after every few, so that thousands of partitions never hold up a
+request. A failure at one partition is logged and does not keep the others from their turn.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.clock import Clock
+from catchment.protocol.errors import ApiError
+from catchment.replication.partition import Partition
+from catchment.replication.replicas import Replicas
+
+_logger = logging.getLogger(__name__)
+
+_PARTITIONS_A_TURN = 32
+_LONGEST_WAIT_MS = 60_000
+
+
+class Upkeep:
+    def __init__(self, replicas: Replicas, clock: Clock, settings: Callable[[], BrokerSettings]) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._settings = settings
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        for work, interval_setting in (
+            (self.apply_retention, "log.retention.check.interval.ms"),
+            (self.flush_overdue, "log.flush.scheduler.interval.ms"),
+            (self.checkpoint, "log.flush.offset.checkpoint.interval.ms"),
+            (self.remove_deleted, "log.retention.check.interval.ms"),
+        ):
+            self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(work, interval_setting)))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def apply_retention(self) -> None:
+        now_ms = self._clock.now_ms()
+        await self._each(lambda partition: partition.apply_retention(now_ms))
+
+    async def flush_overdue(self) -> None:
+        now_ms = self._clock.now_ms()
+        await self._each(lambda partition: partition.flush_if_overdue(now_ms))
+
+    async def remove_deleted(self) -> None:
+        now_ms = self._clock.now_ms()
+        await self._each(lambda partition: partition.log.remove_deleted(now_ms))
+        for directory in self._replicas.directories:
+            directory.remove_deleted(now_ms)
+
+    async def checkpoint(self) -> None:
+        """Write down how far each log is safe, so that a start after a crash reads less."""
+        high_watermarks = self._replicas.high_watermarks()
+        for directory in self._replicas.directories:
+            directory.checkpoint(high_watermarks)
+
+    async def _each(self, work: Callable[[Partition], object]) -> None:
+        for count, partition in enumerate(self._replicas):
+            if count % _PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+            try:
+                work(partition)
+            except (OSError, ApiError) as error:
+                _logger.error("upkeep of %s-%d failed: %s", partition.topic, partition.number, error)
+
+    async def _repeat(self, work: Callable[[], Awaitable[None]], interval_setting: str) -> None:
+        while True:
+            interval_ms = min(self._settings().integer(interval_setting), _LONGEST_WAIT_MS)
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await work()
+            except OSError as error:
+                _logger.error("what %s times has failed and will be tried again: %s", interval_setting, error)

@@ -1,0 +1,111 @@
+"""Where each leader epoch began: what followers and consumers compare to find where two logs part (KIP-101, KIP-279).
+
+Batches carry their epoch, so recovery can tell the entries above the recovery point again. The file is therefore written
+when a segment is finished and at a clean stop, not at every change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from catchment.ports.disk import Disk
+from catchment.storage import checkpoint
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class EpochStart(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    __slots__ = ("_disk", "_entries", "_is_dirty", "_path", "latest")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._entries: list[EpochStart] = []
+        self._is_dirty = False
+        self.latest = NO_EPOCH
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        return tuple(self._entries)
+
+    def load(self) -> None:
+        entries: list[EpochStart] = []
+        for line in checkpoint.read_lines(self._disk, self._path):
+            try:
+                epoch, start_offset = map(int, line.split(" "))
+            except ValueError:
+                break
+            if entries and (epoch <= entries[-1].epoch or start_offset < entries[-1].start_offset):
+                break
+            entries.append(EpochStart(epoch, start_offset))
+        self._replace(entries)
+        self._is_dirty = False
+
+    def flush(self) -> None:
+        """Make the entries durable."""
+        if self._is_dirty:
+            checkpoint.write_lines(
+                self._disk, self._path, [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
+            )
+            self._is_dirty = False
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """An epoch begins; entries that it contradicts are stale and go."""
+        if epoch <= self.latest:
+            return
+        kept = [entry for entry in self._entries if entry.start_offset < start_offset]
+        self._replace([*kept, EpochStart(epoch, start_offset)])
+
+    def at(self, offset: int) -> int:
+        """The epoch under which `offset` was written, or -1."""
+        index = bisect_right(self._entries, offset, key=_start)
+        return self._entries[index - 1].epoch if index else NO_EPOCH
+
+    def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch that is not above `epoch`, and where it ended; (-1, -1) if that is not known."""
+        if epoch == NO_EPOCH or epoch > self.latest:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        index = bisect_right(self._entries, epoch, key=_epoch)
+        if index == 0:
+            # Everything of that epoch is gone: all that is known is that it ended where the first entry begins.
+            return epoch, self._entries[0].start_offset
+        return self._entries[index - 1].epoch, self._entries[index].start_offset
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drop the epochs that began at `end_offset` or later."""
+        if self._entries and self._entries[-1].start_offset >= end_offset:
+            self._replace([entry for entry in self._entries if entry.start_offset < end_offset])
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drop the epochs that ended before `start_offset`; the one it lies in begins there from now on."""
+        index = bisect_right(self._entries, start_offset, key=_start)
+        if index and self._entries[index - 1].start_offset < start_offset:
+            current = EpochStart(self._entries[index - 1].epoch, start_offset)
+            self._replace([current, *self._entries[index:]])
+        elif index > 1:
+            self._replace(self._entries[index - 1 :])
+
+    def clear(self) -> None:
+        self._replace([])
+
+    def _replace(self, entries: list[EpochStart]) -> None:
+        self._entries = entries
+        self._is_dirty = True
+        self.latest = entries[-1].epoch if entries else NO_EPOCH
+
+
+def _start(entry: EpochStart) -> int:
+    return entry.start_offset
+
+
+def _epoch(entry: EpochStart) -> int:
+    return entry.epoch

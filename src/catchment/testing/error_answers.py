@@ -1,0 +1,112 @@
+"""An answer that says nothing but an error, for any API, shaped after the request.
+
+Clients read an error where they expect it: at the partition, the topic or the resource that they asked about. So the answer
+mirrors the request: an entry for each of its entries, with the fields that both have in common, and the error at the
+smallest unit that has a place for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, get_origin
+
+from kio.schema.errors import ErrorCode
+from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
+
+from catchment.protocol import codec
+from catchment.protocol.apis import newest, response_class
+
+_ONE_NAME: Final = {"index": "partition", "partition_index": "partition"}
+"""What a request and its answer may call by different names."""
+_KEYS: Final = ("key", "group_id", "transactional_id", "partition", "partition_index")
+"""The field of an answer that repeats a plain value that was asked for."""
+_EMPTY: Final[dict[str, Any]] = {
+    "bool": False,
+    "string": "",
+    "bytes": b"",
+    "records": b"",
+    "float64": 0.0,
+    "error_code": ErrorCode.none,
+    "timedelta_i32": timedelta(0),
+    "timedelta_i64": timedelta(0),
+    "datetime_i64": datetime.fromtimestamp(0, UTC),
+}
+
+
+def encoded_error_answer(api_key: int, version: int, body: memoryview | bytes, code: ErrorCode) -> bytes:
+    """The body of an answer with this error, from the body of a request."""
+    request = codec.decode_request(api_key, version, body)
+    return codec.encode_response(error_answer(api_key, request, code), version)
+
+
+def error_answer(api_key: int, request: Any, code: ErrorCode) -> Any:
+    """The newest response class, with `code` for everything that the request, of the newest class too, asks about."""
+    return _mirror(response_class(api_key, newest(api_key)), request, code)
+
+
+def _mirror(answer_class: Any, asked: Any, code: ErrorCode) -> Any:
+    values: dict[str, Any] = {
+        one.name: _entries(one, asked, code) for one in fields(answer_class) if _is_array_of_structs(one)
+    }
+    has_smaller_unit = any(values.values())
+    for one in fields(answer_class):
+        if one.name == "error_code":
+            values[one.name] = ErrorCode.none if has_smaller_unit else code
+        elif one.name not in values:
+            values[one.name] = _value(one, asked)
+    return answer_class(**values)
+
+
+def _entries(one: Field[Any], asked: Any, code: ErrorCode) -> tuple[Any, ...]:
+    """An entry for each that was asked about, if the array's entries can carry an error and there is something to mirror."""
+    entry_class = classify_field(one).type_
+    if not _carries_error(entry_class):
+        return ()
+    return tuple(_mirror(entry_class, entry, code) for entry in _asked_entries(asked, one.name))
+
+
+def _carries_error(entry_class: Any) -> bool:
+    return any(
+        one.name == "error_code" or (_is_array_of_structs(one) and _carries_error(classify_field(one).type_))
+        for one in fields(entry_class)
+    )
+
+
+def _asked_entries(asked: Any, name: str) -> tuple[Any, ...]:
+    """The request's array of the same name, else its first: it asks for one kind of thing, whatever the answer calls it.
+
+    Structs come before plain values: a coordinator's key or a group's name is asked for by itself.
+    """
+    sources = fields(asked) if is_dataclass(asked) else ()
+    structs = [one for one in sources if _is_array_of_structs(one)]
+    named = [one for one in structs if one.name == name]
+    plain = [one for one in sources if get_origin(one.type) is tuple]
+    return next((getattr(asked, one.name) or () for one in [*named, *structs, *plain]), ())
+
+
+def _value(one: Field[Any], asked: Any) -> Any:
+    if not is_dataclass(asked):
+        if isinstance(asked, str) == (one.metadata.get("kafka_type") == "string") and one.name in _KEYS:
+            return asked
+        return _empty_value(one)
+    wanted = _ONE_NAME.get(one.name, one.name)
+    for source in fields(asked):
+        if _ONE_NAME.get(source.name, source.name) == wanted and source.type == one.type:
+            return getattr(asked, source.name)
+    return _empty_value(one)
+
+
+def _empty_value(one: Field[Any]) -> Any:
+    if one.default is not MISSING:
+        return one.default
+    if is_optional(one):
+        return None
+    kind = classify_field(one)
+    if isinstance(kind, EntityField):
+        return kind.type_(**{inner.name: _empty_value(inner) for inner in fields(kind.type_)})
+    return () if get_origin(one.type) is tuple else _EMPTY.get(one.metadata["kafka_type"], 0)
+
+
+def _is_array_of_structs(one: Field[Any]) -> bool:
+    return isinstance(classify_field(one), EntityTupleField)

@@ -1,0 +1,129 @@
+"""An independent account of what a broker acknowledged, and a reader that holds the broker to it."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+_DRAIN_SECONDS = 120.0
+_READ_SECONDS = 60.0
+
+
+def content(number: int) -> bytes:
+    """What record `number` must hold, told by its number alone. Sizes vary so that batches do."""
+    size = 1 << (zlib.crc32(number.to_bytes(8, "big")) % 12)
+    return b"%d:" % number + Random(number).randbytes(size)
+
+
+class Ledger:
+    """Writes numbered records without pause, and notes the place of each that was acknowledged."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.failures: list[str] = []
+        self._topic = topic
+        self._partitions = partitions
+        self._next_number = 0
+        self._is_over = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "compression.type": "lz4",
+                "message.timeout.ms": 300_000,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "retry.backoff.ms": 20,
+                "retry.backoff.max.ms": 100,
+                "queue.buffering.max.messages": 2000,
+                "log_level": 0,
+            }
+        )
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Stop writing, and wait until everything is acknowledged or has failed."""
+        self._is_over.set()
+        self._thread.join(_DRAIN_SECONDS)
+        assert self._producer.flush(_DRAIN_SECONDS) == 0, "records were neither acknowledged nor refused"
+
+    def _write(self) -> None:
+        while not self._is_over.is_set():
+            number = self._next_number
+            try:
+                self._producer.produce(
+                    self._topic, content(number), partition=number % self._partitions, on_delivery=self._note(number)
+                )
+                self._next_number += 1
+                self._producer.poll(0)
+            except BufferError:
+                self._producer.poll(0.05)
+
+    def _note(self, number: int) -> Callable[[Any, Any], None]:
+        def delivered(error: Any, message: Any) -> None:
+            if error is None:
+                self.acknowledged[number] = (message.partition(), message.offset())
+            else:
+                self.failures.append(f"record {number}: {error}")
+
+        return delivered
+
+
+class Auditor:
+    """Reads a topic in portions, and finds records that are altered, repeated or gone."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+        self.places: dict[int, tuple[int, int]] = {}
+        self._bootstrap_servers = bootstrap_servers
+        self._topic = topic
+        self._next_offsets = dict.fromkeys(range(partitions), 0)
+
+    def read_on(self) -> None:
+        """Read what is new since the last time, with a new client."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap_servers,
+                "group.id": "auditor",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "log_level": 0,
+            }
+        )
+        consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in self._next_offsets.items()])
+        at_end: dict[int, None] = {}
+        while len(at_end) < len(self._next_offsets):
+            messages = consumer.consume(1000, timeout=_READ_SECONDS)
+            assert messages, "the broker serves no records"
+            for message in messages:
+                if message.error() is None:
+                    self._note(message)
+                    at_end.pop(message.partition(), None)
+                else:
+                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                    at_end[message.partition()] = None
+        consumer.close()
+
+    def _note(self, message: Any) -> None:
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert offset == self._next_offsets[partition], "offsets have a gap"
+        self._next_offsets[partition] = offset + 1
+        number = int(value[: value.index(b":")])
+        assert value == content(number), f"record {number} was altered"
+        assert number not in self.places, f"record {number} is there twice"
+        self.places[number] = (partition, offset)
+
+
+def assert_none_lost(acknowledged: Iterable[tuple[int, tuple[int, int]]], places: dict[int, tuple[int, int]]) -> None:
+    lost = [(number, place) for number, place in acknowledged if places.get(number) != place]
+    assert not lost, f"{len(lost)} acknowledged records are lost or moved, the first: {lost[:5]}"

@@ -1,0 +1,232 @@
+"""A connection driven through a mock transport: framing, order, back-pressure."""
+
+import asyncio
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.broker.buffers import LARGE_BYTES, SMALL_BYTES, BufferPool
+from catchment.broker.connection import Answer, Connection
+from catchment.protocol.errors import MalformedRequest
+
+MAX_FRAME_BYTES = 4 * LARGE_BYTES
+
+
+class FakeTransport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = bytearray()
+        self.is_reading_now = True
+        self.is_closed = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("127.0.0.1", 5) if name == "peername" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 5_000_000
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        for piece in list_of_data:
+            self.sent += piece
+
+    def pause_reading(self) -> None:
+        self.is_reading_now = False
+
+    def resume_reading(self) -> None:
+        self.is_reading_now = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+
+class FakeListener:
+    """A listener whose router keeps the frames, and answers those that start with `e` at once with themselves."""
+
+    name = "PLAINTEXT"
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.answers: list[Answer] = []
+        self.unsent = 0
+        self.accepts = True
+
+    @property
+    def router(self) -> "FakeListener":
+        return self
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> None:
+        if frame[:1] == b"!":
+            raise MalformedRequest("nonsense")
+        self.frames.append(bytes(frame))
+        answer = connection.begin_answer(holds_up=frame[:1] == b"h")
+        if frame[:1] == b"e":
+            connection.finish_answer(answer, (bytes(frame),))
+        else:
+            self.answers.append(answer)
+
+    def connected(self, connection: Connection) -> bool:
+        return self.accepts
+
+    def disconnected(self, connection: Connection) -> None: ...
+
+    def now_s(self) -> float:
+        return 1.0
+
+    def unsent_changed(self, difference: int) -> None:
+        self.unsent += difference
+
+
+def _open() -> tuple[Connection, FakeListener, FakeTransport]:
+    listener, transport = FakeListener(), FakeTransport()
+    connection = Connection(listener, BufferPool(), MAX_FRAME_BYTES)  # type: ignore[arg-type]  # a listener in all it uses
+    connection.connection_made(transport)
+    return connection, listener, transport
+
+
+def _frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def _feed(connection: Connection, data: bytes, chunk_sizes: Iterable[int] = ()) -> None:
+    sizes = iter(chunk_sizes)
+    position = 0
+    while position < len(data):
+        space = connection.get_buffer(-1)
+        assert len(space) > 0
+        size = min(len(space), next(sizes, len(data)), len(data) - position)
+        space[:size] = data[position : position + size]
+        connection.buffer_updated(size)
+        position += size
+
+
+@given(
+    st.lists(st.integers(0, 3 * SMALL_BYTES) | st.integers(0, 20), min_size=1, max_size=8),
+    st.lists(st.integers(1, 2 * SMALL_BYTES), max_size=50),
+)
+def test_frames_arrive_whole_however_they_are_cut(sizes: list[int], chunks: list[int]) -> None:
+    connection, listener, transport = _open()
+    bodies = [b"e" + bytes([number]) * size for number, size in enumerate(sizes)]
+    _feed(connection, b"".join(map(_frame, bodies)), chunks)
+    assert listener.frames == bodies
+    assert transport.sent == b"".join(bodies)
+
+
+def test_a_frame_larger_than_any_pooled_buffer_arrives_whole() -> None:
+    connection, listener, _ = _open()
+    bodies = [b"e" + b"x" * (LARGE_BYTES + 1), b"e small", b"e" + b"y" * (MAX_FRAME_BYTES - 1)]
+    _feed(connection, b"".join(map(_frame, bodies)), [100_000] * 1000)
+    assert listener.frames == bodies
+
+
+def test_a_claimed_length_allocates_nothing_before_the_bytes_come() -> None:
+    connection, _, _ = _open()
+    _feed(connection, struct.pack(">i", MAX_FRAME_BYTES) + b"few")
+    assert len(connection.get_buffer(-1)) <= LARGE_BYTES
+
+
+@pytest.mark.parametrize("length", [-1, MAX_FRAME_BYTES + 1, (1 << 31) - 1, -(1 << 31)])
+def test_a_frame_out_of_bounds_ends_the_connection(length: int) -> None:
+    connection, listener, transport = _open()
+    _feed(connection, struct.pack(">i", length))
+    assert transport.is_closed
+    assert listener.frames == []
+
+
+def test_an_unreadable_request_ends_the_connection_and_nothing_after_it_is_served() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"!") + _frame(b"e next"))
+    assert transport.is_closed
+    assert listener.frames == []
+
+
+def test_answers_leave_in_the_order_of_the_requests() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"first") + _frame(b"e second") + _frame(b"third") + _frame(b"e fourth"))
+    assert transport.sent == b""
+    first, third = listener.answers
+    connection.finish_answer(third, (b"third",))
+    assert transport.sent == b""
+    connection.finish_answer(first, (b"first",))
+    assert transport.sent == b"firste secondthirde fourth"
+
+
+def test_an_answer_without_bytes_keeps_no_other_waiting() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"silent") + _frame(b"e loud"))
+    connection.finish_answer(listener.answers[0], ())
+    assert transport.sent == b"e loud"
+
+
+def test_requests_behind_one_that_holds_up_wait_for_it() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"h") + _frame(b"e later"))
+    assert listener.frames == [b"h"]
+    assert not transport.is_reading_now
+    connection.finish_answer(listener.answers[0], (b"h",))
+    assert listener.frames == [b"h", b"e later"]
+    assert transport.is_reading_now
+    assert transport.sent == b"he later"
+
+
+def test_reading_stops_while_answers_pile_up_and_goes_on_when_they_are_fewer() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"w") * 300)
+    assert len(listener.frames) == 256
+    assert not transport.is_reading_now
+    for answer in listener.answers[:200]:
+        connection.finish_answer(answer, (b"a",))
+    assert len(listener.frames) == 300
+    assert transport.is_reading_now
+
+
+def test_reading_stops_while_the_client_does_not_read() -> None:
+    connection, listener, transport = _open()
+    connection.pause_writing()
+    assert listener.unsent == 5_000_000
+    _feed(connection, _frame(b"e"))
+    assert listener.frames == []
+    assert not transport.is_reading_now
+    connection.resume_writing()
+    assert listener.frames == [b"e"]
+    assert listener.unsent == 0
+    assert transport.is_reading_now
+
+
+def test_what_was_asked_before_the_end_is_answered_before_the_close() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"last"))
+    assert connection.eof_received() is True
+    assert not transport.is_closed
+    connection.finish_answer(listener.answers[0], (b"answer",))
+    assert transport.sent == b"answer"
+    assert transport.is_closed
+
+
+def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"slow"))
+    connection.pause_writing()
+    connection.connection_lost(None)
+    connection.finish_answer(listener.answers[0], (b"answer",))
+    assert transport.sent == b""
+    assert listener.unsent == 0
+
+
+def test_a_refused_connection_is_closed_at_once() -> None:
+    listener, transport = FakeListener(), FakeTransport()
+    listener.accepts = False
+    connection = Connection(listener, BufferPool(), MAX_FRAME_BYTES)  # type: ignore[arg-type]  # as above
+    connection.connection_made(transport)
+    assert transport.is_closed

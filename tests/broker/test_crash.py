@@ -1,0 +1,80 @@
+"""Whatever kills the broker, and whenever: what it acknowledged is there, once, and unaltered.
+
+Set CATCHMENT_CRASHES for a longer run, such as 300.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.broker.child_broker import ChildBroker
+from tests.broker.ledger import Auditor, Ledger, assert_none_lost
+
+import catchment
+
+CRASHES = int(os.environ.get("CATCHMENT_CRASHES", "30"))
+PARTITIONS = 3
+TOPIC = "ledger"
+SMALL_SEGMENTS = {"log.segment.bytes": str(1024 * 1024)}
+LONGEST_LIFE_S = 0.8
+
+
+def run_until(moment_s: float) -> None:
+    """The broker is under load meanwhile; when it dies is left to chance, so there is no condition to wait for."""
+    time.sleep(max(0.0, moment_s - time.monotonic()))
+
+
+def audit(bootstrap_servers: str, ledger: Ledger, auditor: Auditor) -> None:
+    acknowledged = list(ledger.acknowledged.items())
+    auditor.read_on()
+    assert_none_lost(acknowledged, auditor.places)
+    assert not ledger.failures
+
+
+@pytest.mark.timeout(300 + 5 * CRASHES)
+def test_kill_9_at_random_moments_loses_alters_and_repeats_nothing(tmp_path: Path) -> None:
+    seed = Random().getrandbits(32)
+    random = Random(seed)
+    with ChildBroker(tmp_path, SMALL_SEGMENTS) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS)
+        auditor = Auditor(broker.bootstrap_servers, TOPIC, PARTITIONS)
+        ledger.start()
+        for crash in range(CRASHES):
+            run_until(time.monotonic() + random.uniform(0, LONGEST_LIFE_S))
+            broker.kill()
+            broker.start()
+            if crash % 5 == 4:
+                audit(broker.bootstrap_servers, ledger, auditor)
+        ledger.finish()
+        audit(broker.bootstrap_servers, ledger, auditor)
+        again = Auditor(broker.bootstrap_servers, TOPIC, PARTITIONS)
+        audit(broker.bootstrap_servers, ledger, again)
+        assert again.places == auditor.places, f"records changed their places (seed {seed})"
+        assert len(ledger.acknowledged) > CRASHES
+        assert broker.stop() == 0, broker.log_tail()
+
+
+@pytest.mark.timeout(300 + 5 * CRASHES)
+def test_power_losses_at_random_moments_lose_alter_and_repeat_nothing() -> None:
+    seed = Random().getrandbits(32)
+    random = Random(seed)
+    with catchment.Broker(settings=SMALL_SEGMENTS) as broker:
+        broker.create_topic(TOPIC, PARTITIONS)
+        bootstrap_servers = broker.bootstrap_servers
+        ledger = Ledger(bootstrap_servers, TOPIC, PARTITIONS)
+        auditor = Auditor(bootstrap_servers, TOPIC, PARTITIONS)
+        ledger.start()
+        for _ in range(CRASHES):
+            run_until(time.monotonic() + random.uniform(0, LONGEST_LIFE_S))
+            broker.kill(power_loss=random)
+            broker.start()
+        ledger.finish()
+        audit(bootstrap_servers, ledger, auditor)
+        assert len(ledger.acknowledged) > CRASHES, f"hardly anything was acknowledged (seed {seed})"

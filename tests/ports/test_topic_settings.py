@@ -1,0 +1,73 @@
+"""Topic settings: sound definitions, and validation across settings."""
+
+import pytest
+
+from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, is_ignored
+from catchment.ports.settings import InvalidSetting, UnknownSetting
+from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, validate_topic_settings
+
+
+def test_every_default_passes_its_own_bounds() -> None:
+    for definitions in (TOPIC_SETTINGS, BROKER_SETTINGS):
+        for setting in definitions.values():
+            text = setting.render(setting.default)
+            assert text is None or setting.parse(text) == setting.default, setting.name
+
+
+def test_every_setting_is_documented_in_sentences() -> None:
+    for definitions in (TOPIC_SETTINGS, BROKER_SETTINGS):
+        for setting in definitions.values():
+            assert setting.documentation.endswith("."), setting.name
+            assert setting.documentation[0].isupper(), setting.name
+
+
+def test_every_synonym_is_defined_or_known_to_be_ignored() -> None:
+    for topic_name, broker_names in BROKER_SYNONYMS.items():
+        assert topic_name in TOPIC_SETTINGS
+        for name in broker_names:
+            assert name in BROKER_SETTINGS or is_ignored(name), name
+
+
+def test_no_name_is_both_acted_on_and_ignored() -> None:
+    assert not set(BROKER_SETTINGS) & (READ_ONLY_IN_KAFKA | DYNAMIC_IN_KAFKA)
+    assert not READ_ONLY_IN_KAFKA & DYNAMIC_IN_KAFKA
+
+
+def test_valid_topic_settings_pass() -> None:
+    validate_topic_settings({})
+    validate_topic_settings(
+        {"cleanup.policy": "compact,delete", "retention.ms": "-1", "catchment.retention.messages": "5"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("segment.bytes", "1048575"),
+        ("retention.ms", "-2"),
+        ("cleanup.policy", "shred"),
+        ("message.timestamp.type", "createtime"),
+        ("min.insync.replicas", "0"),
+        ("catchment.retention.messages", "-2"),
+        ("compression.gzip.level", "0"),
+        ("follower.replication.throttled.replicas", "all"),
+        ("remote.storage.enable", "true"),
+    ],
+)
+def test_a_value_that_kafka_refuses_is_refused(name: str, text: str) -> None:
+    with pytest.raises(InvalidSetting) as failure:
+        validate_topic_settings({name: text})
+    assert failure.value.name == name
+
+
+def test_an_unknown_topic_setting_is_refused() -> None:
+    with pytest.raises(UnknownSetting, match=r"Did you mean retention\.bytes\?"):
+        validate_topic_settings({"retention.byte": "1"})
+
+
+def test_compaction_lags_must_not_cross_even_when_one_is_a_default() -> None:
+    with pytest.raises(InvalidSetting, match=r"exceeds max\.compaction\.lag\.ms \(5\)"):
+        validate_topic_settings({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+    with pytest.raises(InvalidSetting, match=r"exceeds max\.compaction\.lag\.ms \(7\)"):
+        validate_topic_settings({"min.compaction.lag.ms": "10"}, {"max.compaction.lag.ms": 7})
