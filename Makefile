@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format bench clean
+.PHONY: help setup run test test-fast lint format docs bench clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ lint: setup ## ruff, mypy strict, import-linter
 format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup ## Render the reference pages of settings and metrics
+	$(BIN)/python -m catchment.ports.settings_reference > docs/reference/settings.md
+	$(BIN)/python -m catchment.ports.telemetry > docs/reference/metrics.md
 
 bench: setup ## Compare with Apache Kafka in one run (needs Java and Maven)
 	$(BIN)/catchment bench broker --peer kafka

@@ -106,16 +106,18 @@ class Auditor:
             messages = consumer.consume(1000, timeout=_READ_SECONDS)
             assert messages, "the broker serves no records"
             for message in messages:
-                if message.error() is None:
-                    self._note(message)
-                    at_end.pop(message.partition(), None)
+                partition, error = message.partition(), message.error()
+                assert partition is not None
+                if error is None:
+                    self._note(partition, message)
+                    at_end.pop(partition, None)
                 else:
-                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                    at_end[message.partition()] = None
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    at_end[partition] = None
         consumer.close()
 
-    def _note(self, message: Any) -> None:
-        partition, offset, value = message.partition(), message.offset(), message.value()
+    def _note(self, partition: int, message: Any) -> None:
+        offset, value = message.offset(), message.value()
         assert offset == self._next_offsets[partition], "offsets have a gap"
         self._next_offsets[partition] = offset + 1
         number = int(value[: value.index(b":")])

@@ -29,7 +29,7 @@ def run_until(moment_s: float) -> None:
     time.sleep(max(0.0, moment_s - time.monotonic()))
 
 
-def audit(bootstrap_servers: str, ledger: Ledger, auditor: Auditor) -> None:
+def audit(ledger: Ledger, auditor: Auditor) -> None:
     acknowledged = list(ledger.acknowledged.items())
     auditor.read_on()
     assert_none_lost(acknowledged, auditor.places)
@@ -51,11 +51,11 @@ def test_kill_9_at_random_moments_loses_alters_and_repeats_nothing(tmp_path: Pat
             broker.kill()
             broker.start()
             if crash % 5 == 4:
-                audit(broker.bootstrap_servers, ledger, auditor)
+                audit(ledger, auditor)
         ledger.finish()
-        audit(broker.bootstrap_servers, ledger, auditor)
+        audit(ledger, auditor)
         again = Auditor(broker.bootstrap_servers, TOPIC, PARTITIONS)
-        audit(broker.bootstrap_servers, ledger, again)
+        audit(ledger, again)
         assert again.places == auditor.places, f"records changed their places (seed {seed})"
         assert len(ledger.acknowledged) > CRASHES
         assert broker.stop() == 0, broker.log_tail()
@@ -76,5 +76,5 @@ def test_power_losses_at_random_moments_lose_alter_and_repeat_nothing() -> None:
             broker.kill(power_loss=random)
             broker.start()
         ledger.finish()
-        audit(bootstrap_servers, ledger, auditor)
+        audit(ledger, auditor)
         assert len(ledger.acknowledged) > CRASHES, f"hardly anything was acknowledged (seed {seed})"

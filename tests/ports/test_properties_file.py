@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.ports.properties_file import parse_assignments, parse_properties, read_properties
+from catchment.ports.properties_file import parse_properties, read_properties
 from catchment.ports.settings import InvalidSetting
 
 
@@ -39,10 +39,3 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidSetting, match="not UTF-8 text"):
         read_properties(file)
-
-
-def test_assignments_become_settings() -> None:
-    assert parse_assignments(["a=1", " b = x=y "]) == {"a": "1", "b": "x=y"}
-    for wrong in ("a", "=1"):
-        with pytest.raises(InvalidSetting, match="Write name=value"):
-            parse_assignments([wrong])

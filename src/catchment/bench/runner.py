@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 
 from catchment.bench.peers.maven import PeerUnavailable
+from catchment.bench.peers.rabbitmq import RabbitServer
 from catchment.bench.results import Results
 from catchment.bench.target import POLICIES, FlushPolicy, Target, factories
+from catchment.bench.workloads.on_rabbitmq import run_on_rabbitmq
 from catchment.bench.workloads.workload import Workload
 
 # What a server or a client may do wrong without taking the whole run with it.
@@ -74,7 +76,10 @@ def _start(
 
 def _measure(policy: FlushPolicy, workload: Workload, target: Target, results: Results) -> None:
     try:
-        results.add(policy, target.name, workload.run(target))
+        if isinstance(target.server, RabbitServer):
+            results.add(policy, target.name, run_on_rabbitmq(workload, target, target.server))
+        else:
+            results.add(policy, target.name, workload.run(target))
     except _EXPECTED as error:
         results.failures.append(f"{policy.key}: {workload.name} on {target.name}: {error}")
 

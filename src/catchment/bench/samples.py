@@ -1,9 +1,8 @@
-"""The little statistics that a benchmark needs: percentiles of samples, medians of rounds."""
+"""The little statistics that a benchmark needs."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -12,15 +11,3 @@ def percentile(ordered: Sequence[float], share: float) -> float:
         raise ValueError("no samples")
     rank = -(-len(ordered) * share // 1)
     return ordered[max(0, int(rank) - 1)]
-
-
-def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of every value over the rounds that have it."""
-    names = dict.fromkeys(name for values in rounds for name in values)
-    return {name: statistics.median(values[name] for values in rounds if name in values) for name in names}
-
-
-def spread(values: Sequence[float]) -> float:
-    """How far apart the rounds were: the largest over the smallest, 1.0 for no difference."""
-    smallest = min(values)
-    return max(values) / smallest if smallest > 0 else float("inf")

@@ -16,12 +16,13 @@ def ratio_table(results: Results) -> Table:
     """One table for the whole run, with a section for every flush policy."""
     shown = [*results.peers, CEILING]
     table = Table(title="Catchment against its peers (ours / theirs)")
-    table.add_column("workload", no_wrap=True)
+    # Where the terminal is narrow, the names of the workloads give way and the numbers stay whole.
+    table.add_column("workload", min_width=16)
     for peer in shown:
-        table.add_column(f"× {peer}", justify="right")
+        table.add_column(f"× {peer}", justify="right", no_wrap=True)
     for name in (OURS, *shown):
-        table.add_column(Text(name, style="dim"), justify="right", style="dim")
-    table.add_column("", style="dim")
+        table.add_column(Text(name, style="dim"), justify="right", style="dim", no_wrap=True)
+    table.add_column("", style="dim", no_wrap=True)
     section = None
     for row in results.rows():
         if row.policy is not section:

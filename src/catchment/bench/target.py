@@ -9,11 +9,14 @@ from functools import partial
 from catchment.bench.peers.catchment import CatchmentServer
 from catchment.bench.peers.ceiling import CeilingServer
 from catchment.bench.peers.kafka import KafkaServer
+from catchment.bench.peers.rabbitmq import RabbitServer
 from catchment.bench.peers.server import Server
 
 OURS = "catchment"
 CEILING = "ceiling"
 KAFKA = "kafka"
+RABBITMQ = "rabbitmq"
+PEERS = (KAFKA, RABBITMQ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ def factories(policy: FlushPolicy, names: list[str]) -> dict[str, Callable[[], S
         OURS: partial(CatchmentServer, policy.settings[OURS]),
         KAFKA: partial(KafkaServer, policy.settings[KAFKA]),
     }
+    # A quorum queue confirms after its flush, a stream before: each stands where it is comparable.
+    known[RABBITMQ] = partial(RabbitServer, "--stream-queue" if policy is UNFLUSHED else "--quorum-queue")
     if policy is UNFLUSHED:
         known[CEILING] = CeilingServer
     return {name: known[name] for name in names if name in known}

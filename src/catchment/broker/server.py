@@ -82,19 +82,19 @@ class BrokerServer:
         for notice in self._settings.notices():
             _logger.warning(notice)
         load_handlers()
-        directories = [LogDirectory(self._disk, str(path), self._clock) for path in self._settings.log_dirs]
-        for directory in directories:
-            directory.lock()
-            taken.callback(directory.unlock)
+        directories = self._take_directories(taken)
         store = LocalStore(self._disk, f"{directories[0].path}/{DIRECTORY_NAME}")
         taken.push_async_callback(store.close)
         controller = Controller(
-            store, self._settings.node_id, validate_topic_settings=validate_topic_settings, new_uuid=self._new_uuid
+            store,
+            self._settings.node_id,
+            cluster_id=directories[0].cluster_id,
+            validate_topic_settings=validate_topic_settings,
+            new_uuid=self._new_uuid,
         )
         await controller.start()
         replicas = Replicas(self._settings, self._disk, directories)
         self._open_logs(directories, replicas, controller.image)
-        taken.callback(self._close_logs, directories, replicas)
         await self._adopt_unknown_topics(directories, controller)
         services = self._services = Services(
             self._settings,
@@ -142,18 +142,36 @@ class BrokerServer:
             for advertised in self._settings.advertised_listeners
         }
 
+    def _take_directories(self, taken: contextlib.AsyncExitStack) -> list[LogDirectory]:
+        directories: list[LogDirectory] = []
+        for path in self._settings.log_dirs:
+            cluster_id = directories[0].cluster_id if directories else None
+            directory = LogDirectory(
+                self._disk,
+                self._clock,
+                str(path),
+                node_id=self._settings.node_id,
+                cluster_id=cluster_id,
+                new_id=self._new_uuid,
+            )
+            taken.callback(self._close_directory, directory)
+            directories.append(directory)
+        return directories
+
+    def _close_directory(self, directory: LogDirectory) -> None:
+        """Mark the stop as clean only if the broker had started: else the logs may not even have been read."""
+        if self._services is None:
+            directory.close(clean=False)
+        else:
+            directory.close(high_watermarks=self._services.replicas.high_watermarks())
+
     def _open_logs(self, directories: list[LogDirectory], replicas: Replicas, image: MetadataImage) -> None:
         def config(topic: str) -> LogConfig:
             known = image.topics.get(topic)
             return replicas.log_config(known.settings if known is not None else {})
 
         for directory in directories:
-            directory.open_logs(config, cluster_id=image.cluster_id, node_id=self._settings.node_id)
-
-    def _close_logs(self, directories: list[LogDirectory], replicas: Replicas) -> None:
-        high_watermarks = replicas.high_watermarks()
-        for directory in directories:
-            directory.close(high_watermarks)
+            directory.open_logs(config)
 
     async def _adopt_unknown_topics(self, directories: list[LogDirectory], controller: Controller) -> None:
         """Take in the topics of a directory that Apache Kafka wrote, which keeps what it knows of them elsewhere."""

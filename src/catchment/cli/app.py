@@ -8,15 +8,12 @@ import importlib
 import os
 import sys
 from importlib.metadata import version
-from types import TracebackType
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from catchment.cli.failure import CommandError
-
-TRACEBACK_VARIABLE = "CATCHMENT_TRACEBACK"
+from catchment.cli.failure import CommandError, print_failure, report_bug
 
 
 class _Place(NamedTuple):
@@ -60,20 +57,13 @@ class CommandTree(TyperGroup):
         try:
             return super().invoke(ctx)
         except CommandError as error:
-            _print_failure(error)
+            print_failure(error)
             raise typer.Exit(1) from error
         except BrokenPipeError as error:
             # Whoever read our output has had enough, which is no news to them. The descriptor is replaced so that the
             # interpreter's last flush does not meet the closed pipe again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from error
-
-
-def _print_failure(error: CommandError) -> None:
-    typer.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    typer.echo(error.message, err=True)
-    if error.advice:
-        typer.echo(f"       {error.advice}", err=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -101,19 +91,6 @@ def catchment(
     """A Kafka-protocol streaming log in one command: run a broker, and work with any Kafka cluster's topics."""
 
 
-def _report_bug(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """What a person sees where Python would print a traceback."""
-    if os.environ.get(TRACEBACK_VARIABLE):
-        sys.__excepthook__(kind, error, traceback)
-        return
-    _print_failure(
-        CommandError(
-            f"unexpected {kind.__name__}: {error}",
-            f"This is a bug in Catchment. Set {TRACEBACK_VARIABLE}=1 to see where it happened, and report it.",
-        )
-    )
-
-
 def run() -> None:
-    sys.excepthook = _report_bug
+    sys.excepthook = report_bug
     app(prog_name="catchment")

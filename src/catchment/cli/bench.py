@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +16,11 @@ from catchment.bench import plan, runner
 from catchment.bench.plot import save_plot
 from catchment.bench.results import Results
 from catchment.bench.table import ratio_table
-from catchment.bench.target import CEILING, OURS
+from catchment.bench.target import CEILING, OURS, PEERS
 
 app = typer.Typer(help="Measure Catchment beside its peers.", no_args_is_help=True)
 _DEFAULT_ROUNDS = 3
+_WIDTH_WITHOUT_TERMINAL = 170
 
 
 @app.callback()
@@ -37,8 +39,11 @@ def broker(
     plot_file: Annotated[Path | None, typer.Option("--plot", help="Save the ratios as PNG or SVG.")] = None,
 ) -> None:
     """Run the same workloads against Catchment, its peers and the ceiling, and print the ratios."""
-    console = Console()
+    # A file or a pipe has no width of its own; the table takes what it needs there.
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH_WITHOUT_TERMINAL)
     peers = list(dict.fromkeys(peer or ["kafka"]))
+    if unknown := set(peers) - set(PEERS):
+        raise typer.BadParameter(f"no such peer: {', '.join(sorted(unknown))}", param_hint="--peer")
     results = Results(peers=peers)
     found = runner.sessions(
         lambda policy: plan.selected(plan.workloads(policy, quick=quick, full=full), workload or [])

@@ -35,8 +35,7 @@ _POLL_S = 0.1
 class Reader:
     """Writes what a consumer gives until one of the ends that were asked for is reached."""
 
-    def __init__(self, consumer: Any, topic: str, write: Callable[[Message], bytes], bootstrap_servers: str) -> None:
-        self._consumer = consumer
+    def __init__(self, topic: str, write: Callable[[Message], bytes], bootstrap_servers: str) -> None:
         self._topic = topic
         self._write = write
         self._bootstrap_servers = bootstrap_servers
@@ -44,13 +43,19 @@ class Reader:
         self.records = 0
 
     def run(
-        self, partitions: list[int], max_messages: int | None, until_end: bool, idle_s: float | None, timeout_s: float
+        self,
+        consumer: Any,
+        partitions: list[int],
+        max_messages: int | None,
+        until_end: bool,
+        idle_s: float | None,
+        timeout_s: float,
     ) -> None:
         unfinished = set(partitions) if until_end else None
         heard_at = time.monotonic()
         while max_messages is None or self.records < max_messages:
             wanted = _BATCH if max_messages is None else min(_BATCH, max_messages - self.records)
-            messages = self._consumer.consume(wanted, _POLL_S)
+            messages = consumer.consume(wanted, _POLL_S)
             if self._print(messages, unfinished):
                 heard_at = time.monotonic()
             if unfinished is not None and not unfinished:
@@ -68,8 +73,6 @@ class Reader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 if unfinished is not None:
                     unfinished.discard(message.partition() or 0)
-            elif error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE):
-                self._lost_at = self._lost_at or time.monotonic()
             elif not error.retriable():
                 raise explain(error, f"cannot read topic {self._topic} partition {message.partition()}")
         if lines:
@@ -78,6 +81,11 @@ class Reader:
             sys.stdout.buffer.write(b"".join(lines))
             sys.stdout.buffer.flush()
         return len(lines)
+
+    def note_error(self, error: KafkaError) -> None:
+        """What the client library reports beside the records."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._lost_at = self._lost_at or time.monotonic()
 
     def _check_connection(self, timeout_s: float) -> None:
         """The client library tries for ever to find its brokers again; we give it as long as we were told to wait."""
@@ -131,6 +139,7 @@ def consume(
         raise typer.BadParameter(str(error), param_hint="--format") from error
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--from") from error
+    reader = Reader(topic, write, bootstrap_servers)
     given = read_client_settings(client_config, client_settings)
     config = {
         **base_config(bootstrap_servers, given),
@@ -139,6 +148,7 @@ def consume(
         "enable.auto.commit": False,
         "enable.partition.eof": until_end,
         "auto.offset.reset": "error",
+        "error_cb": reader.note_error,
         **given,
     }
     consumer = create_client(Consumer, config)
@@ -146,9 +156,8 @@ def consume(
         known = sorted(require_topic(read_metadata(consumer, timeout_s), topic).partitions)
         chosen = _choose(topic, known, partition)
         consumer.assign(position.resolve(consumer, topic, chosen, timeout_s))
-        reader = Reader(consumer, topic, write, bootstrap_servers)
         with contextlib.suppress(KeyboardInterrupt):
-            reader.run(chosen, max_messages, until_end, idle_timeout_s, timeout_s)
+            reader.run(consumer, chosen, max_messages, until_end, idle_timeout_s, timeout_s)
         if not quiet and sys.stderr.isatty():
             print_note(f"{format_count(reader.records, 'record')} of topic {topic}")
     finally:

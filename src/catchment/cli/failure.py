@@ -1,4 +1,13 @@
-"""What a command says when it cannot do what it was asked to do."""
+"""What a command says when it cannot do what it was asked to do.
+
+`catchment broker` uses this before anything else is loaded, so it stands on the standard library alone.
+"""
+
+import os
+import sys
+from types import TracebackType
+
+TRACEBACK_VARIABLE = "CATCHMENT_TRACEBACK"
 
 
 class CommandError(Exception):
@@ -8,3 +17,23 @@ class CommandError(Exception):
         super().__init__(message)
         self.message = message
         self.advice = advice
+
+
+def print_failure(error: CommandError) -> None:
+    """Two lines on stderr: what happened, and what to do."""
+    mark = "\x1b[1;31merror:\x1b[0m" if sys.stderr.isatty() else "error:"
+    advice = f"\n       {error.advice}" if error.advice else ""
+    sys.stderr.write(f"{mark} {error.message}{advice}\n")
+
+
+def report_bug(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """What a person sees where Python would print a traceback; serves as `sys.excepthook`."""
+    if os.environ.get(TRACEBACK_VARIABLE):
+        sys.__excepthook__(kind, error, traceback)
+    elif not issubclass(kind, KeyboardInterrupt):
+        print_failure(
+            CommandError(
+                f"unexpected {kind.__name__}: {error}",
+                f"This is a bug in Catchment. Set {TRACEBACK_VARIABLE}=1 to see where it happened, and report it.",
+            )
+        )

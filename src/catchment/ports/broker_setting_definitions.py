@@ -7,7 +7,6 @@ once; the rest is spelled out here. Kafka's other names are listed in `kafka_set
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from catchment.ports.settings import Bounds, Choices, Definitions, Kind, Setting, UpdateMode
@@ -28,8 +27,7 @@ def _topic_defaults() -> Iterator[Setting]:
         documentation = f"For topics that do not set `{topic_name}` themselves: {topic_setting.documentation}"
         if len(broker_names) > 1:
             documentation += f" Unless given, {' and then '.join(f'`{other}`' for other in broker_names[1:])} applies."
-        yield replace(
-            topic_setting,
+        yield topic_setting._replace(
             name=name,
             default=None if name in _NULL_BY_DEFAULT else topic_setting.default,
             documentation=documentation,

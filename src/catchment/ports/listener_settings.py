@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from catchment.ports.settings import InvalidSetting, Value
 
@@ -27,8 +26,7 @@ class SecurityProtocol(StrEnum):
     SASL_SSL = "SASL_SSL"
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     name: str
     security_protocol: SecurityProtocol
     host: str
@@ -39,8 +37,7 @@ class Listener:
         return f"{self.name}://{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerTable:
+class ListenerTable(NamedTuple):
     """The listeners as bound and as advertised."""
 
     bound: tuple[Listener, ...]

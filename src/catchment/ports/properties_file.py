@@ -35,17 +35,6 @@ def parse_properties(text: str) -> dict[str, str]:
     return properties
 
 
-def parse_assignments(assignments: list[str]) -> dict[str, str]:
-    """Settings given as `name=value`, one each, as on a command line."""
-    settings: dict[str, str] = {}
-    for assignment in assignments:
-        name, separator, value = assignment.partition("=")
-        if not separator or not name.strip():
-            raise InvalidSetting("--set", assignment, "Write name=value, such as num.partitions=3")
-        settings[name.strip()] = value.strip()
-    return settings
-
-
 def _logical_lines(text: str) -> Iterator[str]:
     joined = ""
     for line in text.splitlines():

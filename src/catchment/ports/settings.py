@@ -7,11 +7,10 @@ because DescribeConfigs hands them to tools. The definitions themselves are in `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final
+from math import isfinite
+from typing import Final, NamedTuple
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -53,13 +52,9 @@ class UpdateMode(StrEnum):
 
 
 _BITS: Final = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_COMMA: Final = re.compile(r"\s*,\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Inclusive bounds for a number, with single values that are allowed beside them."""
 
     lowest: float
@@ -81,8 +76,7 @@ class Bounds:
         return " or ".join([reach, *map(str, self.besides)])
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(NamedTuple):
     """The words that a string, or each member of a list, may be."""
 
     words: tuple[str, ...]
@@ -98,8 +92,7 @@ class Choices:
         return ", ".join(self.words)
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """A form that each member of a list must have."""
 
     expression: str
@@ -119,8 +112,7 @@ class Pattern:
 Validator = Bounds | Choices | Pattern
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting. `internal` ones are accepted but not shown."""
 
     name: str
@@ -158,15 +150,17 @@ class Setting:
             return text.lower() == "true"
         if self.kind in _BITS:
             limit = 1 << (_BITS[self.kind] - 1)
-            if not _INTEGER.fullmatch(text) or len(text) > 20 or not -limit <= int(text) < limit:
+            whole = _number(int, text)
+            if whole is None or not -limit <= whole < limit:
                 raise InvalidSetting(self.name, text, f"Not a number of type {self.kind.upper()}")
-            return int(text)
+            return int(whole)
         if self.kind is Kind.DOUBLE:
-            if not _DECIMAL.fullmatch(text):
+            number = _number(float, text)
+            if number is None or not isfinite(number):
                 raise InvalidSetting(self.name, text, "Not a number of type DOUBLE")
-            return float(text)
+            return number
         if self.kind is Kind.LIST:
-            return tuple(_COMMA.split(text)) if text else ()
+            return tuple([member.strip() for member in text.split(",")]) if text else ()
         return text
 
 
@@ -193,7 +187,20 @@ class Definitions(Mapping[str, Setting]):
         return setting
 
 
+def _number(convert: Callable[[str], float], text: str) -> float | None:
+    """A number as Java reads it: Python would also take other digits than ours, and underscores between them."""
+    if not text.isascii() or "_" in text:
+        return None
+    try:
+        return convert(text)
+    except ValueError:
+        return None
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """A sentence that points at the nearest name, or nothing."""
+    # Needed only after a mistake, and start-up counts milliseconds.
+    from difflib import get_close_matches
+
     nearest = get_close_matches(name, known, n=1, cutoff=0.75)
     return f" Did you mean {nearest[0]}?" if nearest else ""

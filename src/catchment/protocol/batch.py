@@ -25,7 +25,7 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qi")
 _HEAD = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
@@ -106,7 +106,7 @@ class CorruptBatch(Exception):
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; struct.error if fewer than 61 bytes are left."""
-    return BatchHeader._make(_HEADER.unpack_from(data, position))
+    return BatchHeader._make(HEADER.unpack_from(data, position))
 
 
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:

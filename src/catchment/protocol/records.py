@@ -6,12 +6,12 @@ The hot path never comes here. Compaction, internal topics, the log dump and tes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from struct import Struct
 from typing import Final, NamedTuple
 
 from catchment.protocol.batch import (
     CONTROL_MASK,
     DELETE_HORIZON_MASK,
+    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
@@ -30,7 +30,6 @@ from catchment.protocol.varints import read_varint, read_varlong, varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-_HEADER: Final = Struct(">qiibIhiqqqhii")
 _NULL: Final = varint(-1)
 _SMALLEST_RECORD_BYTES: Final = 7
 _SMALLEST_HEADER_BYTES: Final = 2
@@ -170,7 +169,7 @@ def encode_batch(
         payload = compress(compression, payload)
     batch = bytearray(HEADER_SIZE) + payload
     crc = 0
-    _HEADER.pack_into(
+    HEADER.pack_into(
         batch,
         0,
         base_offset,

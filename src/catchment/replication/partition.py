@@ -25,7 +25,6 @@ NO_EPOCH = -1
 class Partition:
     __slots__ = (
         "_disk",
-        "_flushed_ms",
         "_syncing",
         "high_watermark",
         "isr",
@@ -51,7 +50,6 @@ class Partition:
         self.readers = WaitingReaders()
         self._disk = disk
         self._syncing: asyncio.Task[None] | None = None
-        self._flushed_ms = 0
 
     @property
     def number(self) -> int:
@@ -59,8 +57,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self.log.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        return self.log.last_stable_offset(self.high_watermark)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Fence a client whose idea of the leader is older or newer than ours (KIP-320)."""
@@ -100,16 +97,10 @@ class Partition:
             self.writers.reached(offset)
             self.readers.notify()
 
-    def flush(self) -> None:
-        """Start writing to the device what is not there yet."""
-        if self.log.synced_offset < self.log.log_end_offset:
-            self._start_sync()
-
     def flush_if_overdue(self, now_ms: int) -> None:
         """Kafka's `flush.ms`: bound how long a record may wait for the device."""
-        if now_ms - self._flushed_ms >= self.log.config.flush_ms:
-            self._flushed_ms = now_ms
-            self.flush()
+        if self.log.needs_flush(now_ms):
+            self._start_sync()
 
     def apply_retention(self, now_ms: int) -> None:
         if self.log.apply_retention(now_ms, self.high_watermark):

@@ -13,6 +13,7 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory
+from catchment.storage.log import Log
 
 _logger = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ class Replicas:
             log = directory.create_log(topic.name, state.partition, topic.id, config)
         else:
             log = directory.logs[topic.name, state.partition]
+            _settle(log)
         log.assign_leader_epoch(state.leader_epoch)
         return Partition(topic.name, log, self._disk, leader_epoch=state.leader_epoch, min_isr=1)
 
@@ -112,3 +114,11 @@ class Replicas:
                 partition.wake_all()
                 directory = next(each for each in self._directories if (topic.name, partition.number) in each.logs)
                 directory.delete_log(topic.name, partition.number)
+
+
+def _settle(log: Log) -> None:
+    """Make durable what an unclean stop left in the page cache: readers are about to see it."""
+    if log.synced_offset < log.log_end_offset:
+        for file in log.unsynced_files():
+            file.sync()
+        log.mark_synced(log.log_end_offset)

@@ -21,16 +21,16 @@ class TransactionMarker(NamedTuple):
 
 
 def read_marker(batch: memoryview | bytes) -> TransactionMarker | None:
-    """The marker in a control batch; None for control records of other kinds, which concern the controllers alone."""
-    record = next(iter(read_records(batch, _LARGEST_CONTROL_BATCH_BYTES)), None)
-    if record is None or record.key is None or len(record.key) < _KEY.size:
-        raise CorruptBatch("a control batch without a control record")
-    kind = _KEY.unpack_from(record.key)[1]
-    if kind not in (_ABORT, _COMMIT):
+    """The marker in a control batch. Other control records concern controllers alone, and compaction leaves empty batches."""
+    try:
+        record = next(iter(read_records(batch, _LARGEST_CONTROL_BATCH_BYTES)), None)
+        if record is None or record.key is None or record.value is None:
+            return None
+        _, kind = _KEY.unpack_from(record.key)
+        _, coordinator_epoch = _VALUE.unpack_from(record.value)
+    except (CorruptBatch, struct.error):
         return None
-    if record.value is None or len(record.value) < _VALUE.size:
-        raise CorruptBatch("a transaction marker without its coordinator's epoch")
-    return TransactionMarker(kind == _COMMIT, _VALUE.unpack_from(record.value)[1])
+    return TransactionMarker(kind == _COMMIT, coordinator_epoch) if kind in (_ABORT, _COMMIT) else None
 
 
 def encode_marker(

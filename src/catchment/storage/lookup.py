@@ -114,9 +114,7 @@ class Lookup:
         return placed.position
 
 
-def _range(
-    segment: Segment, position: int, end: int, max_bytes: int, *, at_least_one_batch: bool
-) -> FileRange | None:
+def _range(segment: Segment, position: int, end: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:
     size = end - position
     if size <= 0:
         return None

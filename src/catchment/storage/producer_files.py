@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from catchment.ports.disk import Disk, File
+from catchment.protocol.batch import BatchHeader
 from catchment.storage import layout, producer_snapshot
 from catchment.storage.batch_scan import scan_headers
 from catchment.storage.control_record import read_marker
 from catchment.storage.producer_state import ProducerState
 from catchment.storage.segments import Segments
-from catchment.protocol.batch import BatchHeader
 
 
 class ProducerFiles:

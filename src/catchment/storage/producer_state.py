@@ -31,7 +31,7 @@ class DecidedTransaction(NamedTuple):
 
 
 class ProducerState:
-    __slots__ = ("_decided", "_entries", "_open", "_most_producers")
+    __slots__ = ("_decided", "_entries", "_most_producers", "_open")
 
     def __init__(self, most_producers: int = MOST_PRODUCERS) -> None:
         self._entries: dict[int, ProducerEntry] = {}

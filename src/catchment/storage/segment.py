@@ -86,9 +86,9 @@ class Segment:
     def first_timestamp_ms(self) -> int:
         """The first batch's largest timestamp, from which `segment.ms` counts; -1 while there is none."""
         if self._first_timestamp_ms is None:
-            first = next(scan_headers(self.file, 0, self.size), None) if self.size else None
-            if first is None:
+            if not self.size:
                 return NO_TIMESTAMP
+            first = next(scan_headers(self.file, 0, self.size))
             self._first_timestamp_ms = first.header.max_timestamp_ms
         return self._first_timestamp_ms
 
@@ -167,11 +167,22 @@ class Segment:
         if not position:
             self._first_timestamp_ms = None
 
+    def rebuild_indexes(self, index_interval_bytes: int) -> None:
+        """Index anew a segment whose batches are trusted."""
+        batches = [placed.header for placed in scan_headers(self.file, 0, self.size)]
+        self._forget()
+        for header in batches:
+            self.note(header.size, header.last_offset, header.max_timestamp_ms, index_interval_bytes)
+        self.seal()
+
     def reset(self) -> None:
         """Forget what is known of the content, so that a scan can note it again from the first batch."""
+        self._forget()
+        self.transaction_index.clear()
+
+    def _forget(self) -> None:
         self.offset_index.clear()
         self.time_index.clear()
-        self.transaction_index.clear()
         self.size = 0
         self._bytes_since_index_entry = 0
         self._max_timestamp_ms = NO_TIMESTAMP

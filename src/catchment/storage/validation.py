@@ -85,9 +85,7 @@ def needs_transform(config: LogConfig) -> bool:
     return config.is_compacted or config.is_log_append_time or config.compression_type != "producer"
 
 
-def transform(
-    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int
-) -> tuple[memoryview, BatchHeader]:
+def transform(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> tuple[memoryview, BatchHeader]:
     """The batch as the topic wants it, with its header."""
     if header.is_control:
         return batch, header

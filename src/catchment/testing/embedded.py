@@ -97,12 +97,13 @@ class Broker:
 
         With `power_loss`, a broker in memory also loses an arbitrary part, by these dice, of what it had not synced.
         """
+        disk = self._disk
+        if power_loss is not None and not isinstance(disk, MemoryDisk):
+            raise ValueError("Only a broker that keeps its data in memory can lose what it has not synced.")
         self._end(lambda server: self._network.die())
-        self._disk.unlock_all()
-        if power_loss is not None:
-            if not isinstance(self._disk, MemoryDisk):
-                raise ValueError("Only a broker in memory can lose what it has not synced.")
-            self._disk = self._disk.crash(power_loss)
+        disk.unlock_all()
+        if power_loss is not None and isinstance(disk, MemoryDisk):
+            self._disk = disk.crash(power_loss)
 
     def restart(self) -> None:
         """Stop cleanly and start again, with the same data and at the same address."""

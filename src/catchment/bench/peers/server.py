@@ -1,4 +1,4 @@
-"""What the benchmark asks of every server that speaks Kafka's protocol: start, say where, be watched, stop."""
+"""What the benchmark asks of every server: start, say where, be watched, stop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,26 +57,39 @@ class Server(abc.ABC):
             raise RuntimeError(f"{self.name} is not running")
         return self._process
 
+    def environment(self, directory: Path) -> Mapping[str, str]:
+        """What the process finds in its environment beside our own."""
+        return {}
+
     def start(self) -> None:
-        """Start it and wait for the first acknowledged record; `start_seconds` says how long that took."""
+        """Start it and wait until it serves; `start_seconds` says how long that took."""
         command = self.command(self._directory)
+        serves = self.readiness()
+        began = time.perf_counter()
+        self._process = ServerProcess(command, self._directory / "output.log", self.environment(self._directory))
+        while not serves():
+            self._process.check_running()
+            if time.perf_counter() - began > START_TIMEOUT_SECONDS:
+                raise RuntimeError(f"{self.name} did not serve within {START_TIMEOUT_SECONDS} s")
+        self.start_seconds = time.perf_counter() - began
+
+    def readiness(self) -> Callable[[], bool]:
+        """A check to repeat until it holds: here, that a first record is acknowledged."""
         outcome: list[KafkaError | None] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             outcome.append(error)
 
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, **_IMPATIENT, "error_cb": lambda error: None})
-        began = time.perf_counter()
-        self._process = ServerProcess(command, self._directory / "output.log")
-        producer.produce("first-record", b"first", on_delivery=delivered)
-        while not outcome:
+        def acknowledged() -> bool:
             producer.poll(0.01)
-            self._process.check_running()
-            if time.perf_counter() - began > START_TIMEOUT_SECONDS:
-                raise RuntimeError(f"{self.name} acknowledged nothing within {START_TIMEOUT_SECONDS} s")
-        if outcome[0] is not None:
-            raise RuntimeError(f"{self.name} refused its first record: {outcome[0]}")
-        self.start_seconds = time.perf_counter() - began
+            if outcome and outcome[0] is not None:
+                raise RuntimeError(f"{self.name} refused its first record: {outcome[0]}")
+            return bool(outcome)
+
+        # The client is there before the server, so that its own start does not count.
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, **_IMPATIENT, "error_cb": lambda error: None})
+        producer.produce("first-record", b"first", on_delivery=delivered)
+        return acknowledged
 
     def stop(self) -> None:
         """Stop it and delete its data."""

@@ -44,13 +44,14 @@ class Throughput:
         return ", ".join(parts)
 
     @property
-    def _plain(self) -> bool:
+    def is_plain(self) -> bool:
+        """Whether this is the shape that carries the bars."""
         return self.acks == "all" and self.partitions == 1 and self.codec == "none"
 
     @property
     def measures(self) -> Sequence[Measure]:
         def bar(bars: dict[int, float]) -> float | None:
-            return bars.get(self.record_bytes) if self._plain else None
+            return bars.get(self.record_bytes) if self.is_plain else None
 
         found = [Measure(f"produce {self.name}", f"produce {self._shape}", "MB/s", bar=bar(PRODUCE_BARS))]
         if self.reads_back:

@@ -28,7 +28,7 @@ from catchment.protocol.headers import RequestHeader
 from catchment.protocol.produce import TopicKey
 from catchment.protocol.wire import Piece
 from catchment.replication.partition import Partition
-from catchment.storage.log import FileRange
+from catchment.storage.lookup import FileRange
 
 
 class FetchAnswer(NamedTuple):

@@ -80,13 +80,9 @@ def _look_up(partition: Partition, timestamp_ms: int, *, committed: bool) -> tup
     if timestamp_ms == LATEST:
         return -1, end, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
-        epoch = log.leader_epochs.epoch_for_offset(log.log_start_offset)
-        return -1, log.log_start_offset, partition.leader_epoch if epoch is None else epoch
+        return -1, log.log_start_offset, log.leader_epochs.at(log.log_start_offset)
     if timestamp_ms == LATEST_TIERED:
         return _NOTHING
-    found = (
-        log.offset_of_max_timestamp(end)
-        if timestamp_ms == MAX_TIMESTAMP
-        else log.offset_for_timestamp(timestamp_ms, end)
-    )
-    return found if found is not None else _NOTHING
+    is_largest = timestamp_ms == MAX_TIMESTAMP
+    found = log.offset_of_max_timestamp() if is_largest else log.offset_for_timestamp(timestamp_ms, end)
+    return found if found is not None and found.offset < end else _NOTHING

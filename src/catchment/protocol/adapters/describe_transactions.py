@@ -1,9 +1,11 @@
 """DescribeTransactions: kio's answer, but with a start that may be absent.
 
-Kafka writes -1 for a transaction that has not started; kio's class can neither write nor read that.
+Kafka writes -1 for a transaction that has not started; kio's class can neither write nor read that,
+and its type for times refuses milliseconds.
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import ClassVar
 
 from kio.schema.describe_transactions.v0.response import TopicData
@@ -11,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.response_header.v1.header import ResponseHeader
 from kio.schema.types import ProducerId, TransactionalId
 from kio.static.constants import EntityType
-from kio.static.primitive import TZAware, i16, i32Timedelta
+from kio.static.primitive import i16, i32Timedelta
 
 _API_KEY = i16(65)
 
@@ -29,7 +31,7 @@ class TransactionState:
     transactional_id: TransactionalId = field(metadata={"kafka_type": "string"})
     transaction_state: str = field(metadata={"kafka_type": "string"})
     transaction_timeout: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
-    transaction_start_time: TZAware | None = field(metadata={"kafka_type": "datetime_i64"})
+    transaction_start_time: datetime | None = field(metadata={"kafka_type": "datetime_i64"})
     producer_id: ProducerId = field(metadata={"kafka_type": "int64"})
     producer_epoch: i16 = field(metadata={"kafka_type": "int16"})
     topics: tuple[TopicData, ...]

@@ -6,6 +6,7 @@ Version 2 has but one error. A handler that returns the response class of this m
 from dataclasses import dataclass
 from typing import Any
 
+from kio.schema.update_features.v0.request import FeatureUpdateKey as OldestFeatureUpdateKey
 from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v2 import response as newest
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -41,8 +42,6 @@ def lower_request(request: UpdateFeaturesRequest, version_class: Any) -> Any:
 
 
 def _lower_to_version_0(request: UpdateFeaturesRequest, version_class: Any) -> Any:
-    from kio.schema.update_features.v0.request import FeatureUpdateKey as OldestFeatureUpdateKey
-
     updates = [
         lift(update, OldestFeatureUpdateKey, allow_downgrade=update.upgrade_type != UPGRADE)
         for update in request.feature_updates

@@ -1,0 +1,53 @@
+"""CreatePartitions (key 37): add partitions to topics; there is no way to take one away.
+
+Behaviour
+    The count is the new total. New partitions are placed as at creation, or as a manual assignment of them alone demands.
+    They are durable and open when the answer leaves.
+Versions
+    0-3. Version 2 is the first flexible one.
+Gaps
+    `timeout` is accepted and ignored: we answer when the disk has.
+"""
+
+import asyncio
+from collections import Counter
+
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+
+@api(37, versions=(0, 3))
+async def create_partitions(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    named = Counter(topic.name for topic in request.topics)
+    once = {topic.name: topic for topic in request.topics}
+    results = await asyncio.gather(
+        *(
+            _grow(context, topic, is_duplicate=named[name] > 1, validate_only=request.validate_only)
+            for name, topic in once.items()
+        )
+    )
+    return CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
+
+
+async def _grow(
+    context: RequestContext, asked: CreatePartitionsTopic, *, is_duplicate: bool, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    code, message = ErrorCode.none, None
+    try:
+        if is_duplicate:
+            raise ApiError(ErrorCode.invalid_request, f"Duplicate topic name: '{asked.name}' is in the request twice.")
+        assignments = None
+        if asked.assignments is not None:
+            assignments = [tuple(assignment.broker_ids) for assignment in asked.assignments]
+        await context.services.controller.create_partitions(
+            asked.name, asked.count, assignments, validate_only=validate_only
+        )
+    except ApiError as error:
+        code, message = error.code, error.message
+    return CreatePartitionsTopicResult(name=asked.name, error_code=code, error_message=message)

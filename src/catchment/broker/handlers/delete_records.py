@@ -1,0 +1,101 @@
+"""DeleteRecords (key 21): move a partition's log start forward.
+
+Behaviour
+    Offset -1 means up to the high watermark. We answer once the new start is durable: a restart must not revive records. An offset
+    below the start changes nothing. A topic that only compacts keeps its records (POLICY_VIOLATION), as do internal ones.
+Versions
+    0-2. Version 2 is the first flexible one.
+Gaps
+    `timeout` is accepted and ignored: the truncation is local.
+"""
+
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kio.schema.delete_records.v2.response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i64
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.cluster.metadata import INTERNAL_TOPICS
+from catchment.protocol.errors import ApiError
+from catchment.replication.partition import Partition
+
+_UP_TO_HIGH_WATERMARK = -1
+_NO_OFFSET = -1
+
+_Outcome = int | ApiError
+"""The log start that a partition now has, or why it has not."""
+
+
+@api(21, versions=(0, 2))
+async def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    outcomes = [[_delete(context, topic.name, asked) for asked in topic.partitions] for topic in request.topics]
+    failure = None
+    if any(isinstance(outcome, int) for topic_outcomes in outcomes for outcome in topic_outcomes):
+        failure = _make_durable(context)
+    return DeleteRecordsResponse(
+        throttle_time=NO_THROTTLE,
+        topics=tuple(
+            _topic(topic, topic_outcomes, failure)
+            for topic, topic_outcomes in zip(request.topics, outcomes, strict=True)
+        ),
+    )
+
+
+def _delete(context: RequestContext, topic: str, asked: DeleteRecordsPartition) -> _Outcome:
+    try:
+        if topic in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.invalid_topic_exception, f"Cannot delete records of internal topic {topic}.")
+        partition = context.services.replicas.find(topic, asked.partition_index)
+        if not partition.log.config.is_deleted:
+            raise ApiError(
+                ErrorCode.policy_violation,
+                f"Records of partition {topic}-{asked.partition_index} can not be deleted: its cleanup.policy lacks 'delete'.",
+            )
+        return _advance(partition, asked.offset)
+    except ApiError as error:
+        return error
+
+
+def _advance(partition: Partition, asked_offset: int) -> int:
+    offset = partition.high_watermark if asked_offset == _UP_TO_HIGH_WATERMARK else asked_offset
+    if not 0 <= offset <= partition.high_watermark:
+        raise ApiError(
+            ErrorCode.offset_out_of_range, f"The high watermark is {partition.high_watermark}, the offset {offset}."
+        )
+    if offset > partition.log.log_start_offset:
+        partition.log.advance_log_start(offset)
+    return partition.log.log_start_offset
+
+
+def _make_durable(context: RequestContext) -> ApiError | None:
+    """Write every log's start down, once for the whole request."""
+    try:
+        for directory in context.services.replicas.directories:
+            directory.checkpoint_log_starts()
+    except OSError as error:
+        return ApiError(ErrorCode.kafka_storage_error, f"The new log start could not be written: {error}")
+    return None
+
+
+def _topic(topic: DeleteRecordsTopic, outcomes: list[_Outcome], failure: ApiError | None) -> DeleteRecordsTopicResult:
+    return DeleteRecordsTopicResult(
+        name=topic.name,
+        partitions=tuple(
+            _partition(asked, failure if failure is not None and isinstance(outcome, int) else outcome)
+            for asked, outcome in zip(topic.partitions, outcomes, strict=True)
+        ),
+    )
+
+
+def _partition(asked: DeleteRecordsPartition, outcome: _Outcome) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=asked.partition_index,
+        low_watermark=i64(_NO_OFFSET if isinstance(outcome, ApiError) else outcome),
+        error_code=outcome.code if isinstance(outcome, ApiError) else ErrorCode.none,
+    )

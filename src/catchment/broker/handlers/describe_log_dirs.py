@@ -1,0 +1,75 @@
+"""DescribeLogDirs (key 35): how much each log directory holds, partition by partition (KIP-113).
+
+Behaviour
+    Every directory answers; null topics mean all. A partition that is asked for and not here is left out. A size is that of the
+    partition's segments, without their indexes.
+Versions
+    1-5. A top-level error from 3 on, the sizes of the volume from 4 (KIP-827), cordoned directories from 5 (KIP-1066).
+Gaps
+    The volume's total size is not known to the disk port: it is -1. Records are never moved between directories, and no
+    directory is cordoned.
+"""
+
+from collections.abc import Mapping
+
+from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v5.response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.static.primitive import i32, i64
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.storage.directory import LogDirectory
+
+_UNKNOWN = i64(-1)
+
+
+@api(35, versions=(1, 5))
+async def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
+    return DescribeLogDirsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        results=tuple(_directory(context, directory, asked) for directory in context.services.replicas.directories),
+    )
+
+
+def _directory(
+    context: RequestContext, directory: LogDirectory, asked: set[tuple[TopicName, i32]] | None
+) -> DescribeLogDirsResult:
+    topics: dict[str, dict[int, int]] = {}
+    for (topic, number), log in directory.logs.items():
+        if asked is None or (topic, number) in asked:
+            topics.setdefault(topic, {})[number] = log.size_bytes
+    usable_bytes, code = _UNKNOWN, ErrorCode.none
+    try:
+        usable_bytes = i64(context.services.disk.free_bytes(directory.path))
+    except OSError:
+        code = ErrorCode.kafka_storage_error
+    return DescribeLogDirsResult(
+        error_code=code,
+        log_dir=directory.path,
+        topics=tuple(_topic(name, sizes) for name, sizes in topics.items()),
+        usable_bytes=usable_bytes,
+    )
+
+
+def _topic(name: str, sizes: Mapping[int, int]) -> DescribeLogDirsTopic:
+    return DescribeLogDirsTopic(
+        name=TopicName(name),
+        partitions=tuple(
+            DescribeLogDirsPartition(
+                partition_index=i32(number), partition_size=i64(size), offset_lag=i64(0), is_future_key=False
+            )
+            for number, size in sizes.items()
+        ),
+    )

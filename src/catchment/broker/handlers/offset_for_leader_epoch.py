@@ -1,0 +1,56 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, by which clients find out that a log was truncated (KIP-101, KIP-320).
+
+Behaviour
+    The answer is the largest epoch that is not above the one asked for, and the offset at which it ended; for the current epoch that
+    is the end of the log. An epoch before the first that we know, or -1, has no answer: -1 and -1.
+Versions
+    2-4. Version 4 is the first flexible one.
+Gaps
+    None.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_for_leader_epoch.v4.request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kio.schema.offset_for_leader_epoch.v4.response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from kio.static.primitive import i32, i64
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+
+@api(23, versions=(2, 4))
+async def offset_for_leader_epoch(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        throttle_time=NO_THROTTLE, topics=tuple(_topic(context, topic) for topic in request.topics)
+    )
+
+
+def _topic(context: RequestContext, topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    return OffsetForLeaderTopicResult(
+        topic=topic.topic, partitions=tuple(_partition(context, topic.topic, asked) for asked in topic.partitions)
+    )
+
+
+def _partition(context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    code, epoch, end_offset = ErrorCode.none, -1, -1
+    try:
+        partition = context.services.replicas.find(topic, asked.partition)
+        partition.check_epoch(asked.current_leader_epoch)
+        epoch, end_offset = partition.log.epoch_end_offset(asked.leader_epoch)
+    except ApiError as error:
+        code = error.code
+    return EpochEndOffset(
+        error_code=code, partition=asked.partition, leader_epoch=i32(epoch), end_offset=i64(end_offset)
+    )

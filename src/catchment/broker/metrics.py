@@ -1,0 +1,32 @@
+"""What the broker tells Prometheus, read from the counters that it keeps anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from catchment.ports import telemetry
+from catchment.ports.telemetry import Reading
+from catchment.protocol.apis import APIS
+
+if TYPE_CHECKING:
+    from catchment.broker.services import Services
+
+
+def readings(services: Services) -> Iterator[Reading]:
+    """Every metric as it stands. May run on another thread: each number is read once, containers are copied first."""
+    traffic = services.traffic
+    yield Reading(telemetry.BYTES_IN, traffic.bytes_in)
+    yield Reading(telemetry.BYTES_OUT, traffic.bytes_out)
+    yield Reading(telemetry.BATCHES_IN, traffic.produce_batches)
+    for api_key, count in sorted(traffic.requests.copy().items()):
+        yield Reading(telemetry.REQUESTS, count, (APIS[api_key].name,))
+    yield Reading(telemetry.CONNECTIONS, traffic.connections)
+    yield Reading(telemetry.UNSENT_BYTES, traffic.unsent_bytes)
+    partitions = list(services.replicas)
+    yield Reading(telemetry.PARTITIONS, len(partitions))
+    for log in [partition.log for partition in partitions]:
+        labels = (log.topic, str(log.partition))
+        yield Reading(telemetry.LOG_SIZE, log.size_bytes, labels)
+        yield Reading(telemetry.LOG_START, log.log_start_offset, labels)
+        yield Reading(telemetry.LOG_END, log.log_end_offset, labels)

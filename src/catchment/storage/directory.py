@@ -1,0 +1,192 @@
+"""One log directory: its identity, its lock, its checkpoints, and the logs in it.
+
+The clean-shutdown marker is taken away, durably, before any log is opened: whatever happens from then on until a clean close,
+the next start knows that it has to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import UUID, uuid4
+
+from catchment.ports.clock import Clock
+from catchment.ports.disk import Disk
+from catchment.storage import checkpoint, layout
+from catchment.storage.config import LogConfig
+from catchment.storage.log import Log
+from catchment.storage.recovery import create_log, open_log
+
+TopicPartition = tuple[str, int]
+
+
+class LogDirectoryMismatch(Exception):
+    """The directory belongs to another node or cluster."""
+
+
+class LogDirectory:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        path: str,
+        *,
+        node_id: int,
+        cluster_id: str | None = None,
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> None:
+        """Lock the directory, creating it if need be; `open_logs` must follow.
+
+        Without a `cluster_id` the directory's own counts, or a new one is made.
+        """
+        self._disk = disk
+        self._clock = clock
+        self._new_id = new_id
+        self.path = path.rstrip("/") or "/"
+        self.logs: dict[TopicPartition, Log] = {}
+        self.high_watermarks: Mapping[TopicPartition, int] = {}
+        self.previous_broker_epoch: int | None = None
+        self._removals: list[tuple[int, str]] = []
+        disk.make_directory(self.path)
+        self._lock = disk.lock_directory(self.path)
+        try:
+            self.cluster_id, self.directory_id = self._identify(node_id, cluster_id)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last user of the directory closed it."""
+        return self.previous_broker_epoch is not None
+
+    @property
+    def is_offline(self) -> bool:
+        return any(log.is_offline for log in self.logs.values())
+
+    def create_log(self, topic: str, partition: int, topic_id: UUID | None, config: LogConfig) -> Log:
+        path = self._file(layout.partition_directory(topic, partition))
+        log = create_log(self._disk, self._clock, path, topic, partition, topic_id, config)
+        self.logs[topic, partition] = log
+        return log
+
+    def delete_log(self, topic: str, partition: int) -> None:
+        """Take a log away at once; its space is freed `file.delete.delay.ms` later."""
+        log = self.logs.pop((topic, partition))
+        log.close(clean=False)
+        target = self._file(layout.deleted_directory(topic, partition, self._new_id()))
+        self._disk.rename(log.directory, target)
+        self._disk.sync_directory(self.path)
+        self._removals.append((self._clock.now_ms() + log.config.file_delete_delay_ms, target))
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Free the space of logs and segments deleted long enough ago."""
+        for due_ms, path in [removal for removal in self._removals if removal[0] <= now_ms]:
+            self._disk.remove_tree(path)
+            self._removals.remove((due_ms, path))
+        for log in self.logs.values():
+            log.remove_deleted(now_ms)
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        """Note how far each log is safe, where it starts, and, where told, its high watermark."""
+        recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
+        checkpoint.write_offsets(self._disk, self._file(layout.RECOVERY_POINTS), recovery_points)
+        self.checkpoint_log_starts()
+        if high_watermarks is not None:
+            checkpoint.write_offsets(self._disk, self._file(layout.HIGH_WATERMARKS), high_watermarks)
+
+    def checkpoint_log_starts(self) -> None:
+        """Make deletions below each log start durable: they must not come back after a crash."""
+        starts = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.segments.first_offset
+        }
+        checkpoint.write_offsets(self._disk, self._file(layout.LOG_STARTS), starts)
+
+    def close(
+        self,
+        *,
+        clean: bool = True,
+        broker_epoch: int = -1,
+        high_watermarks: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """Close every log. Only if all of them are safe is the stop marked as clean."""
+        try:
+            is_clean = clean and not self.is_offline
+            for log in self.logs.values():
+                try:
+                    log.close(clean=clean)
+                except OSError as error:
+                    log.fail(error)
+                    log.close(clean=False)
+                    is_clean = False
+            if is_clean:
+                self.checkpoint(high_watermarks)
+                checkpoint.write_clean_shutdown(self._disk, self._file(layout.CLEAN_SHUTDOWN), broker_epoch)
+        finally:
+            self._lock.release()
+
+    def _identify(self, node_id: int, cluster_id: str | None) -> tuple[str, UUID]:
+        path = self._file(layout.META_PROPERTIES)
+        found = checkpoint.read_properties(self._disk, path) or {}
+        found_cluster, found_node = found.get("cluster.id"), found.get("node.id", found.get("broker.id"))
+        if cluster_id is not None and found_cluster not in (None, cluster_id):
+            raise LogDirectoryMismatch(
+                f"{self.path} belongs to cluster {found_cluster}, this broker to {cluster_id}: "
+                f"name another log.dirs, or remove {path} if the data is meant to move"
+            )
+        if found_node not in (None, str(node_id)):
+            raise LogDirectoryMismatch(
+                f"{self.path} belongs to node {found_node}, this broker is node {node_id}: set node.id={found_node} "
+                f"or name another log.dirs"
+            )
+        cluster_id = found_cluster or cluster_id or layout.format_uuid(self._new_id())
+        directory_id = found.get("directory.id") or layout.format_uuid(self._new_id())
+        wanted = {
+            "version": "1",
+            "cluster.id": cluster_id,
+            "node.id": str(node_id),
+            "directory.id": directory_id,
+        }
+        if any(found.get(name) != value for name, value in wanted.items()):
+            checkpoint.write_properties(self._disk, path, wanted)
+        return cluster_id, layout.parse_uuid(directory_id)
+
+    def _take_marker(self) -> int | None:
+        path = self._file(layout.CLEAN_SHUTDOWN)
+        broker_epoch = checkpoint.read_clean_shutdown(self._disk, path)
+        if broker_epoch is not None:
+            self._disk.remove_file(path)
+            self._disk.sync_directory(self.path)
+        return broker_epoch
+
+    def open_logs(self, config_for: Callable[[str], LogConfig]) -> None:
+        """Open every log in the directory; `config_for` gives a topic's settings."""
+        self.previous_broker_epoch = self._take_marker()
+        self.high_watermarks = checkpoint.read_offsets(self._disk, self._file(layout.HIGH_WATERMARKS))
+        recovery_points = checkpoint.read_offsets(self._disk, self._file(layout.RECOVERY_POINTS))
+        log_starts = checkpoint.read_offsets(self._disk, self._file(layout.LOG_STARTS))
+        for entry in self._disk.list_directory(self.path):
+            if not entry.is_directory:
+                continue
+            if layout.is_deleted_directory(entry.name):
+                self._removals.append((self._clock.now_ms(), self._file(entry.name)))
+                continue
+            key = layout.parse_partition_directory(entry.name)
+            if key is None:
+                continue
+            topic, partition = key
+            self.logs[key] = open_log(
+                self._disk,
+                self._clock,
+                self._file(entry.name),
+                topic,
+                partition,
+                config_for(topic),
+                is_clean=self.was_clean,
+                recovery_point=recovery_points.get(key, 0),
+                log_start_offset=log_starts.get(key, 0),
+            )
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"

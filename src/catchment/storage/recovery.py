@@ -1,0 +1,271 @@
+"""Open a log: at once after a clean stop, by reading from the recovery point after any other.
+
+A clean start reads file names and sizes, the leader epochs and one snapshot, but no batch. After an unclean stop every batch
+from the segment of the recovery point on is checked; the log ends before the first that is not sound, and indexes, producer
+state, epochs and aborted transactions are told anew by the same pass. Segments below the recovery point were on the device
+with their indexes when it passed them, and are taken as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from uuid import UUID
+
+from catchment.ports.clock import Clock
+from catchment.ports.disk import DirectoryEntry, Disk
+from catchment.protocol.batch import CorruptBatch
+from catchment.storage import layout
+from catchment.storage.batch_scan import ScannedBatch, scan_batches
+from catchment.storage.config import LogConfig
+from catchment.storage.control_record import read_marker
+from catchment.storage.leader_epochs import LeaderEpochs
+from catchment.storage.leftovers import clear_leftovers
+from catchment.storage.log import Log, LogParts
+from catchment.storage.producer_files import ProducerFiles, apply
+from catchment.storage.producer_state import ProducerState
+from catchment.storage.segment import Segment
+from catchment.storage.segments import Segments
+from catchment.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY
+from catchment.storage.transaction_index import AbortedTransaction
+from catchment.storage.unsynced import Unsynced
+
+
+def create_log(
+    disk: Disk, clock: Clock, directory: str, topic: str, partition: int, topic_id: UUID | None, config: LogConfig
+) -> Log:
+    """A new, empty log in a directory that does not exist yet."""
+    disk.make_directory(directory)
+    log = open_log(disk, clock, directory, topic, partition, config, is_new=True)
+    if topic_id is not None:
+        log.assign_topic_id(topic_id)
+    return log
+
+
+def open_log(
+    disk: Disk,
+    clock: Clock,
+    directory: str,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    *,
+    is_clean: bool = False,
+    is_new: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> Log:
+    """The log in `directory`; `is_clean` says that its last user closed it, and the offsets come from the checkpoints."""
+    listing = clear_leftovers(disk, directory, disk.list_directory(directory))
+    now_ms = clock.now_ms()
+    found, snapshots = _files_by_offset(listing)
+    segments = Segments(disk, directory, _open_segments(disk, directory, found, now_ms))
+    epochs = LeaderEpochs(disk, f"{directory}/{layout.LEADER_EPOCHS}")
+    epochs.load()
+    producers = ProducerState()
+    unsynced = Unsynced(disk, directory, is_new=is_new)
+    if not len(segments):
+        segments.create(log_start_offset, now_ms)
+        unsynced.note_directory()
+    parts = LogParts(
+        directory=directory,
+        topic=topic,
+        partition=partition,
+        topic_id=None if is_new else _read_topic_id(disk, directory, listing),
+        segments=segments,
+        leader_epochs=epochs,
+        producers=producers,
+        producer_files=ProducerFiles(disk, directory, snapshots),
+        log_start_offset=max(log_start_offset, segments.first_offset),
+        log_end_offset=segments.active.base_offset,
+        synced_offset=0,
+        has_changed=is_new or not is_clean,
+    )
+    if is_clean:
+        is_clean = _open_clean(parts, recovery_point)
+        recovery_point = recovery_point if is_clean else segments.active.base_offset
+    if not is_clean:
+        _Recovery(parts, config, unsynced, now_ms).run(recovery_point)
+    _rebuild_missing_indexes(parts, found, config, None if is_clean else recovery_point)
+    _settle(parts, unsynced, now_ms)
+    return Log(disk, clock, config, parts, unsynced)
+
+
+def _files_by_offset(listing: list[DirectoryEntry]) -> tuple[dict[int, dict[str, int]], list[int]]:
+    """Sizes of the segments' files by base offset and suffix, and the offsets of the snapshots."""
+    found: dict[int, dict[str, int]] = {}
+    snapshots: list[int] = []
+    for entry in listing:
+        name = layout.parse_file_name(entry.name)
+        if name is None:
+            continue
+        if name.suffix == layout.SNAPSHOT:
+            snapshots.append(name.offset)
+        elif name.suffix in layout.SEGMENT_SUFFIXES:
+            found.setdefault(name.offset, {})[name.suffix] = entry.size
+    return found, snapshots
+
+
+def _open_segments(disk: Disk, directory: str, found: dict[int, dict[str, int]], now_ms: int) -> list[Segment]:
+    segments = []
+    for base_offset, sizes in sorted(found.items()):
+        if layout.LOG in sizes:
+            segments.append(Segment(disk, directory, base_offset, now_ms, sizes))
+            continue
+        for suffix in sizes:
+            # An index whose log is gone is what a crash left of a removal.
+            disk.remove_file(f"{directory}/{layout.file_name(base_offset, suffix)}")
+    return segments
+
+
+def _read_topic_id(disk: Disk, directory: str, listing: list[DirectoryEntry]) -> UUID | None:
+    if not any(entry.name == layout.PARTITION_METADATA for entry in listing):
+        return None
+    try:
+        return layout.parse_partition_metadata(disk.read_file(f"{directory}/{layout.PARTITION_METADATA}"))
+    except ValueError:
+        # Torn by a crash before its first sync: whoever knows the topic assigns the id again.
+        return None
+
+
+def _open_clean(parts: LogParts, recovery_point: int) -> bool:
+    """A clean stop left the recovery point and a snapshot at the end of the log; where they agree, no batch is read.
+
+    False if the log is not what a clean stop leaves: then it must be recovered after all.
+    """
+    active = parts.segments.active
+    if active.size == 0:
+        end_offset = active.base_offset
+    elif recovery_point == parts.producer_files.newest_offset and recovery_point > active.base_offset:
+        end_offset = recovery_point
+    else:
+        try:
+            last = active.last_batch()
+        except CorruptBatch:
+            return False
+        end_offset = active.base_offset if last is None else last.next_offset
+    parts.log_end_offset = parts.synced_offset = end_offset
+    try:
+        parts.producer_files.rebuild(parts.producers, parts.segments, parts.log_start_offset, end_offset)
+    except CorruptBatch:
+        return False
+    return True
+
+
+class _Recovery:
+    """One pass over the batches from the recovery point on."""
+
+    def __init__(self, parts: LogParts, config: LogConfig, unsynced: Unsynced, now_ms: int) -> None:
+        self._parts = parts
+        self._config = config
+        self._unsynced = unsynced
+        self._now_ms = now_ms
+
+    def run(self, recovery_point: int) -> None:
+        parts = self._parts
+        suspects = parts.segments.since(recovery_point)
+        next_offset = suspects[0].base_offset
+        parts.leader_epochs.truncate_from_end(next_offset)
+        parts.producer_files.remove_above(next_offset)
+        with contextlib.suppress(CorruptBatch):
+            parts.producer_files.rebuild(parts.producers, parts.segments, parts.log_start_offset, next_offset)
+        for number, segment in enumerate(suspects):
+            if number and self._is_torn_off(segment, next_offset):
+                self._drop(suspects[number:])
+                break
+            if number:
+                parts.producer_files.write(segment.base_offset, parts.producers)
+            size = segment.size
+            next_offset = self._scan(segment)
+            if segment.size < size:
+                segment.file.truncate(segment.size)
+                self._drop(suspects[number + 1 :])
+                break
+        self._finish(suspects)
+        parts.log_end_offset = max(next_offset, parts.segments.active.base_offset)
+        parts.synced_offset = min(recovery_point, parts.log_end_offset)
+
+    def _is_torn_off(self, segment: Segment, next_offset: int) -> bool:
+        """Segments follow each other without a gap unless compaction made one; else what lay between them was lost."""
+        return segment.base_offset < next_offset or (
+            segment.base_offset > next_offset and not self._config.is_compacted
+        )
+
+    def _scan(self, segment: Segment) -> int:
+        """Tell everything that is known of a segment anew; the offset after its last sound batch."""
+        size = segment.size
+        segment.reset()
+        next_offset = segment.base_offset
+        for batch in scan_batches(segment.file, 0, size, next_offset):
+            if not segment.holds_relative(batch.header.last_offset):
+                break
+            header = batch.header
+            segment.note(header.size, header.last_offset, header.max_timestamp_ms, self._config.index_interval_bytes)
+            self._parts.leader_epochs.assign(header.leader_epoch, header.base_offset)
+            if header.has_producer:
+                self._apply(segment, batch)
+            next_offset = header.next_offset
+        return next_offset
+
+    def _apply(self, segment: Segment, batch: ScannedBatch) -> None:
+        producers, header = self._parts.producers, batch.header
+        if header.is_control:
+            marker = read_marker(batch.data)
+            decided = producers.decision(header, marker, header.last_offset) if marker else None
+            if decided is not None and decided.is_aborted:
+                bound = producers.stable_bound(decided)
+                segment.transaction_index.append(AbortedTransaction(*decided[:3], bound))
+        apply(producers, header, batch.data if header.is_control else None)
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in reversed(segments):
+            self._parts.segments.remove(segment, self._now_ms)
+        self._parts.segments.remove_deleted(self._now_ms)
+
+    def _finish(self, suspects: list[Segment]) -> None:
+        """What was found may be in the page cache only: it waits for a sync like anything new."""
+        active = self._parts.segments.active
+        for segment in suspects:
+            if segment.base_offset > active.base_offset:
+                break
+            self._unsynced.add(segment.file, segment.base_offset)
+            for file in segment.seal() if segment is not active else ():
+                self._unsynced.add(file, segment.base_offset)
+            if segment is not active:
+                segment.release()
+        self._unsynced.note_directory()
+
+
+def _rebuild_missing_indexes(
+    parts: LogParts, found: dict[int, dict[str, int]], config: LogConfig, recovery_point: int | None
+) -> None:
+    """Index anew the segments whose indexes are not there or cannot be whole; those from the recovery point on are done."""
+    checked = None if recovery_point is None else parts.segments.index_of(recovery_point)
+    for segment in list(parts.segments)[:checked]:
+        sizes = found.get(segment.base_offset)
+        if sizes is None or (
+            sizes.get(layout.OFFSET_INDEX, -1) % OFFSET_ENTRY.size == 0
+            and sizes.get(layout.TIME_INDEX, -1) % TIME_ENTRY.size == 0
+        ):
+            continue
+        segment.rebuild_indexes(config.index_interval_bytes)
+        parts.has_changed = True
+
+
+def _settle(parts: LogParts, unsynced: Unsynced, now_ms: int) -> None:
+    """Make the parts agree on where the log begins and ends."""
+    if parts.log_end_offset < parts.log_start_offset:
+        # Everything up to the log start was deleted on purpose, so what is left below it must not come back.
+        for segment in reversed(list(parts.segments)):
+            parts.segments.remove(segment, now_ms)
+        parts.segments.remove_deleted(now_ms)
+        parts.segments.create(parts.log_start_offset, now_ms)
+        parts.log_end_offset = parts.synced_offset = parts.log_start_offset
+        parts.leader_epochs.clear()
+        parts.producers.clear()
+        unsynced.forget_from(0)
+        unsynced.note_directory()
+        parts.has_changed = True
+    parts.leader_epochs.truncate_from_end(parts.log_end_offset)
+    parts.leader_epochs.truncate_from_start(parts.log_start_offset)
+    bases = {segment.base_offset for segment in parts.segments}
+    parts.producer_files.remove_all_but(bases | {parts.log_end_offset})

@@ -1,0 +1,57 @@
+"""When a segment is full: by size, by age, by its index, or because an offset no longer fits beside its base."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from catchment.storage.config import LogConfig
+from catchment.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from catchment.storage.log import Log
+
+
+def must_roll(
+    segment: Segment, config: LogConfig, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int
+) -> bool:
+    """Whether a batch of `size` bytes up to `last_offset` needs a new segment."""
+    return (
+        segment.size > config.segment_bytes - size
+        or not segment.holds_relative(last_offset)
+        or segment.is_index_full(config.segment_index_bytes)
+        or (
+            segment.size > 0
+            and _age_ms(segment, max_timestamp_ms, now_ms) > config.segment_ms - _jitter_ms(segment, config)
+        )
+    )
+
+
+def roll(log: Log, base_offset: int) -> None:
+    """Finish the active segment and begin one at `base_offset`. All that can fail comes before anything is counted."""
+    active = log.segments.active
+    if active.size == 0 and active.base_offset == base_offset:
+        return
+    finished = active.seal()
+    snapshot = log.producer_files.write(base_offset, log.producers)
+    log.leader_epochs.flush()
+    log.segments.create(base_offset, log.now_ms())
+    for file in (active.file, snapshot, *finished):
+        log.unsynced.add(file, active.base_offset)
+    log.unsynced.note_directory()
+    log.lookup.forget_boundaries()
+    active.release()
+
+
+def _age_ms(segment: Segment, max_timestamp_ms: int, now_ms: int) -> int:
+    """Age is told by the records' own clock, so that a replayed history rolls as the original did."""
+    first_timestamp_ms = segment.first_timestamp_ms
+    if first_timestamp_ms >= 0:
+        return max_timestamp_ms - first_timestamp_ms
+    return now_ms - segment.modified_ms
+
+
+def _jitter_ms(segment: Segment, config: LogConfig) -> int:
+    """Spread the rolls of many partitions; derived from the segment's name, so that it stays the same."""
+    most_ms = min(config.segment_jitter_ms, config.segment_ms)
+    return zlib.crc32(segment.path("").encode()) % most_ms if most_ms > 0 else 0

@@ -1,0 +1,101 @@
+"""Ratios, bars and what a run hands to scripts."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from catchment.bench.measure import Measure, ratio
+from catchment.bench.results import Results
+from catchment.bench.table import ratio_table, significant
+from catchment.bench.target import FLUSHED, UNFLUSHED, FlushPolicy
+
+FASTER = Measure("produce", "produce 1 KB", "MB/s", bar=1.8)
+SMALLER = Measure("p99", "latency p99", "ms", higher_is_better=False, bar=0.5)
+PLAIN = Measure("p95", "latency p95", "ms", higher_is_better=False)
+
+
+def filled(policy: FlushPolicy, measure: Measure, **values: list[float]) -> Results:
+    results = Results(peers=["kafka"])
+    results.expect(policy, measure)
+    for name, rounds in values.items():
+        for value in rounds:
+            results.add(policy, name, {measure.key: value})
+    return results
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "expected"),
+    [
+        (FASTER, 1.8, True),
+        (FASTER, 1.79, False),
+        (SMALLER, 0.5, True),
+        (SMALLER, 0.51, False),
+        (PLAIN, 9.0, None),
+    ],
+)
+def test_a_bar_bounds_from_the_side_that_is_worse(measure: Measure, value: float, expected: bool | None) -> None:
+    assert measure.passes(value) is expected
+
+
+def test_a_ratio_needs_both_numbers() -> None:
+    assert ratio(3.0, 2.0) == 1.5
+    assert ratio(None, 2.0) is None
+    assert ratio(3.0, None) is None
+    assert ratio(3.0, 0.0) is None
+
+
+def test_the_median_round_counts_and_not_the_best() -> None:
+    (row,) = filled(UNFLUSHED, FASTER, catchment=[900.0, 200.0, 400.0], kafka=[100.0, 300.0, 200.0]).rows()
+    assert row.median("catchment") == 400.0
+    assert row.ratio("kafka") == 2.0
+    assert row.passed() is True
+
+
+def test_a_row_without_our_number_neither_passes_nor_fails() -> None:
+    (row,) = filled(UNFLUSHED, FASTER, kafka=[100.0]).rows()
+    assert row.ratio("kafka") is None
+    assert row.passed() is None
+
+
+def test_the_same_measure_under_two_policies_makes_two_rows() -> None:
+    results = filled(UNFLUSHED, FASTER, catchment=[4.0], kafka=[2.0])
+    results.expect(FLUSHED, FASTER)
+    results.add(FLUSHED, "catchment", {"produce": 1.0})
+    assert [(row.policy.key, row.median("catchment")) for row in results.rows()] == [
+        ("unflushed", 4.0),
+        ("flushed", 1.0),
+    ]
+
+
+def test_json_holds_every_round_and_the_verdict() -> None:
+    results = filled(UNFLUSHED, SMALLER, catchment=[1.0, 2.0, 3.0], kafka=[2.0])
+    results.unavailable["rabbitmq"] = "not installed"
+    document = json.loads(json.dumps(results.as_json()))
+    (row,) = document["rows"]
+    assert row["rounds"] == {"catchment": [1.0, 2.0, 3.0], "kafka": [2.0]}
+    assert row["ratios"] == {"kafka": 1.0}
+    assert row["passed"] is False
+    assert document["unavailable"] == {"rabbitmq": "not installed"}
+
+
+def test_the_table_marks_cleared_and_missed_bars() -> None:
+    results = filled(UNFLUSHED, FASTER, catchment=[400.0], kafka=[200.0], ceiling=[800.0])
+    results.expect(UNFLUSHED, SMALLER)
+    results.add(UNFLUSHED, "catchment", {"p99": 3.0})
+    results.add(UNFLUSHED, "kafka", {"p99": 2.0})
+    console = Console(width=160, record=True, quiet=True)
+    console.print(ratio_table(results))
+    lines = console.export_text().splitlines()
+    (produced,) = [line for line in lines if "produce 1 KB" in line]
+    (late,) = [line for line in lines if "latency p99" in line]
+    assert "2.00 ✓ ≥1.8" in produced
+    assert "0.50" in produced
+    assert "1.50 ✗ ≤0.5" in late
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(123456.7, "123,457"), (12.345, "12.3"), (1.2345, "1.23"), (0.004, "0.00")]
+)
+def test_numbers_are_shown_with_three_figures(value: float, expected: str) -> None:
+    assert significant(value) == expected

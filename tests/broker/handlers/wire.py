@@ -1,0 +1,47 @@
+"""A blocking client for the tests of handlers: one request, one answer, at any version."""
+
+import socket
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import Producer
+
+from catchment.protocol.client import ClientProtocol
+from catchment.testing.embedded import Broker
+
+_DEADLINE_S = 30
+
+
+class Wire:
+    def __init__(self, broker: Broker) -> None:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=_DEADLINE_S)
+        self._protocol = ClientProtocol("test")
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def ask(self, request: Any, version: int) -> Any:
+        """Send the request, given as the newest class, at this version; its answer as the newest class."""
+        self._socket.sendall(self._protocol.request(request, version))
+        while True:
+            data = self._socket.recv(1 << 20)
+            if not data:
+                raise ConnectionError("the broker closed the connection")
+            for answer in self._protocol.receive(data):
+                return answer.decode()
+
+
+def produce(broker: Broker, topic: str, values: list[bytes], partition: int = 0) -> None:
+    """Write the values, each in a batch of its own, and return when all are acknowledged by a synced disk."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "message.timeout.ms": 30_000})
+    failures: list[object] = []
+    for value in values:
+        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: failures.append(error))
+        producer.flush(_DEADLINE_S)
+    assert failures == [None] * len(values)

@@ -1,0 +1,149 @@
+"""Strangers send anything. The broker stays up, its memory stays bounded, and well-behaved clients notice nothing.
+
+Set CATCHMENT_HOSTILE_FRAMES for another number of frames, and CATCHMENT_HOSTILE_SEED to repeat a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.broker.child_broker import ChildBroker
+from tests.broker.hostile_client import HostileClient
+from tests.broker.hostile_frames import Forge
+from tests.broker.ledger import Auditor, Ledger, assert_none_lost
+
+from catchment.broker.routing import ROUTES, load_handlers
+from catchment.protocol.headers import encode_request_header
+
+FRAMES = int(os.environ.get("CATCHMENT_HOSTILE_FRAMES", "200000"))
+SEED = int(os.environ.get("CATCHMENT_HOSTILE_SEED", str(Random().getrandbits(32))))
+CLIENTS = 8
+MEMORY_BYTES = 300 * 1024 * 1024
+TOPIC = "honest"
+PARTITIONS = 2
+API_VERSIONS_KEY = 18
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[ChildBroker]:
+    # A hostile client may ask for topics by any name; making them is what the setting would have the broker do.
+    with ChildBroker(tmp_path, {"auto.create.topics.enable": "false"}) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        yield broker
+
+
+@pytest.fixture
+def honest_client(broker: ChildBroker) -> Iterator[Ledger]:
+    """Writes all the while; in the end, all that it wrote must be there."""
+    ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS)
+    ledger.start()
+    yield ledger
+    ledger.finish()
+    assert broker.is_alive, broker.log_tail()
+    assert not ledger.failures
+    assert ledger.acknowledged
+    auditor = Auditor(broker.bootstrap_servers, TOPIC, PARTITIONS)
+    auditor.read_on()
+    assert_none_lost(ledger.acknowledged.items(), auditor.places)
+
+
+def api_versions_frame() -> bytes:
+    frame = encode_request_header(API_VERSIONS_KEY, 0, 7, "honest")
+    return struct.pack(">i", len(frame)) + frame
+
+
+async def read_answer(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(30):
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        return await reader.readexactly(size)
+
+
+@pytest.mark.timeout(300 + FRAMES // 100)
+@pytest.mark.usefixtures("honest_client")
+async def test_no_frame_of_any_api_and_version_harms_the_broker(broker: ChildBroker) -> None:
+    load_handlers()
+    served = [(route.key, route.oldest, route.newest) for route in ROUTES.values()]
+    frames = Forge(served, Random(SEED)).frames(FRAMES)
+    clients = [HostileClient(broker.port, frames) for _ in range(CLIENTS)]
+    await asyncio.gather(*(client.run() for client in clients))
+    assert broker.is_alive, f"seed {SEED}\n{broker.log_tail()}"
+    assert "Traceback" not in broker.log_path.read_text(), f"seed {SEED}: a handler failed where it should have refused"
+    assert broker.resident_bytes(at_most_ever=True) < MEMORY_BYTES, f"seed {SEED}"
+    assert sum(client.answered for client in clients) > FRAMES // 20, "next to nothing was a valid request"
+    assert sum(client.hung_up for client in clients) > FRAMES // 20, "next to nothing was refused"
+
+
+@pytest.mark.usefixtures("honest_client")
+async def test_a_frame_of_an_impossible_size_ends_its_connection_before_it_arrives(broker: ChildBroker) -> None:
+    for size in (-1, -(2**31), 2**31 - 1, 100 * 1024 * 1024 + 1):
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        writer.write(struct.pack(">i", size))
+        async with asyncio.timeout(30):
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await reader.readexactly(1)
+        writer.transport.abort()
+
+
+@pytest.mark.usefixtures("honest_client")
+async def test_unfinished_frames_hold_no_memory_for_what_they_only_promise(broker: ChildBroker) -> None:
+    before = broker.resident_bytes()
+    connections = [await asyncio.open_connection("127.0.0.1", broker.port) for _ in range(200)]
+    for _, unfinished in connections:
+        unfinished.write(struct.pack(">i", 100 * 1024 * 1024) + bytes(100))
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    writer.write(api_versions_frame())
+    assert await read_answer(reader)
+    assert broker.resident_bytes() - before < 200 * 1024 * 1024
+    writer.transport.abort()
+    for _, unfinished in connections:
+        unfinished.transport.abort()
+
+
+@pytest.mark.usefixtures("honest_client")
+async def test_a_client_that_sends_byte_by_byte_is_answered(broker: ChildBroker) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    for byte in api_versions_frame():
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(0.002)
+    assert (await read_answer(reader))[:4] == struct.pack(">i", 7)
+    writer.transport.abort()
+
+
+@pytest.mark.usefixtures("honest_client")
+async def test_a_client_that_stops_sending_still_gets_its_answers(broker: ChildBroker) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    writer.write(api_versions_frame() * 3)
+    writer.write_eof()
+    for _ in range(3):
+        assert (await read_answer(reader))[:4] == struct.pack(">i", 7)
+    async with asyncio.timeout(30):
+        assert await reader.read(1) == b""
+    writer.transport.abort()
+
+
+@pytest.mark.usefixtures("honest_client")
+async def test_a_client_that_asks_and_never_reads_is_no_longer_read_from(broker: ChildBroker) -> None:
+    before = broker.resident_bytes()
+    _, writer = await asyncio.open_connection("127.0.0.1", broker.port, limit=1024)
+    writer.transport.set_write_buffer_limits(high=1 << 20)
+    is_held_up = False
+    for _ in range(2000):
+        writer.write(api_versions_frame() * 1000)
+        try:
+            async with asyncio.timeout(1):
+                await writer.drain()
+        except TimeoutError:
+            is_held_up = True
+            break
+    assert is_held_up
+    assert broker.resident_bytes() - before < 100 * 1024 * 1024
+    writer.transport.abort()

@@ -1,0 +1,56 @@
+"""Our definitions against those of Apache Kafka 4.3.1, read from its own ConfigDef into `kafka_4_3_settings.tsv`."""
+
+import csv
+from pathlib import Path
+
+from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA
+from catchment.ports.settings import Bounds, Definitions, UpdateMode
+from catchment.ports.topic_settings import TOPIC_SETTINGS
+
+# Deliberately other: we listen on the loopback only, keep data under the working directory and need no number.
+OTHER_DEFAULTS = {"listeners", "log.dir", "node.id"}
+# Kafka can open and close listeners while it runs.
+OTHER_MODES = {"listeners", "listener.security.protocol.map"}
+
+
+def kafka(scope: str) -> dict[str, dict[str, str]]:
+    with (Path(__file__).parent / "kafka_4_3_settings.tsv").open(newline="") as file:
+        return {row["name"]: row for row in csv.DictReader(file, delimiter="\t") if row["scope"] == scope}
+
+
+def check(definitions: Definitions, theirs: dict[str, dict[str, str]]) -> None:
+    for name, setting in definitions.items():
+        if name.startswith("catchment."):
+            assert name not in theirs
+            continue
+        row = theirs[name]
+        assert setting.kind == row["kind"], name
+        if name not in OTHER_DEFAULTS:
+            default = setting.render(setting.default)
+            assert ("null" if default is None else default) == row["default"], name
+        if row["lowest"] and name != "compression.gzip.level":
+            assert isinstance(setting.validator, Bounds), name
+            assert setting.validator.lowest == float(row["lowest"]), name
+            assert setting.validator.highest == (float(row["highest"]) if row["highest"] else None), name
+
+
+def test_topic_settings_are_kafkas_all_of_them() -> None:
+    theirs = kafka("topic")
+    assert set(theirs) == {name for name in TOPIC_SETTINGS if not name.startswith("catchment.")}
+    check(TOPIC_SETTINGS, theirs)
+
+
+def test_broker_settings_that_kafka_has_are_kafkas() -> None:
+    check(BROKER_SETTINGS, kafka("broker"))
+
+
+def test_every_broker_setting_of_kafka_is_acted_on_or_knowingly_ignored() -> None:
+    theirs = kafka("broker")
+    assert set(theirs) <= set(BROKER_SETTINGS) | READ_ONLY_IN_KAFKA | DYNAMIC_IN_KAFKA
+    for name, row in theirs.items():
+        if name in BROKER_SETTINGS and name not in OTHER_MODES:
+            dynamic = BROKER_SETTINGS[name].update_mode is UpdateMode.CLUSTER_WIDE
+        else:
+            dynamic = name in DYNAMIC_IN_KAFKA or name in OTHER_MODES
+        assert dynamic == (row["mode"] != "read-only"), name

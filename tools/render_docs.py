@@ -1,0 +1,77 @@
+"""Write the parts of the documentation that the code knows better: `make docs`. A test fails when they are out of date."""
+
+import ast
+import importlib
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "catchment"
+FILE_MAP_MARK = "<!-- file map -->\n"
+
+
+def file_map() -> str:
+    """Every module with the first line of its docstring, package by package."""
+    lines = []
+    for package in sorted({path.parent for path in SOURCE.rglob("*.py")}):
+        modules = [path for path in sorted(package.glob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
+        if not modules:
+            continue
+        lines += [f"### `{package.relative_to(SOURCE.parent)}`", "", "| file | |", "|---|---|"]
+        lines += [f"| `{path.name}` | {first_line(path)} |" for path in modules]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def first_line(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return docstring.split("\n\n")[0].replace("\n", " ").strip()
+
+
+def architecture() -> str:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    return page[: page.index(FILE_MAP_MARK)] + FILE_MAP_MARK + "\n" + file_map()
+
+
+def apis() -> str:
+    """The APIs as their handlers claim and describe them."""
+    routing = importlib.import_module("catchment.broker.routing")
+    table = importlib.import_module("catchment.protocol.apis").APIS
+    routing.load_handlers()
+    lines = [
+        "# APIs",
+        "",
+        "What each handler claims, in its own words. ApiVersions answers with the same claims. Made by `make docs`.",
+        "",
+    ]
+    for key, route in sorted(routing.ROUTES.items()):
+        docstring = importlib.import_module(route.handler.__module__).__doc__ or ""
+        lines += [f"## {table[key].name} (key {key}), versions {route.oldest}–{route.newest}", "", _prose(docstring), ""]
+    return "\n".join(lines)
+
+
+def _prose(docstring: str) -> str:
+    """A handler's docstring as Markdown: its sections become bold words."""
+    title, _, rest = docstring.strip().partition("\n\n")
+    text = re.sub(r"^(Behaviour|Versions|Gaps)\n", r"\n**\1.**\n", rest, flags=re.MULTILINE)
+    lines = [line.strip() for line in text.strip().splitlines()]
+    return f"{title.partition(': ')[2].capitalize()}\n\n" + "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    rendered = {
+        ROOT / "docs" / "architecture.md": architecture(),
+        ROOT / "docs" / "reference" / "apis.md": apis(),
+    }
+    return {path: text.rstrip() + "\n" for path, text in rendered.items()}
+
+
+def main() -> int:
+    for path, text in pages().items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
