@@ -24,7 +24,7 @@ def ceiling() -> Iterator[CeilingServer]:
 
 def test_a_producer_is_acknowledged_and_a_consumer_reads_what_was_sent_last(ceiling: CeilingServer) -> None:
     topic = f"topic-{uuid.uuid4()}"
-    offsets: list[int] = []
+    offsets: list[int | None] = []
     producer = Producer({"bootstrap.servers": ceiling.bootstrap_servers, "linger.ms": 0})
     for number in range(3):
         producer.produce(

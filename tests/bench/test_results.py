@@ -1,5 +1,6 @@
 """Ratios, bars and what a run hands to scripts."""
 
+import io
 import json
 
 import pytest
@@ -84,7 +85,7 @@ def test_the_table_marks_cleared_and_missed_bars() -> None:
     results.expect(UNFLUSHED, SMALLER)
     results.add(UNFLUSHED, "catchment", {"p99": 3.0})
     results.add(UNFLUSHED, "kafka", {"p99": 2.0})
-    console = Console(width=160, record=True, quiet=True)
+    console = Console(width=160, record=True, file=io.StringIO())
     console.print(ratio_table(results))
     lines = console.export_text().splitlines()
     (produced,) = [line for line in lines if "produce 1 KB" in line]

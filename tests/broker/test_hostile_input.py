@@ -19,7 +19,7 @@ from tests.broker.hostile_client import HostileClient
 from tests.broker.hostile_frames import Forge
 from tests.broker.ledger import Auditor, Ledger, assert_none_lost
 
-from catchment.broker.routing import ROUTES, load_handlers
+from catchment.broker.handlers import CLAIMS
 from catchment.protocol.headers import encode_request_header
 
 FRAMES = int(os.environ.get("CATCHMENT_HOSTILE_FRAMES", "200000"))
@@ -69,8 +69,7 @@ async def read_answer(reader: asyncio.StreamReader) -> bytes:
 @pytest.mark.timeout(300 + FRAMES // 100)
 @pytest.mark.usefixtures("honest_client")
 async def test_no_frame_of_any_api_and_version_harms_the_broker(broker: ChildBroker) -> None:
-    load_handlers()
-    served = [(route.key, route.oldest, route.newest) for route in ROUTES.values()]
+    served = [(key, claim.oldest, claim.newest) for key, claim in CLAIMS.items()]
     frames = Forge(served, Random(SEED)).frames(FRAMES)
     clients = [HostileClient(broker.port, frames) for _ in range(CLIENTS)]
     await asyncio.gather(*(client.run() for client in clients))

@@ -225,6 +225,19 @@ async def test_a_topic_found_on_disk_is_adopted_with_its_id_and_an_epoch_above_i
     assert (await start_controller(disk)).image.topics["found"].partitions[1].leader == -1
 
 
+async def test_the_last_deletions_are_remembered_until_the_next_one() -> None:
+    disk = MemoryDisk()
+    controller = await start_controller(disk)
+    for name in ("a", "b"):
+        await controller.create_topic(NewTopic(name))
+    ids = {name: topic.id for name, topic in controller.image.topics.items()}
+    await controller.delete_topic("a")
+    assert (await start_controller(disk)).deleted_topic_ids == {ids["a"]}
+    controller = await start_controller(disk)
+    await controller.delete_topic("b")
+    assert (await start_controller(disk)).deleted_topic_ids == {ids["b"]}
+
+
 async def test_partitions_of_another_broker_have_no_leader_here() -> None:
     disk = MemoryDisk()
     await (await start_controller(disk)).create_topic(NewTopic("t"))

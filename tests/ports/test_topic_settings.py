@@ -1,10 +1,14 @@
 """Topic settings: sound definitions, and validation across settings."""
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, is_ignored
-from catchment.ports.settings import InvalidSetting, UnknownSetting
+from catchment.ports.settings import InvalidSetting, Setting, UnknownSetting
 from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, validate_topic_settings
 
 
@@ -71,3 +75,14 @@ def test_compaction_lags_must_not_cross_even_when_one_is_a_default() -> None:
         validate_topic_settings({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
     with pytest.raises(InvalidSetting, match=r"exceeds max\.compaction\.lag\.ms \(7\)"):
         validate_topic_settings({"min.compaction.lag.ms": "10"}, {"max.compaction.lag.ms": 7})
+
+
+@given(
+    st.sampled_from([*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values()]), st.text() | st.from_regex(r"[-+0-9.e,:]+")
+)
+def test_any_text_is_a_value_that_survives_rendering_or_an_invalid_setting(setting: Setting, text: str) -> None:
+    with contextlib.suppress(InvalidSetting):
+        value = setting.parse(text)
+        rendered = setting.render(value)
+        assert rendered is not None
+        assert setting.parse(rendered) == value

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.ports.clock import ManualClock
 from catchment.ports.memory_disk import MemoryDisk
-from catchment.protocol.batch import check, iterate_headers
+from catchment.protocol.batch import HEAD_SIZE, check, iterate_headers, read_header
 from catchment.protocol.errors import ApiError
 from catchment.protocol.records import encode_batch, numbered
 from catchment.storage.config import LogConfig
@@ -115,15 +115,22 @@ class World:
         self._reopen()
 
     def check(self) -> None:
-        end = self.log.log_end_offset
-        assert end >= self.synced_end
-        served = self.log.read(0, 1 << 30, end).data if end else b""
-        found = [(position, header) for position, header in iterate_headers(served)]
-        assert [header.base_offset for _, header in found] == [batch.base_offset for batch in self.appended]
-        for (position, header), batch in zip(found, self.appended, strict=True):
-            data = memoryview(served)[position : position + header.size]
-            check(data)
-            assert data[16:] == memoryview(batch.data)[16:]
+        assert self.log.log_end_offset >= self.synced_end
+        served = self._read_all()
+        assert [read_header(batch).base_offset for batch in served] == [batch.base_offset for batch in self.appended]
+        for batch, expected in zip(served, self.appended, strict=True):
+            check(batch)
+            assert batch[HEAD_SIZE:] == memoryview(expected.data)[HEAD_SIZE:]
+
+    def _read_all(self) -> list[memoryview]:
+        batches: list[memoryview] = []
+        offset, end = 0, self.log.log_end_offset
+        while offset < end:
+            data = memoryview(self.log.read(offset, 1 << 20, end).data)
+            for position, header in iterate_headers(data):
+                batches.append(data[position : position + header.size])
+                offset = header.next_offset
+        return batches
 
     def _open(self) -> LogDirectory:
         directory = LogDirectory(self.disk, self.clock, "/data", node_id=1)
@@ -132,6 +139,9 @@ class World:
 
     def _reopen(self) -> None:
         self.directory = self._open()
+        # A log that was never synced may be gone as a whole; the broker then makes it anew.
+        if ("topic", 0) not in self.directory.logs:
+            self.directory.create_log("topic", 0, None, CONFIG)
         self.log = self.directory.logs["topic", 0]
         assert self.log.log_end_offset >= self.synced_end
         self._forget_what_was_lost()

@@ -28,7 +28,9 @@ def write(bootstrap_servers: str, topic: str, values: Sequence[bytes], **options
 
 def read_all(bootstrap_servers: str, topic: str) -> list[bytes]:
     """Everything that partition 0 of the topic holds."""
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "reader", "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "reader", "enable.auto.commit": False, "log_level": 0}
+    )
     try:
         partition = TopicPartition(topic, 0, 0)
         start, end = consumer.get_watermark_offsets(partition, timeout=_SECONDS)

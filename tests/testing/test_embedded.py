@@ -47,7 +47,7 @@ def test_it_is_ready_in_well_under_a_fifth_of_a_second() -> None:
 
 
 def test_importing_the_package_loads_neither_a_broker_nor_an_event_loop() -> None:
-    loaded = "import sys, catchment; print(sorted({'kio', 'uvloop', 'asyncio', 'crc32c'} & set(sys.modules)))"
+    loaded = "import sys, catchment; print(sorted({'kio.schema', 'uvloop', 'asyncio', 'crc32c'} & set(sys.modules)))"
     assert run_python(loaded) == "[]"
 
 

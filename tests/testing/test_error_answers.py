@@ -8,21 +8,20 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.hostile_frames import Forge
 
-from catchment.broker.routing import ROUTES, load_handlers
+from catchment.broker.handlers import CLAIMS
 from catchment.protocol import codec
 from catchment.protocol.apis import APIS
 from catchment.protocol.headers import parse_request_header
 from catchment.testing.error_answers import error_answer
 
-load_handlers()
 CODE = ErrorCode.not_leader_or_follower
 HAND_WRITTEN = (0, 1)
 """Produce and Fetch have messages of their own; their answers are tested with a client."""
 SERVED = [
     (key, version)
-    for key, route in sorted(ROUTES.items())
+    for key, claim in CLAIMS.items()
     if key not in HAND_WRITTEN
-    for version in range(route.oldest, route.newest + 1)
+    for version in range(claim.oldest, claim.newest + 1)
 ]
 
 

@@ -28,6 +28,11 @@ def connect(broker: Broker) -> socket.socket:
     return connection
 
 
+def connect_and_read(broker: Broker) -> bytes:
+    with connect(broker) as connection:
+        return connection.recv(1)
+
+
 @pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE"])
 def test_a_producer_retries_what_was_refused_and_loses_nothing(
     catchment_broker: Broker, catchment_topic: str, catchment_faults: Faults, error: str
@@ -96,8 +101,8 @@ def test_a_refused_connection_is_reset_until_connections_are_accepted_again(
     catchment_broker: Broker, catchment_topic: str, catchment_faults: Faults
 ) -> None:
     catchment_faults.refuse_connections()
-    with connect(catchment_broker) as connection, pytest.raises(ConnectionResetError):
-        connection.recv(1)
+    with pytest.raises(ConnectionResetError):
+        connect_and_read(catchment_broker)
     catchment_faults.accept_connections()
     assert write(catchment_broker.bootstrap_servers, catchment_topic, VALUES, **QUICK) == []
 

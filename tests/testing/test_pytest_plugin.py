@@ -94,6 +94,6 @@ def test_every_fixture_is_documented(project: Path) -> None:
 
 def test_a_run_that_uses_no_fixture_loads_nothing_of_the_broker(project: Path) -> None:
     (project / "test_light.py").write_text(
-        "import sys\n\ndef test_light():\n    assert not {'kio', 'uvloop', 'catchment.testing.embedded'} & set(sys.modules)\n"
+        "import sys\n\ndef test_light():\n    assert not {'kio.schema', 'uvloop', 'catchment.testing.embedded'} & set(sys.modules)\n"
     )
     assert "1 passed" in run_pytest(project)

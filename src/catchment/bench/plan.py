@@ -38,6 +38,11 @@ def workloads(policy: FlushPolicy, *, quick: bool = False, full: bool = False) -
     return found
 
 
+def warm_up() -> list[Workload]:
+    """Loads that do not count: enough requests of each kind for a just-in-time compiler to have done its work."""
+    return [Throughput(1_000, 200_000), Throughput(100, 200_000, partitions=4), SingleRecords(20_000, 4_000)]
+
+
 def _one_factor_at_a_time(records: dict[int, int], *, quick: bool) -> list[Throughput]:
     plain = [Throughput(size, records[size], watches_costs=size == 1_000) for size in records]
     if quick:

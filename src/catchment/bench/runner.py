@@ -1,11 +1,13 @@
 """Run the plan: all servers of a policy stand side by side, and take turns at every workload.
 
 Turns (A, B, A, B …) rather than one server after the other, because a shared machine is faster at one time than at
-another; and the order is reversed in every second round, so that none always comes first.
+another; and the order is reversed in every second round, so that none always comes first. Before that each server is warmed
+up by loads that do not count: a JVM compiles what it runs often, and a cold one would flatter us.
 """
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
+from catchment.bench import plan
 from catchment.bench.peers.maven import PeerUnavailable
 from catchment.bench.peers.rabbitmq import RabbitServer
 from catchment.bench.results import Results
@@ -30,6 +33,7 @@ class Session:
 
     policy: FlushPolicy
     workloads: Sequence[Workload]
+    warm_up: Sequence[Workload] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,9 @@ def run(sessions: Sequence[Session], names: list[str], rounds: int, results: Res
                 results.expect(session.policy, measure)
         with ExitStack() as stack:
             targets = _start(session.policy, names, results, stack, progress)
+            for workload, target in itertools.product(session.warm_up, targets):
+                progress.describe(f"{session.policy.key}: warming up {target.name}")
+                _measure(session.policy, workload, target, Results(peers=[]))
             for workload in session.workloads:
                 for number in range(rounds):
                     for target in targets if number % 2 == 0 else reversed(targets):
@@ -86,5 +93,5 @@ def _measure(policy: FlushPolicy, workload: Workload, target: Target, results: R
 
 def sessions(choose: Callable[[FlushPolicy], Sequence[Workload]]) -> list[Session]:
     """One session for every policy that has any workload left."""
-    found = [Session(policy, choose(policy)) for policy in POLICIES]
+    found = [Session(policy, choose(policy), plan.warm_up()) for policy in POLICIES]
     return [session for session in found if session.workloads]

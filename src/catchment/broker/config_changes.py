@@ -12,6 +12,7 @@ from enum import IntEnum
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
+from catchment.broker.logger_levels import check_levels, own_levels, set_levels
 from catchment.broker.settings_errors import invalid_settings_answered
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import BrokerSettings
@@ -55,12 +56,14 @@ def check_named_once(resource: tuple[int, str], resources: Sequence[tuple[int, s
 async def change_resource(
     context: RequestContext, resource_type: int, name: str, change: Change, *, validate_only: bool
 ) -> None:
-    """Apply a change to a topic, to this broker or, under an empty name, to all brokers. ApiError where it may not be."""
+    """Apply a change to a topic, to this broker or its loggers or, under an empty name, to all brokers; or raise ApiError."""
     if resource_type == ResourceType.TOPIC:
         await _change_topic(context, name, change, validate_only=validate_only)
     elif resource_type == ResourceType.BROKER:
         await _change_broker(context, broker_of(context, name), change, validate_only=validate_only)
-    elif resource_type in (ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP):
+    elif resource_type == ResourceType.BROKER_LOGGER:
+        _change_loggers(context, name, change, validate_only=validate_only)
+    elif resource_type in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
         label = ResourceType(resource_type).name
         raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {label} cannot be changed here")
     else:
@@ -80,6 +83,12 @@ def broker_of(context: RequestContext, name: str) -> int | None:
         reason = f"Unexpected broker id, expected {context.services.node_id} or empty string, but received {name}"
         raise ApiError(ErrorCode.invalid_request, reason)
     return broker_id
+
+
+def check_names_this_broker(context: RequestContext, name: str) -> None:
+    """Loggers are a broker's own: there are none that hold for all."""
+    if broker_of(context, name) is None:
+        raise ApiError(ErrorCode.invalid_request, "Broker id must not be empty")
 
 
 async def _change_topic(context: RequestContext, name: str, change: Change, *, validate_only: bool) -> None:
@@ -116,6 +125,14 @@ async def _change_broker(
         checked(_dynamic(context, broker_id))
     else:
         await context.services.controller.change_broker_settings(broker_id, checked)
+
+
+def _change_loggers(context: RequestContext, name: str, change: Change, *, validate_only: bool) -> None:
+    check_names_this_broker(context, name)
+    changed = change(own_levels())
+    check_levels(changed)
+    if not validate_only:
+        set_levels(changed)
 
 
 def _is_read_only(name: str) -> bool:

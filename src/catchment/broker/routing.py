@@ -8,14 +8,15 @@ receive buffer is used again.
 import asyncio
 import importlib
 import logging
-import pkgutil
 import struct
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from catchment.broker import handlers
 from catchment.broker.connection import Answer, Connection
 from catchment.broker.context import RequestContext
+from catchment.broker.handlers import CLAIMS
 from catchment.protocol import codec
 from catchment.protocol.apis import API_VERSIONS_KEY, APIS
 from catchment.protocol.errors import MalformedRequest
@@ -42,7 +43,6 @@ class Route(NamedTuple):
     key: int
     oldest: int
     newest: int
-    advertised_oldest: int
     handler: Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
     decode: Decoder
     encode: Encoder
@@ -58,7 +58,7 @@ class Interceptor(Protocol):
         ...
 
 
-ROUTES: dict[int, Route] = {}
+_routes: dict[int, Route] = {}
 
 
 def decode_message(frame: memoryview, header: RequestHeader) -> Any:
@@ -73,30 +73,29 @@ def api(
     key: int,
     *,
     versions: tuple[int, int],
-    advertise_from: int | None = None,
     decode: Decoder = decode_message,
     encode: Encoder = encode_message,
     holds_up: bool = False,
 ) -> Callable[[Handler[Request, Response]], Handler[Request, Response]]:
-    """Claim an API and the versions served. ApiVersions answers with what is claimed here."""
+    """Claim an API and the versions served."""
 
     def register(handler: Handler[Request, Response]) -> Handler[Request, Response]:
-        oldest, newest = versions
-        if key in ROUTES:
-            raise ValueError(f"two handlers claim {APIS[key].name}")
-        ROUTES[key] = Route(
-            key, oldest, newest, oldest if advertise_from is None else advertise_from, handler, decode, encode, holds_up
-        )
+        claim = CLAIMS[key]
+        if (claim.oldest, claim.newest) != versions or handler.__module__ != f"{handlers.__name__}.{claim.module}":
+            raise ValueError(f"{handler.__module__} claims {APIS[key].name} {versions}, the index says {claim}")
+        _routes[key] = Route(key, *versions, handler, decode, encode, holds_up)
         return handler
 
     return register
 
 
-def load_handlers() -> None:
-    """Import every handler module, so that each has made its claim."""
-    package = importlib.import_module("catchment.broker.handlers")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+def route_for(key: int) -> Route:
+    """The route of an API in the index, loaded if it is the first time."""
+    route = _routes.get(key)
+    if route is None:
+        importlib.import_module(f"{handlers.__name__}.{CLAIMS[key].module}")
+        route = _routes[key]
+    return route
 
 
 @types.coroutine
@@ -123,14 +122,14 @@ class Router:
     def dispatch(self, connection: Connection, frame: memoryview) -> None:
         """Serve one request; MalformedRequest if it cannot be read."""
         header = parse_request_header(frame)
-        route = ROUTES.get(header.api_key)
-        if route is None or not route.oldest <= header.api_version <= route.newest:
+        claim = CLAIMS.get(header.api_key)
+        if claim is None or not claim.oldest <= header.api_version <= claim.newest:
             if header.api_key != API_VERSIONS_KEY:
                 raise MalformedRequest(f"API key {header.api_key} version {header.api_version} is not served")
             # Any version of ApiVersions gets an answer that the client can read: version 0, with the error and the table.
-            header, route = header._replace(api_version=0), ROUTES[API_VERSIONS_KEY]
-            request = None
+            header, route, request = header._replace(api_version=0), route_for(API_VERSIONS_KEY), None
         else:
+            route = route_for(header.api_key)
             request = route.decode(frame, header)
         context = RequestContext(self._services, header, connection.listener.name, connection.peer_host)
         self._services.traffic.requested(header.api_key)

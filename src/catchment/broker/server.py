@@ -15,7 +15,7 @@ from uuid import UUID
 from catchment.broker.buffers import BufferPool
 from catchment.broker.fetch_sessions import FetchSessions
 from catchment.broker.listeners import Connections, bind
-from catchment.broker.routing import Interceptor, Router, load_handlers
+from catchment.broker.routing import Interceptor, Router
 from catchment.broker.services import Services
 from catchment.broker.settings_errors import validate_topic_settings
 from catchment.cluster.controller import Controller
@@ -81,7 +81,6 @@ class BrokerServer:
     async def _start(self, taken: contextlib.AsyncExitStack) -> None:
         for notice in self._settings.notices():
             _logger.warning(notice)
-        load_handlers()
         directories = self._take_directories(taken)
         store = LocalStore(self._disk, f"{directories[0].path}/{DIRECTORY_NAME}")
         taken.push_async_callback(store.close)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as ProgressBar
 
 from catchment.bench import plan, runner
+from catchment.bench.growth.report import MEASUREMENTS, growth_table
 from catchment.bench.plot import save_plot
 from catchment.bench.results import Results
 from catchment.bench.table import ratio_table
@@ -20,12 +23,20 @@ from catchment.bench.target import CEILING, OURS, PEERS
 
 app = typer.Typer(help="Measure Catchment beside its peers.", no_args_is_help=True)
 _DEFAULT_ROUNDS = 3
+_GROWTH_REQUESTS = 20_000
 _WIDTH_WITHOUT_TERMINAL = 170
 
 
 @app.callback()
 def bench() -> None:
     """Measure Catchment beside its peers."""
+    # The servers are processes of their own and are stopped on the way out: so there must be a way out.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+def _console() -> Console:
+    # A file or a pipe has no width of its own; a table takes what it needs there.
+    return Console() if sys.stdout.isatty() else Console(width=_WIDTH_WITHOUT_TERMINAL)
 
 
 @app.command()
@@ -39,8 +50,7 @@ def broker(
     plot_file: Annotated[Path | None, typer.Option("--plot", help="Save the ratios as PNG or SVG.")] = None,
 ) -> None:
     """Run the same workloads against Catchment, its peers and the ceiling, and print the ratios."""
-    # A file or a pipe has no width of its own; the table takes what it needs there.
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH_WITHOUT_TERMINAL)
+    console = _console()
     peers = list(dict.fromkeys(peer or ["kafka"]))
     if unknown := set(peers) - set(PEERS):
         raise typer.BadParameter(f"no such peer: {', '.join(sorted(unknown))}", param_hint="--peer")
@@ -69,3 +79,22 @@ def broker(
         json_file.write_text(json.dumps(results.as_json(), indent=2) + "\n")
     if plot_file is not None:
         save_plot(results, plot_file)
+
+
+@app.command()
+def growth(
+    only: Annotated[list[str] | None, typer.Option(help="partitions, connections or log. Repeatable.")] = None,
+    requests: Annotated[int, typer.Option(min=1_000, help="Requests in each measurement.")] = _GROWTH_REQUESTS,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+) -> None:
+    """See whether a request costs the same among more partitions and connections, and a seek in a larger log."""
+    if unknown := set(only or ()) - set(MEASUREMENTS):
+        raise typer.BadParameter(f"no such measurement: {', '.join(sorted(unknown))}", param_hint="--only")
+    console = _console()
+    found = []
+    for name in only or MEASUREMENTS:
+        with console.status(f"measuring growth by {name}"):
+            found.extend(MEASUREMENTS[name](requests))
+    console.print(growth_table(found))
+    if json_file is not None:
+        json_file.write_text(json.dumps([{**asdict(each), "ratio": each.ratio} for each in found], indent=2) + "\n")

@@ -9,6 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from catchment.cli.assignments import parse_assignment
 from catchment.cli.failure import CommandError, print_failure, report_bug
 
 DESCRIPTION = "Run one broker in the foreground. SIGTERM and SIGINT stop it cleanly."
@@ -22,6 +23,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set",
         action="append",
+        type=_assignment,
         default=[],
         metavar="KEY=VALUE",
         help="A setting that overrides the file. May be repeated.",
@@ -29,23 +31,31 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _assignment(text: str) -> tuple[str, str]:
+    try:
+        return parse_assignment(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def main(arguments: list[str]) -> int:
     """Run until a signal; 0 after a clean stop, 1 if the broker could not start or failed."""
     sys.excepthook = report_bug
     options = make_parser().parse_args(arguments)
     try:
-        _run(options.config, options.set)
+        _run(options.config, dict(options.set))
     except CommandError as error:
         print_failure(error)
         return 1
     return 0
 
 
-def _run(config: Path | None, assignments: list[str]) -> None:
-    from catchment.cli.running import RunningBroker, load_settings
+def _run(config: Path | None, given: dict[str, str]) -> None:
+    from catchment.cli.running import RunningBroker
+    from catchment.cli.settings_file import load_settings
     from catchment.ports.log_lines import configure_logging
 
-    settings = load_settings(config, assignments)
+    settings = load_settings(config, given)
     configure_logging(settings.text("catchment.log.format") or "text")
 
     async def serve() -> None:

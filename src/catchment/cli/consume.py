@@ -147,6 +147,8 @@ def consume(
         "group.id": "catchment-cli",
         "enable.auto.commit": False,
         "enable.partition.eof": until_end,
+        # The end is known once a fetch comes back empty, so it should not wait long for more.
+        **({"fetch.wait.max.ms": 10} if until_end else {}),
         "auto.offset.reset": "error",
         "error_cb": reader.note_error,
         **given,

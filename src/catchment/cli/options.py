@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
+from catchment.cli.assignments import parse_assignment
 from catchment.cli.failure import CommandError
+from catchment.ports.properties_file import read_properties
+from catchment.ports.settings import InvalidSetting
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "CATCHMENT_BOOTSTRAP_SERVERS"
@@ -40,14 +43,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts ins
 
 
 def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, str]:
-    """`["a=1", "b=x=y"]` as a mapping; the value may hold further equal signs."""
-    parsed = {}
-    for assignment in assignments or ():
-        name, separator, value = assignment.partition("=")
-        if not separator or not name.strip():
-            raise typer.BadParameter(f"{assignment!r} is not KEY=VALUE", param_hint=option)
-        parsed[name.strip()] = value.strip()
-    return parsed
+    """The values of a repeated option as a mapping."""
+    try:
+        return dict(parse_assignment(assignment) for assignment in assignments or ())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def read_client_settings(file: Path | None, assignments: list[str] | None) -> dict[str, str]:
@@ -55,9 +55,9 @@ def read_client_settings(file: Path | None, assignments: list[str] | None) -> di
     settings: dict[str, str] = {}
     if file is not None:
         try:
-            lines = file.read_text(encoding="utf-8").splitlines()
+            settings = read_properties(file)
         except OSError as error:
             raise CommandError(f"cannot read the client settings in {file}: {error.strerror}") from error
-        written = [line.strip() for line in lines]
-        settings = parse_assignments([line for line in written if line and line[0] not in "#!"], str(file))
+        except InvalidSetting as error:
+            raise CommandError(str(error)) from error
     return settings | parse_assignments(assignments, "--client-setting")

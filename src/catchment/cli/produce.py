@@ -68,7 +68,7 @@ class Sender:
         self.failure = self.failure or error
 
     def send_all(
-        self, records: Iterable[RecordInput], headers: Sequence[tuple[str, bytes | None]], partition: int
+        self, records: Iterable[RecordInput], headers: Sequence[tuple[str, bytes | None]], partition: int | None
     ) -> None:
         """Send until the input ends or a record is refused: what follows would most likely share its fate."""
         for record in records:
@@ -165,8 +165,11 @@ def produce(
         "partitioner": "murmur2_random",
         "compression.type": compression.value,
         "acks": acks.value,
+        # A retry must not write a record twice; Kafka's own producers choose the same.
+        "enable.idempotence": acks is Acks.ALL,
         "message.timeout.ms": int(timeout_s * 1000),
-        "topic.metadata.propagation.max.ms": min(5000, int(timeout_s * 1000)),
+        # How long a topic may be unknown: shorter than the time-out, so that it is named as the cause.
+        "topic.metadata.propagation.max.ms": min(5000, int(timeout_s * 500)),
         "message.max.bytes": _LARGEST_REQUEST_BYTES,
         "delivery.report.only.error": True,
         **read_client_settings(client_config, client_settings),

@@ -7,31 +7,17 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from catchment.broker.server import BrokerServer
 from catchment.cli.failure import CommandError
-from catchment.ports.broker_settings import BrokerSettings, require_known
-from catchment.ports.properties_file import parse_assignments, read_properties
+from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.settings import InvalidSetting
 
 _logger = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-def load_settings(config: Path | None, assignments: list[str]) -> BrokerSettings:
-    """The settings of a file and of the command line, which wins. Names typed by hand must exist."""
-    try:
-        given = parse_assignments(assignments)
-        require_known(list(given))
-        return BrokerSettings({**(read_properties(config) if config else {}), **given})
-    except InvalidSetting as error:
-        raise CommandError(str(error), "The settings are listed in docs/reference/settings.md.") from error
-    except OSError as error:
-        raise CommandError(f"cannot read the settings in {config}: {error.strerror}") from error
 
 
 class RunningBroker:
@@ -90,10 +76,9 @@ class RunningBroker:
         if not address:
             return
         from catchment.broker.metrics import readings
-        from catchment.ports.telemetry import Telemetry, parse_metrics_address
+        from catchment.ports.telemetry import Exporter
 
-        host, port = parse_metrics_address(address)
-        metrics = Telemetry(lambda: readings(self.server.services)).serve(host, port)
+        metrics = Exporter(lambda: readings(self.server.services)).serve(address)
         self._closing.callback(metrics.close)
         _logger.info("metrics at http://%s:%d/metrics", metrics.host, metrics.port)
 
@@ -157,6 +142,7 @@ _CAUSES: dict[int, Callable[[OSError, BrokerSettings], CommandError]] = {
     errno.EPERM: _refused_port,
     errno.EROFS: _refused_port,
     errno.ENOTDIR: _refused_port,
+    errno.ENOENT: _refused_port,
     errno.EEXIST: _refused_port,
     errno.ENOSPC: _full_disk,
     errno.EDQUOT: _full_disk,

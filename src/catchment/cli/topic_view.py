@@ -34,7 +34,7 @@ def _describe(
     ends = _list_offsets(admin, places, OffsetSpec.latest(), timeout_s)
     return {
         "topic": topic.name,
-        "id": str(topic.topic_id),
+        "id": str(topic.topic_id).replace("+", "-").replace("/", "_"),
         "internal": topic.is_internal,
         "partitions": [
             {

@@ -65,6 +65,10 @@ class Controller:
         self._change = asyncio.Lock()
         """Held by changes of what exists; two creations never meet, thanks to `_names`, and may share a sync."""
         self._producer_ids = ProducerIds(self.allocate_producer_ids)
+        self._past_deletions: list[UUID] = []
+        """Deleted topics that are still noted in the store, though nothing of them is left."""
+        self.deleted_topic_ids: frozenset[UUID] = frozenset()
+        """Topics that were deleted shortly before the last stop: files of them that a start finds are not to be adopted."""
 
     @property
     def image(self) -> MetadataImage:
@@ -88,6 +92,8 @@ class Controller:
             operations += [Create(path, b"{}") for path in nodes.ROOTS]
         else:
             epoch_version = (await self._store.get(nodes.CONTROLLER_EPOCH)).version
+            self._past_deletions = [UUID(name) for name in await self._store.children(nodes.DELETIONS)]
+            self.deleted_topic_ids = frozenset(self._past_deletions)
         self._epoch = epoch_version + 1
         operations.append(Set(nodes.CONTROLLER_EPOCH, b"{}", epoch_version))
         operations.append(Create(nodes.CONTROLLER, nodes.encode({"broker": self._broker_id}), ephemeral=True))
@@ -147,6 +153,11 @@ class Controller:
 
     @completes
     async def delete_topic(self, name: str) -> None:
+        """Delete the topic; when subscribers have returned, its files are out of the way.
+
+        Its id stays noted until the next deletion, so that a start after a crash in between does not take the files for a topic
+        that somebody brought.
+        """
         async with self._change:
             topic = self._existing(name)
             await self._commit(
@@ -155,8 +166,11 @@ class Controller:
                     Delete(nodes.topic_partitions(topic.id)),
                     Delete(nodes.topic_config(name)),
                     Delete(nodes.topic(name)),
+                    *(Delete(nodes.deletion(topic_id)) for topic_id in self._past_deletions),
+                    Create(nodes.deletion(topic.id), b"{}"),
                 ]
             )
+            self._past_deletions = [topic.id]
             self._release_name(name)
             self._publish(self._image.without_topic(name))
 

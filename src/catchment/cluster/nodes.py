@@ -19,6 +19,8 @@ TOPIC_CONFIGS = "/configs/topics"
 BROKER_CONFIGS = "/configs/brokers"
 DEFAULT_BROKER_CONFIG = "/configs/brokers/default"
 PRODUCER_IDS = "/producer-ids"
+DELETIONS = "/deletions"
+"""Ids of deleted topics whose files may still be on disk, where a crash came between."""
 
 ROOTS = (
     CONTROLLER_EPOCH,
@@ -30,6 +32,7 @@ ROOTS = (
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
     PRODUCER_IDS,
+    DELETIONS,
 )
 """The nodes that are there before all others, parents first."""
 
@@ -48,6 +51,10 @@ def topic_partitions(topic_id: UUID) -> str:
 
 def partition(topic_id: UUID, number: int) -> str:
     return f"{PARTITIONS}/{topic_id}/{number}"
+
+
+def deletion(topic_id: UUID) -> str:
+    return f"{DELETIONS}/{topic_id}"
 
 
 def topic_config(name: str) -> str:

@@ -100,14 +100,7 @@ _LOGS: Final = [
         "log.flush.offset.checkpoint.interval.ms",
         Kind.INT,
         60_000,
-        "How often the recovery points are written down: recovery after a crash reads from there.",
-        Bounds(0),
-    ),
-    Setting(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        Kind.INT,
-        60_000,
-        "How often the first offset of every log is written down.",
+        "How often recovery points, first offsets and high watermarks are written down: recovery after a crash reads from there.",
         Bounds(0),
     ),
     Setting(
@@ -125,12 +118,6 @@ _LOGS: Final = [
         "Must be longer than producers keep retrying, or a retry may be written twice.",
         Bounds(1),
         UpdateMode.CLUSTER_WIDE,
-    ),
-    Setting(
-        "replica.high.watermark.checkpoint.interval.ms",
-        Kind.LONG,
-        5000,
-        "How often the high watermark of every log is written down.",
     ),
 ]
 

@@ -42,15 +42,15 @@ group.streams.max.standby.replicas group.streams.min.assignment.interval.ms grou
 group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
 initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
 internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs kafka.metrics.reporters
-leader.imbalance.check.interval.seconds log.dir.failure.timeout.ms log.initial.task.delay.ms metadata.log.dir
-metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
-metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
-metrics.num.samples metrics.recording.level metrics.sample.window.ms num.replica.alter.log.dirs.threads
-offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.check.interval.ms
-offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
-offsets.topic.replication.factor offsets.topic.segment.bytes process.roles producer.id.expiration.check.interval.ms
-producer.purgatory.purge.interval.requests quota.window.num quota.window.size.seconds
-remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
+leader.imbalance.check.interval.seconds log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
+log.initial.task.delay.ms metadata.log.dir metadata.log.max.record.bytes.between.snapshots
+metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+metadata.max.retention.bytes metadata.max.retention.ms metrics.num.samples metrics.recording.level
+metrics.sample.window.ms num.replica.alter.log.dirs.threads offset.metadata.max.bytes offsets.commit.timeout.ms
+offsets.load.buffer.size offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
+offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes process.roles
+producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests quota.window.num
+quota.window.size.seconds remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
 remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
 remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.task.interval.ms
 remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
@@ -59,35 +59,35 @@ remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path re
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.storage.manager.class.name
 remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
 replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes
-replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
-sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
-sasl.login.read.timeout.ms sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-sasl.mechanism.controller.protocol sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
-sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
-sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
-sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
-sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
-sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
-sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
-sasl.server.callback.handler.class sasl.server.max.receive.size security.inter.broker.protocol security.providers
-server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cold.partition.snapshot.interval.ms
-share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
-share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
-share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
-share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
-socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes
-ssl.principal.mapping.rules telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms
-transaction.max.timeout.ms transaction.remove.expired.transaction.cleanup.interval.ms
-transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
-transaction.state.log.replication.factor transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-transactional.id.expiration.ms unclean.leader.election.interval.ms unstable.api.versions.enable
-unstable.feature.versions.enable
+replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
+replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+replication.quota.window.size.seconds request.timeout.ms sasl.client.callback.handler.class
+sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
+sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
+sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
+sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
+security.inter.broker.protocol security.providers server.max.startup.time.ms share.coordinator.append.linger.ms
+share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
+share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
+share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
+share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
+socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.principal.mapping.rules
+telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
+transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.replication.factor
+transaction.state.log.segment.bytes transaction.two.phase.commit.enable transactional.id.expiration.ms
+unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
 """
 
 _DYNAMIC_NAMES: Final = """

@@ -24,6 +24,7 @@ class Source(IntEnum):
     ALL_BROKERS = 3
     STATIC = 4
     DEFAULT = 5
+    LOGGER = 6
 
 
 class Synonym(NamedTuple):

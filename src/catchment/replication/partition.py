@@ -15,7 +15,8 @@ from kio.schema.errors import ErrorCode
 from catchment.ports.disk import Disk
 from catchment.protocol.errors import ApiError
 from catchment.replication.waiting import WaitingReaders, WaitingWriters
-from catchment.storage.log import AppendInfo, Log
+from catchment.storage.log import Log
+from catchment.storage.log_parts import AppendInfo
 
 _logger = logging.getLogger(__name__)
 

@@ -48,32 +48,67 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
         position += header.size
 
 
-def scan_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[ScannedBatch]:
-    """Sound batches in rising order of offsets from `next_offset` on; ends quietly at the first that is not."""
-    chunk, chunk_start = memoryview(b""), position
-    while end - position >= HEADER_SIZE:
-        start = position - chunk_start
-        if start + HEADER_SIZE > chunk.nbytes:
-            chunk, chunk_start, start = memoryview(file.read(position, _RECOVERY_CHUNK)), position, 0
-            if chunk.nbytes < HEADER_SIZE:
+class BatchScan:
+    """Sound batches of a file in rising order of offsets; the walk ends quietly at the first that is not.
+
+    The CRC does not cover a batch's offset. A gap before a batch is what compaction leaves, but it may also be a damaged
+    offset: it is believed only if what follows, the next batch or the next segment, does not begin below its end. With
+    `are_gaps_expected` false a gap before the very last batch of the log is not believed either.
+    """
+
+    def __init__(
+        self, file: File, size: int, base_offset: int, end_offset: int | None, *, are_gaps_expected: bool
+    ) -> None:
+        """`end_offset` is where the next segment begins, None in the last one."""
+        self._file = file
+        self._size = size
+        self._next_offset = base_offset
+        self._end_offset = end_offset
+        self._are_gaps_expected = are_gaps_expected
+        self._chunk = memoryview(b"")
+        self._chunk_start = 0
+
+    def __iter__(self) -> Iterator[ScannedBatch]:
+        position = 0
+        while (header := self._header(position)) is not None:
+            batch = self._bytes(position, header.size)
+            if batch.nbytes != header.size or not crc_matches(batch, header) or not self._is_in_order(position, header):
                 return
-        header = read_header(chunk, start)
-        if not _is_plausible(header, next_offset) or position + header.size > end:
-            return
-        if start + header.size > chunk.nbytes:
-            chunk, chunk_start, start = memoryview(file.read(position, max(header.size, _RECOVERY_CHUNK))), position, 0
-        batch = chunk[start : start + header.size]
-        if batch.nbytes != header.size or not crc_matches(batch, header):
-            return
-        yield ScannedBatch(position, header, batch)
-        next_offset = header.next_offset
-        position += header.size
+            yield ScannedBatch(position, header, batch)
+            self._next_offset = header.next_offset
+            position += header.size
 
+    def _header(self, position: int) -> BatchHeader | None:
+        """The header at `position`, if it can be one."""
+        if self._size - position < HEADER_SIZE:
+            return None
+        data = self._bytes(position, HEADER_SIZE)
+        if data.nbytes < HEADER_SIZE:
+            return None
+        header = read_header(data)
+        is_possible = (
+            header.magic == MAGIC
+            and header.length >= HEADER_SIZE - LOG_OVERHEAD
+            and header.last_offset_delta >= 0
+            and position + header.size <= self._size
+        )
+        return header if is_possible else None
 
-def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
-    return (
-        header.magic == MAGIC
-        and header.length >= HEADER_SIZE - LOG_OVERHEAD
-        and header.last_offset_delta >= 0
-        and header.base_offset >= next_offset
-    )
+    def _is_in_order(self, position: int, header: BatchHeader) -> bool:
+        if header.base_offset == self._next_offset:
+            return True
+        if header.base_offset < self._next_offset:
+            return False
+        following = self._header(position + header.size)
+        if following is not None:
+            return following.base_offset >= header.next_offset
+        if self._end_offset is not None:
+            return header.next_offset <= self._end_offset
+        return self._are_gaps_expected
+
+    def _bytes(self, position: int, size: int) -> memoryview:
+        start = position - self._chunk_start
+        if start < 0 or start + size > self._chunk.nbytes:
+            self._chunk = memoryview(self._file.read(position, max(size, _RECOVERY_CHUNK)))
+            self._chunk_start, start = position, 0
+        return self._chunk[start : start + size]

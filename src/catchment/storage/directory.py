@@ -46,7 +46,9 @@ class LogDirectory:
         self.high_watermarks: Mapping[TopicPartition, int] = {}
         self.previous_broker_epoch: int | None = None
         self._removals: list[tuple[int, str]] = []
-        disk.make_directory(self.path)
+        if not disk.exists(self.path):
+            disk.make_directory(self.path)
+            disk.sync_directory(self.path.rpartition("/")[0] or "/")
         self._lock = disk.lock_directory(self.path)
         try:
             self.cluster_id, self.directory_id = self._identify(node_id, cluster_id)
@@ -87,7 +89,10 @@ class LogDirectory:
             log.remove_deleted(now_ms)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Note how far each log is safe, where it starts, and, where told, its high watermark."""
+        """Note how far each log is safe, where it starts, and, where told, its high watermark.
+
+        Needed from time to time, and at once after a truncation: what is appended next is not what was safe before.
+        """
         recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
         checkpoint.write_offsets(self._disk, self._file(layout.RECOVERY_POINTS), recovery_points)
         self.checkpoint_log_starts()
@@ -187,6 +192,9 @@ class LogDirectory:
                 recovery_point=recovery_points.get(key, 0),
                 log_start_offset=log_starts.get(key, 0),
             )
+        if not self.was_clean and self.logs:
+            # Recovery may have found less than the last life had noted as safe.
+            self.checkpoint()
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -49,10 +49,10 @@ class ProducerFiles:
         state.clear()
         return None
 
-    def rebuild(self, state: ProducerState, segments: Segments, log_start_offset: int, end_offset: int) -> None:
+    def rebuild(self, state: ProducerState, segments: Segments, end_offset: int) -> None:
         """The state at `end_offset`: a snapshot, and what the log says since then."""
         start_offset = self.load(state, end_offset)
-        replay(state, segments, log_start_offset if start_offset is None else start_offset, end_offset)
+        replay(state, segments, segments.first_offset if start_offset is None else start_offset, end_offset)
 
     def remove_above(self, offset: int) -> None:
         self._remove([known for known in self._offsets if known > offset])

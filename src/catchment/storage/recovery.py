@@ -15,12 +15,13 @@ from catchment.ports.clock import Clock
 from catchment.ports.disk import DirectoryEntry, Disk
 from catchment.protocol.batch import CorruptBatch
 from catchment.storage import layout
-from catchment.storage.batch_scan import ScannedBatch, scan_batches
+from catchment.storage.batch_scan import BatchScan, ScannedBatch
 from catchment.storage.config import LogConfig
 from catchment.storage.control_record import read_marker
 from catchment.storage.leader_epochs import LeaderEpochs
 from catchment.storage.leftovers import clear_leftovers
-from catchment.storage.log import Log, LogParts
+from catchment.storage.log import Log
+from catchment.storage.log_parts import LogParts
 from catchment.storage.producer_files import ProducerFiles, apply
 from catchment.storage.producer_state import ProducerState
 from catchment.storage.segment import Segment
@@ -145,7 +146,7 @@ def _open_clean(parts: LogParts, recovery_point: int) -> bool:
         end_offset = active.base_offset if last is None else last.next_offset
     parts.log_end_offset = parts.synced_offset = end_offset
     try:
-        parts.producer_files.rebuild(parts.producers, parts.segments, parts.log_start_offset, end_offset)
+        parts.producer_files.rebuild(parts.producers, parts.segments, end_offset)
     except CorruptBatch:
         return False
     return True
@@ -167,7 +168,7 @@ class _Recovery:
         parts.leader_epochs.truncate_from_end(next_offset)
         parts.producer_files.remove_above(next_offset)
         with contextlib.suppress(CorruptBatch):
-            parts.producer_files.rebuild(parts.producers, parts.segments, parts.log_start_offset, next_offset)
+            parts.producer_files.rebuild(parts.producers, parts.segments, next_offset)
         for number, segment in enumerate(suspects):
             if number and self._is_torn_off(segment, next_offset):
                 self._drop(suspects[number:])
@@ -175,9 +176,11 @@ class _Recovery:
             if number:
                 parts.producer_files.write(segment.base_offset, parts.producers)
             size = segment.size
-            next_offset = self._scan(segment)
+            next_offset = self._scan(segment, suspects[number + 1].base_offset if number + 1 < len(suspects) else None)
             if segment.size < size:
+                # Synced at once: the torn tail must not come back behind batches that a later life has written.
                 segment.file.truncate(segment.size)
+                segment.file.sync()
                 self._drop(suspects[number + 1 :])
                 break
         self._finish(suspects)
@@ -190,12 +193,13 @@ class _Recovery:
             segment.base_offset > next_offset and not self._config.is_compacted
         )
 
-    def _scan(self, segment: Segment) -> int:
+    def _scan(self, segment: Segment, end_offset: int | None) -> int:
         """Tell everything that is known of a segment anew; the offset after its last sound batch."""
         size = segment.size
         segment.reset()
         next_offset = segment.base_offset
-        for batch in scan_batches(segment.file, 0, size, next_offset):
+        scan = BatchScan(segment.file, size, next_offset, end_offset, are_gaps_expected=self._config.is_compacted)
+        for batch in scan:
             if not segment.holds_relative(batch.header.last_offset):
                 break
             header = batch.header

@@ -32,7 +32,7 @@ def truncate_to(log: Log, offset: int) -> None:
     log.log_start_offset = min(log.log_start_offset, end_offset)
     log.synced_offset = min(log.synced_offset, end_offset)
     log.producer_files.remove_above(end_offset)
-    log.producer_files.rebuild(log.producers, log.segments, log.log_start_offset, end_offset)
+    log.producer_files.rebuild(log.producers, log.segments, end_offset)
     log.leader_epochs.truncate_from_end(end_offset)
     log.leader_epochs.flush()
     log.has_changed = True

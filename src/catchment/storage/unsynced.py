@@ -72,4 +72,5 @@ class Unsynced:
         self._waiting = [waiting for waiting in self._waiting if waiting.base_offset >= base_offset]
 
     def recovery_point(self, synced_offset: int) -> int:
-        return min((waiting.base_offset for waiting in self._waiting), default=synced_offset)
+        """How far recovery may trust what it finds, when the batches below `synced_offset` are on the device."""
+        return min([synced_offset, *(waiting.base_offset for waiting in self._waiting)])

@@ -115,6 +115,9 @@ class Broker:
         texts = {key: _text(value) for key, value in (settings or {}).items()}
         self._await(lambda server: server.services.controller.create_topic(NewTopic(name, partitions, settings=texts)))
 
+    def delete_topic(self, name: str) -> None:
+        self._await(lambda server: server.services.controller.delete_topic(name))
+
     async def _start_server(self, settings: BrokerSettings) -> BrokerServer:
         server = BrokerServer(
             settings, clock=SystemClock(), disk=self._disk, network=self._network, interceptor=self.faults

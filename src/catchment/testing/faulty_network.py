@@ -7,7 +7,9 @@ reset as soon as it is made, so that the port stays the broker's own.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import struct
 from collections import deque
 from collections.abc import Callable
 from typing import cast
@@ -55,7 +57,7 @@ class FaultyNetwork:
     def drop(self) -> None:
         """Reset every connection there is."""
         for connection in list(self._connections):
-            connection.transport.abort()
+            connection.reset()
 
     async def die(self) -> None:
         """Stop listening and reset every connection, as the kernel does for a process that was killed."""
@@ -77,12 +79,18 @@ class FaultyConnection(asyncio.BufferedProtocol):
         self._held_back: deque[bytes] = deque()
         self._ends = False
 
+    def reset(self) -> None:
+        """Close so that the client sees a reset, and not an orderly end: nothing unsent is waited for."""
+        connection = self.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._network.connected(self)
         self._inner.connection_made(transport)
         if self._network.refuses:
-            self.transport.abort()
+            self.reset()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._network.disconnected(self)

@@ -1,9 +1,8 @@
 """The administration of topics through the admin clients that people use."""
 
+import pytest
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
-from kafka.admin import KafkaAdminClient
-from kafka.admin import NewTopic as KafkaPythonNewTopic
 from tests.broker.handlers.wire import produce
 
 from catchment.testing.embedded import Broker
@@ -29,10 +28,10 @@ def test_librdkafkas_admin_client_creates_grows_empties_and_deletes_a_topic(brok
 
 def test_librdkafkas_admin_client_describes_the_cluster(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    cluster = admin.describe_cluster(include_authorized_operations=True).result(_DEADLINE_S)
+    cluster = admin.describe_cluster().result(_DEADLINE_S)
     assert [node.id for node in cluster.nodes] == [1]
     assert cluster.controller.id == 1
-    assert len(cluster.authorized_operations) == 7
+    assert len(cluster.cluster_id) == 22
 
 
 def test_librdkafka_shows_our_reasons(broker: Broker) -> None:
@@ -48,7 +47,12 @@ def test_librdkafka_shows_our_reasons(broker: Broker) -> None:
         assert reason in str(error)
 
 
+@pytest.mark.filterwarnings("ignore:.*Use files:DeprecationWarning")
 def test_kafka_pythons_admin_client_creates_describes_and_deletes(broker: Broker) -> None:
+    # Its import warns of its own use of importlib, so it comes only where that is not held against us.
+    from kafka.admin import KafkaAdminClient
+    from kafka.admin import NewTopic as KafkaPythonNewTopic
+
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     try:
         admin.create_topics([KafkaPythonNewTopic("a", num_partitions=2, replication_factor=1)])

@@ -4,6 +4,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -85,3 +86,19 @@ def test_a_power_loss_right_after_the_answer_revives_nothing(broker: Broker, off
         broker.start()
         with Wire(broker) as wire:
             assert earliest_offset(wire, "a") == offset
+
+
+def test_a_topic_made_anew_after_its_records_were_deleted_keeps_what_it_gets_through_a_kill(broker: Broker) -> None:
+    broker.create_topic("a")
+    produce(broker, "a", [b"old"] * 9)
+    with Wire(broker) as wire:
+        assert delete(wire, "a", (0, 7)) == [(0, 7, ErrorCode.none)]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics(["a"])["a"].result(30)
+    broker.create_topic("a")
+    produce(broker, "a", [b"new"] * 2)
+    broker.kill()
+    broker.start()
+    with Wire(broker) as wire:
+        assert earliest_offset(wire, "a") == 0
+        assert delete(wire, "a", (0, -1)) == [(0, 2, ErrorCode.none)]

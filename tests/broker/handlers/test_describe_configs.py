@@ -87,7 +87,8 @@ async def test_only_the_keys_asked_for_are_described_and_unknown_ones_left_out()
         (TOPIC, "a b", ErrorCode.invalid_topic_exception),
         (BROKER, "7", ErrorCode.invalid_request),
         (BROKER, "abc", ErrorCode.invalid_request),
-        (8, "1", ErrorCode.invalid_request),
+        (8, "", ErrorCode.invalid_request),
+        (16, "x", ErrorCode.invalid_request),
         (99, "x", ErrorCode.invalid_request),
     ],
 )

@@ -14,10 +14,11 @@ BROKER_AND_TOPIC = [("1", 4), ("t", 2)]
 @pytest.mark.parametrize(
     ("version", "types", "listed"),
     [
-        (1, (), BROKER_AND_TOPIC),
+        (1, (), [("1", 8), *BROKER_AND_TOPIC]),
         (1, (4, 2), BROKER_AND_TOPIC),
         (1, (2,), [("t", 2)]),
         (1, (4,), [("1", 4)]),
+        (1, (8,), [("1", 8)]),
         (1, (16, 32), []),
         (0, (), []),
     ],

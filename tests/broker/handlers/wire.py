@@ -28,7 +28,13 @@ class Wire:
 
     def ask(self, request: Any, version: int) -> Any:
         """Send the request, given as the newest class, at this version; its answer as the newest class."""
+        self.send(request, version)
+        return self.receive()
+
+    def send(self, request: Any, version: int) -> None:
         self._socket.sendall(self._protocol.request(request, version))
+
+    def receive(self) -> Any:
         while True:
             data = self._socket.recv(1 << 20)
             if not data:

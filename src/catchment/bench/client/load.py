@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from catchment.bench.client.connections import exchange
 from catchment.bench.client.librdkafka import BatchProducer, QueueConsumer
 from catchment.bench.client.payload import payloads
 from catchment.bench.samples import percentile
@@ -90,13 +91,15 @@ def _throughput(load: Load, records: int, seconds: float) -> dict[str, float]:
 def pipelined(load: Load) -> dict[str, float]:
     """One record a request, five requests under way: what a request itself costs."""
     settings = {**_producer_settings(load), "linger.ms": 0, "batch.num.messages": 1, "max.in.flight": 5}
-    producer = BatchProducer(settings, load.topic, payloads(load.record_bytes, 100))
-    producer.produce(0, 1)
+    records_a_call = 100 if load.partitions == 1 else 1
+    producer = BatchProducer(settings, load.topic, payloads(load.record_bytes, records_a_call))
+    for partition in range(load.partitions):
+        producer.produce(partition, 1)
     producer.flush(_FLUSH_TIMEOUT_MS)
     began = time.perf_counter()
     sent = 0
     while sent < load.records:
-        sent += producer.produce(0, load.records - sent)
+        sent += producer.produce(sent % load.partitions, load.records - sent)
     producer.flush(_FLUSH_TIMEOUT_MS)
     return {"requests_per_second": load.records / (time.perf_counter() - began)}
 
@@ -161,6 +164,13 @@ def latency(load: Load) -> dict[str, float]:
     return {name: percentile(measured, share) for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))}
 
 
+def connections(load: Load) -> dict[str, float]:
+    """Small requests over as many connections as the load has partitions."""
+    began = time.perf_counter()
+    exchange(load.bootstrap_servers, load.topic, load.partitions, load.records)
+    return {"requests_per_second": load.records / (time.perf_counter() - began)}
+
+
 LOADS: Mapping[str, Callable[[Load], dict[str, float]]] = {
-    function.__name__: function for function in (produce, consume, pipelined, one_by_one, latency)
+    function.__name__: function for function in (produce, consume, pipelined, one_by_one, latency, connections)
 }

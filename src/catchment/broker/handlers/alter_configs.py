@@ -6,7 +6,7 @@ Behaviour
 Versions
     0-2. Version 2 is the first flexible one.
 Gaps
-    Topics and brokers only: broker loggers, client metrics and groups are refused with INVALID_REQUEST.
+    Client metrics and groups are refused with INVALID_REQUEST, as broker loggers are by Kafka too.
 """
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
@@ -14,7 +14,7 @@ from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, A
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import change_resource, check_named_once, check_names_and_values
+from catchment.broker.config_changes import ResourceType, change_resource, check_named_once, check_names_and_values
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.protocol.errors import ApiError
@@ -37,6 +37,8 @@ async def _alter(
             [(other.resource_type, other.resource_name) for other in request.resources],
         )
         check_names_and_values(configs)
+        if int(resource.resource_type) == ResourceType.BROKER_LOGGER:
+            raise ApiError(ErrorCode.invalid_request, "Levels of loggers are changed with IncrementalAlterConfigs only")
         replacement = {name: value for name, value in configs if value is not None}
         await change_resource(
             context,

@@ -16,7 +16,8 @@ from kio.static.primitive import i16
 
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import ROUTES, api
+from catchment.broker.handlers import CLAIMS
+from catchment.broker.routing import api
 
 
 @api(18, versions=(0, 4))
@@ -24,8 +25,12 @@ async def api_versions(context: RequestContext, request: ApiVersionsRequest | No
     return ApiVersionsResponse(
         error_code=ErrorCode.none if request is not None else ErrorCode.unsupported_version,
         api_keys=tuple(
-            ApiVersion(api_key=i16(route.key), min_version=i16(route.advertised_oldest), max_version=i16(route.newest))
-            for _, route in sorted(ROUTES.items())
+            ApiVersion(
+                api_key=i16(key),
+                min_version=i16(claim.oldest if claim.advertised_oldest is None else claim.advertised_oldest),
+                max_version=i16(claim.newest),
+            )
+            for key, claim in CLAIMS.items()
         ),
         throttle_time=NO_THROTTLE,
     )

@@ -7,8 +7,8 @@ Behaviour
 Versions
     1-4. Version 3 added types and documentation, version 4 is the first flexible one.
 Gaps
-    Broker loggers, client metrics and groups are refused with INVALID_REQUEST. Of a broker's settings those are shown that
-    Catchment acts on, and those that were given.
+    Client metrics and groups are refused with INVALID_REQUEST. Of a broker's settings those are shown that Catchment acts
+    on, and those that were given.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,18 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import ResourceType, broker_of
+from catchment.broker.config_changes import ResourceType, broker_of, check_names_this_broker
 from catchment.broker.context import RequestContext
+from catchment.broker.logger_levels import effective_levels
 from catchment.broker.routing import api
 from catchment.cluster.topic_names import check_topic_name
-from catchment.ports.setting_descriptions import Description, describe_all_brokers, describe_broker, describe_topic
+from catchment.ports.setting_descriptions import (
+    Description,
+    Source,
+    describe_all_brokers,
+    describe_broker,
+    describe_topic,
+)
 from catchment.ports.settings import Kind
 from catchment.protocol.errors import ApiError
 
@@ -88,6 +95,12 @@ def _descriptions(context: RequestContext, resource: DescribeConfigsResource) ->
         if broker_of(context, resource.resource_name) is None:
             return describe_all_brokers(settings)
         return describe_broker(settings)
+    if resource_type == ResourceType.BROKER_LOGGER:
+        check_names_this_broker(context, resource.resource_name)
+        return [
+            Description(name, level, Source.LOGGER, False, False, None, "", ())
+            for name, level in effective_levels().items()
+        ]
     raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {resource_type} cannot be described here")
 
 

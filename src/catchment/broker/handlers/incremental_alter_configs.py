@@ -3,11 +3,11 @@
 Behaviour
     APPEND and SUBTRACT are for lists; they start from the default where nothing is overridden, and what is there already is
     not added again. Deleting what is not overridden is no error. Each resource succeeds or fails as a whole.
-    Settings of a broker take effect at once.
+    Settings of a broker take effect at once, and so do the levels of its loggers (KIP-412), until it ends.
 Versions
     0-1. Version 1 is the first flexible one.
 Gaps
-    Topics and brokers only: broker loggers, client metrics and groups are refused with INVALID_REQUEST.
+    Client metrics and groups are refused with INVALID_REQUEST.
 """
 
 from collections.abc import Mapping, Sequence

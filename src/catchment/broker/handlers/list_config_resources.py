@@ -5,7 +5,7 @@ Behaviour
 Versions
     0-1. Version 0 is ListClientMetricsResources under its old name, and knows that type alone.
 Gaps
-    Client metrics, groups and broker loggers have no settings here, so none are listed.
+    Client metrics and groups have no settings here, so none are listed.
 """
 
 from collections.abc import Iterator
@@ -42,6 +42,7 @@ async def list_config_resources(
 
 def _resources(context: RequestContext) -> Iterator[tuple[ResourceType, str]]:
     for broker_id in sorted(context.image.brokers):
+        yield ResourceType.BROKER_LOGGER, str(broker_id)
         yield ResourceType.BROKER, str(broker_id)
     for topic_name in sorted(context.image.topics):
         yield ResourceType.TOPIC, topic_name

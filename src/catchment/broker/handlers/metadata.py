@@ -4,7 +4,8 @@ Behaviour
     Topics are asked for by name, by id, or all at once. A name that does not exist is created if both the client and
     `auto.create.topics.enable` allow it, and is complete in the same answer. Addresses are those of the listener asked.
 Versions
-    0-13. Version 0 asks for all topics with an empty list, later ones with null; ids from 10 on.
+    0-13. Version 0 asks for all topics with an empty list, later ones with null. Ids are answered from 10 on, and may be
+    asked for from 12 on.
 Gaps
     Authorized operations are not computed.
 """
@@ -30,6 +31,8 @@ from catchment.cluster.metadata import NO_LEADER, PartitionImage, TopicImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.cluster.topic_names import check_topic_name
 from catchment.protocol.errors import ApiError
+
+_FIRST_WITH_IDS = 12
 
 
 @api(3, versions=(0, 13))
@@ -71,6 +74,8 @@ async def _topic(context: RequestContext, asked: MetadataRequestTopic, *, may_cr
 
 async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_create: bool) -> TopicImage:
     if asked.name is None:
+        if context.header.api_version < _FIRST_WITH_IDS:
+            raise ApiError(ErrorCode.invalid_request)
         topic = context.image.topics_by_id.get(asked.topic_id or UUID(int=0))
         if topic is None:
             raise ApiError(ErrorCode.unknown_topic_id)

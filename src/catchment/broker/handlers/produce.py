@@ -25,7 +25,7 @@ from catchment.protocol.errors import ApiError
 from catchment.protocol.headers import RequestHeader
 from catchment.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest, TopicAnswer, TopicKey
 from catchment.protocol.wire import Piece
-from catchment.storage.log import AppendInfo
+from catchment.storage.log_parts import AppendInfo
 
 ALL = -1
 _ACKS = (ALL, 0, 1)
@@ -48,7 +48,7 @@ def _encode(topics: list[TopicAnswer], header: RequestHeader) -> Sequence[Piece]
     return (wire.encode_response(topics, header.api_version),)
 
 
-@api(wire.API_KEY, versions=(3, 13), advertise_from=0, decode=_decode, encode=_encode)
+@api(wire.API_KEY, versions=(3, 13), decode=_decode, encode=_encode)
 async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicAnswer] | None:
     # All appends come before the first wait: the records are views of a buffer that the next frame will overwrite.
     outcomes = [

@@ -1,14 +1,18 @@
 """Metadata: version 0 asks for all topics with an empty list, later ones with null.
 
 Cluster operations (versions 8 to 10) have moved to DescribeCluster: the question is dropped and the answer is Kafka's
-"not asked for", which is the field's default.
+"not asked for", which is the field's default. A topic without a name, because it was asked for by an unknown id, can be
+answered from version 12 on; before that its name is empty.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kio.schema.metadata.v13.request import MetadataRequest
+from kio.schema.metadata.v13.response import MetadataResponse
+from kio.schema.types import TopicName
 
 from catchment.protocol.adapters.conversion import lift, lower
 
@@ -27,3 +31,10 @@ def lower_request(request: MetadataRequest, version_class: Any) -> Any:
     if version_class.__version__ in (8, 9, 10):
         return lower(request, version_class, include_cluster_authorized_operations=False)
     return request
+
+
+def lower_response(response: MetadataResponse, version_class: Any) -> Any:
+    if version_class.__version__ < 12 and any(topic.name is None for topic in response.topics):
+        named = (topic if topic.name is not None else replace(topic, name=TopicName("")) for topic in response.topics)
+        response = replace(response, topics=tuple(named))
+    return lower(response, version_class)

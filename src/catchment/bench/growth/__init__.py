@@ -1,0 +1,1 @@
+"""How costs grow: a request among more partitions and connections, opening and seeking in a larger log."""

@@ -1,0 +1,99 @@
+"""`catchment up`: the broker with a short live status, for a terminal."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catchment.cli.options import parse_assignments
+from catchment.cli.running import RunningBroker
+from catchment.cli.settings_file import load_settings
+from catchment.cli.status import Rates, Sample, status_line, status_panel
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.log_lines import configure_logging
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+_logger = logging.getLogger(__name__)
+
+_REFRESH_S = 1.0
+_LOG_S = 10.0
+
+
+@app.command("up")
+def up(
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", min=0, max=65535, help="Listen here on 127.0.0.1.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", metavar="DIRECTORY", help="Keep the data here.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings, one key=value a line.", show_default=False),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting that overrides the file. May be repeated."),
+    ] = None,
+) -> None:
+    """Start a broker and watch it; Ctrl-C stops it cleanly."""
+    given = {}
+    if port is not None:
+        given["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
+    if data is not None:
+        given["log.dirs"] = str(data)
+    settings = load_settings(config, given | parse_assignments(assignments, "--set"))
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_watch(settings) if sys.stdout.isatty() else _log(settings))
+
+
+async def _watch(settings: BrokerSettings) -> None:
+    """Redraw the status in place. Log lines appear above it."""
+    from rich.console import Console
+    from rich.live import Live
+
+    # The panel is drawn from the loop's own timer: a thread of rich's would read the counters while they change.
+    with Live(console=Console(), auto_refresh=False) as live:
+        configure_logging(level=logging.WARNING)
+        async with RunningBroker(settings) as broker:
+            directory = str(settings.log_dirs[0])
+
+            def draw(sample: Sample, rates: Rates) -> None:
+                live.update(status_panel(broker.bootstrap_servers, directory, sample, rates), refresh=True)
+
+            await _sample_until_stopped(broker, _REFRESH_S, draw)
+
+
+async def _log(settings: BrokerSettings) -> None:
+    """Where nobody watches, one line at the start and one for each period with traffic."""
+    configure_logging(settings.text("catchment.log.format") or "text")
+    async with RunningBroker(settings) as broker:
+        typer.echo(f"listening on {broker.addresses}")
+        sys.stdout.flush()
+
+        def log(sample: Sample, rates: Rates) -> None:
+            if not rates.is_idle:
+                _logger.info(status_line(sample, rates))
+
+        await _sample_until_stopped(broker, _LOG_S, log)
+
+
+async def _sample_until_stopped(broker: RunningBroker, period_s: float, show: Callable[[Sample, Rates], None]) -> None:
+    services = broker.server.services
+    earlier = Sample.take(services)
+    show(earlier, Rates.between(earlier, earlier))
+    stopped = asyncio.ensure_future(broker.stopped())
+    while not stopped.done():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(stopped), period_s)
+        later = Sample.take(services)
+        show(later, Rates.between(earlier, later))
+        earlier = later

@@ -1,0 +1,72 @@
+"""Fetching peers: once, whole, and with a reason where it cannot be done. Maven itself is played by a script."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from catchment.bench.peers.java import java_command
+from catchment.bench.peers.maven import Artifact, PeerUnavailable, classpath
+
+ARTIFACTS = (Artifact("org.example", "thing", "1.0"),)
+FETCHES = """#!/bin/sh
+echo fetch >> "$FETCHES"
+grep -q '<artifactId>thing</artifactId><version>1.0</version>' pom.xml || exit 1
+for argument in "$@"; do case "$argument" in -DoutputDirectory=*) mkdir "${argument#*=}"; touch "${argument#*=}/thing.jar";; esac; done
+"""
+FAILS = """#!/bin/sh
+echo "Could not find artifact org.example:thing"
+exit 1
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "catchment" / "peers"
+
+
+def install_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    maven = commands / "mvn"
+    maven.write_text(script)
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
+    monkeypatch.setenv("FETCHES", str(tmp_path / "fetches"))
+    return tmp_path / "fetches"
+
+
+def test_what_is_fetched_is_kept_and_reused_even_by_those_who_ask_at_once(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetches = install_maven(tmp_path, monkeypatch, FETCHES)
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(classpath(ARTIFACTS))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert fetches.read_text().count("fetch") == 1
+    assert [jar.name for jar in Path(found[0]).parent.iterdir()] == ["thing.jar"]
+    assert Path(found[0]).is_relative_to(cache)
+
+
+def test_a_failed_fetch_leaves_nothing_that_looks_whole(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_maven(tmp_path, monkeypatch, FAILS)
+    with pytest.raises(PeerUnavailable, match="Could not find artifact"):
+        classpath(ARTIFACTS)
+    assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_machine_without_maven_or_java_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PeerUnavailable, match="mvn is not installed"):
+        classpath(ARTIFACTS)
+    with pytest.raises(PeerUnavailable, match="java is not installed"):
+        java_command()

@@ -1,0 +1,166 @@
+"""Fetch over the wire: what is handed out, limits, waiting, sessions."""
+
+import threading
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.broker.handlers.log_requests import LEADER, append, batch, fetch, fetch_request, topic_id
+from tests.broker.handlers.wire import Wire
+
+from catchment.testing.embedded import Broker
+
+LONG_WAIT_MS = 60_000
+
+
+@pytest.fixture
+def filled(broker: Broker, wire: Wire) -> None:
+    """Topic `a` with three batches of two records in each of two partitions."""
+    broker.create_topic("a", 2)
+    for number in range(2):
+        for first in range(0, 6, 2):
+            append(wire, "a", batch(b"%d" % first, b"%d" % (first + 1)), partition=number)
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("version", range(4, 19))
+def test_the_bytes_come_from_the_batch_with_the_offset_on(wire: Wire, version: int) -> None:
+    key = topic_id(wire, "a") if version >= 13 else "a"
+    found = fetch(wire, fetch_request(key, (0, 3)), version)
+    assert found.values() == [b"2", b"3", b"4", b"5"]
+    answer = found.partitions[0][1]
+    assert (answer.high_watermark, answer.last_stable_offset) == (6, 6)
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_end_is_empty_and_beyond_it_is_out_of_range(wire: Wire) -> None:
+    at_end, beyond, before = (
+        fetch(wire, fetch_request("a", (0, offset)), 12).partitions[0][1] for offset in (6, 7, -1)
+    )
+    assert (at_end.error_code, at_end.records) == (ErrorCode.none, b"")
+    assert beyond.error_code is ErrorCode.offset_out_of_range
+    assert before.error_code is ErrorCode.offset_out_of_range
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_first_batch_comes_whole_whatever_the_limits_are(wire: Wire) -> None:
+    found = fetch(wire, fetch_request("a", (0, 0), (1, 0), max_bytes=1, partition_max_bytes=1), 12)
+    assert found.values(0) == [b"0", b"1"]
+    assert dict(found.partitions)[1].records == b""
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_limit_of_a_partition_is_kept(wire: Wire) -> None:
+    one = len(batch(b"0", b"1"))
+    found = fetch(wire, fetch_request("a", (0, 0), (1, 0), partition_max_bytes=one), 12)
+    assert found.values(0) == [b"0", b"1"]
+    assert found.values(1) == [b"0", b"1"]
+
+
+def test_unknown_topics_are_told_apart_by_name_and_by_id(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a")
+    by_name = fetch(wire, fetch_request("nowhere", (0, 0)), 12).partitions[0][1]
+    assert by_name.error_code is ErrorCode.unknown_topic_or_partition
+    known = topic_id(wire, "a")
+    unknown = type(known)(int=known.int ^ 1)
+    assert fetch(wire, fetch_request(unknown, (0, 0)), 18).partitions[0][1].error_code is ErrorCode.unknown_topic_id
+
+
+@pytest.mark.usefixtures("filled")
+def test_another_leader_epoch_is_fenced(broker: Broker, wire: Wire) -> None:
+    broker.restart()
+    with Wire(broker) as again:
+        old = fetch(again, fetch_request("a", (0, 0), leader_epoch=0), 12).partitions[0][1]
+        new = fetch(again, fetch_request("a", (0, 0), leader_epoch=9), 12).partitions[0][1]
+        right = fetch(again, fetch_request("a", (0, 0), leader_epoch=1), 12).partitions[0][1]
+    assert old.error_code is ErrorCode.fenced_leader_epoch
+    assert new.error_code is ErrorCode.unknown_leader_epoch
+    assert right.error_code is ErrorCode.none
+
+
+def test_a_waiting_fetch_is_answered_by_the_next_append(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a", 2)
+    waiting = threading.Event()
+
+    def write() -> None:
+        waiting.wait(30)
+        with Wire(broker) as other:
+            append(other, "a", batch(b"late"), partition=1, acks=LEADER)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    wire.send(fetch_request("a", (0, 0), (1, 0), max_wait_ms=LONG_WAIT_MS), 12)
+    waiting.set()
+    answer = wire.receive()
+    writer.join()
+    records = {each.partition_index: each.records for topic in answer.responses for each in topic.partitions}
+    assert records[0] == b""
+    assert len(records[1]) == len(batch(b"late"))
+
+
+def test_a_fetch_waits_for_as_many_bytes_as_it_asked_for(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a")
+    size = len(batch(b"x"))
+    wire.send(fetch_request("a", (0, 0), max_wait_ms=LONG_WAIT_MS, min_bytes=3 * size), 12)
+    with Wire(broker) as other:
+        for _ in range(3):
+            append(other, "a", batch(b"x"), acks=LEADER)
+    answer = wire.receive()
+    assert len(answer.responses[0].partitions[0].records) == 3 * size
+
+
+def test_a_fetch_that_finds_nothing_ends_when_its_time_is_over(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a")
+    found = fetch(wire, fetch_request("a", (0, 0), max_wait_ms=10), 12)
+    assert found.partitions[0][1].records == b""
+
+
+def test_a_waiting_fetch_hears_of_the_deletion_of_its_topic(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a")
+    wire.send(fetch_request("a", (0, 0), max_wait_ms=LONG_WAIT_MS), 12)
+    broker.delete_topic("a")
+    answer = wire.receive()
+    assert answer.responses[0].partitions[0].error_code is ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_session_answers_only_what_is_new(wire: Wire) -> None:
+    first = fetch(wire, fetch_request("a", (0, 0), (1, 6), session=(0, 0)), 12)
+    assert first.session_id > 0
+    assert [number for number, _ in first.partitions] == [0, 1]
+    second = fetch(wire, fetch_request("a", (0, 6), session=(first.session_id, 1)), 12)
+    assert second.partitions == []
+    append(wire, "a", batch(b"new"), partition=1)
+    third = fetch(wire, fetch_request("a", session=(first.session_id, 2)), 12)
+    assert [number for number, _ in third.partitions] == [1]
+    assert third.values(1) == [b"new"]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_session_forgets_what_it_is_told_to(wire: Wire) -> None:
+    session_id = fetch(wire, fetch_request("a", (0, 6), (1, 6), session=(0, 0)), 12).session_id
+    append(wire, "a", batch(b"new"), partition=1)
+    request = fetch_request("a", session=(session_id, 1), forgotten=(1,))
+    assert fetch(wire, request, 12).partitions == []
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_session_that_is_unknown_or_out_of_step_is_refused(wire: Wire) -> None:
+    session_id = fetch(wire, fetch_request("a", (0, 0), session=(0, 0)), 12).session_id
+    assert fetch(wire, fetch_request("a", session=(session_id, 7)), 12).error is ErrorCode.invalid_fetch_session_epoch
+    unknown = fetch(wire, fetch_request("a", session=(session_id + 1, 1)), 12)
+    assert unknown.error is ErrorCode.fetch_session_id_not_found
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_final_request_ends_its_session(wire: Wire) -> None:
+    session_id = fetch(wire, fetch_request("a", (0, 0), session=(0, 0)), 12).session_id
+    assert fetch(wire, fetch_request("a", session=(session_id, -1)), 12).session_id == 0
+    again = fetch(wire, fetch_request("a", session=(session_id, 1)), 12)
+    assert again.error is ErrorCode.fetch_session_id_not_found
+
+
+@pytest.mark.usefixtures("filled")
+def test_readers_of_committed_data_get_a_list_of_aborted_transactions(wire: Wire) -> None:
+    answer = fetch(wire, fetch_request("a", (0, 0), isolation_level=1), 12).partitions[0][1]
+    assert answer.aborted_transactions == ()
+    assert fetch(wire, fetch_request("a", (0, 0)), 12).partitions[0][1].aborted_transactions is None

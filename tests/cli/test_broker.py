@@ -1,0 +1,152 @@
+"""`catchment broker` and `catchment up` as child processes: what supervisors and people see."""
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Start
+
+STOP_S = 30
+
+
+def wait_for_address(child: "subprocess.Popen[bytes]") -> str:
+    """The address in the line that a broker prints once clients can connect."""
+    assert child.stdout is not None
+    line = child.stdout.readline().decode()
+    assert line.startswith("listening on PLAINTEXT://"), child.communicate(timeout=STOP_S)
+    return line.strip().removeprefix("listening on PLAINTEXT://")
+
+
+def settings(directory: Path, port: int = 0) -> list[str]:
+    return ["--set", f"log.dirs={directory}", "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", ["broker", "up"])
+def test_a_signal_stops_it_cleanly(start: Start, tmp_path: Path, command: str, number: signal.Signals) -> None:
+    child = start(command, *settings(tmp_path / "data"))
+    wait_for_address(child)
+
+    child.send_signal(number)
+    _, errors = child.communicate(timeout=STOP_S)
+
+    assert child.returncode == 0, errors
+    assert b"Traceback" not in errors
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_records_survive_a_restart(start: Start, tmp_path: Path) -> None:
+    first = start("broker", *settings(tmp_path / "data"))
+    address = wait_for_address(first)
+    assert start("topic", "create", "kept", "-b", address).wait(STOP_S) == 0
+    producer = start("produce", "kept", "-b", address)
+    producer.communicate(b"still here\n", timeout=STOP_S)
+    assert producer.returncode == 0
+    first.terminate()
+    assert first.wait(STOP_S) == 0
+
+    second = start("broker", *settings(tmp_path / "data"))
+    output, _ = start("consume", "kept", "-e", "-b", wait_for_address(second)).communicate(timeout=STOP_S)
+
+    assert output == b"still here\n"
+
+
+def test_a_file_gives_settings_and_the_command_line_overrides_it(start: Start, tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "server.properties").write_text(f"log.dirs={tmp_path}/wrong\nlisteners=PLAINTEXT://127.0.0.1:{port}\n")
+
+    child = start("broker", "--config", "server.properties", "--set", f"log.dirs={tmp_path}/right")
+
+    assert wait_for_address(child) == f"127.0.0.1:{port}"
+    assert (tmp_path / "right").exists()
+    assert not (tmp_path / "wrong").exists()
+
+
+@pytest.mark.parametrize("command", ["broker", "up"])
+def test_a_busy_port_is_named(start: Start, tmp_path: Path, command: str) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        child = start(command, *settings(tmp_path / "data", port))
+        _, errors = child.communicate(timeout=STOP_S)
+
+    assert child.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}: the port is in use" in errors.decode()
+    assert b"Traceback" not in errors
+
+
+def test_a_directory_in_use_is_named(start: Start, tmp_path: Path) -> None:
+    wait_for_address(start("broker", *settings(tmp_path / "data")))
+
+    second = start("broker", *settings(tmp_path / "data"))
+    _, errors = second.communicate(timeout=STOP_S)
+
+    assert second.returncode == 1
+    assert f"{tmp_path}/data is in use by another process" in errors.decode()
+
+
+def test_a_directory_that_cannot_be_made_is_named(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+
+    child = start("broker", *settings(tmp_path / "file" / "data"))
+    _, errors = child.communicate(timeout=STOP_S)
+
+    assert child.returncode == 1
+    assert f"cannot write to {tmp_path}/file" in errors.decode()
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--set", "log.dirz=x"], 1, "Did you mean log.dirs?"),
+        (["--set", "num.partitions=many"], 1, "num.partitions"),
+        (["--set", "num.partitions"], 2, "is not KEY=VALUE"),
+        (["--config", "missing.properties"], 1, "cannot read the settings in missing.properties"),
+        (["--no-such-option"], 2, "--no-such-option"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(start: Start, arguments: list[str], status: int, message: str) -> None:
+    child = start("broker", *arguments)
+    _, errors = child.communicate(timeout=STOP_S)
+
+    assert child.returncode == status
+    assert message in errors.decode()
+    assert b"Traceback" not in errors
+
+
+def test_starting_a_broker_loads_nothing_that_only_other_commands_need() -> None:
+    code = "import sys; sys.argv[1:] = ['broker', '--set', 'log.dirs=/dev/null/x']\n"
+    code += "from catchment.cli import main\n"
+    code += "try: main()\nexcept SystemExit: pass\n"
+    code += (
+        "print(*[name for name in ('typer', 'rich', 'confluent_kafka', 'prometheus_client') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STOP_S, check=True)
+
+    assert done.stdout.strip() == ""
+    assert "cannot write to /dev/null/x" in done.stderr
+
+
+def test_metrics_are_served_where_asked(start: Start, tmp_path: Path) -> None:
+    port = free_port()
+    child = start("broker", *settings(tmp_path / "data"), "--set", f"catchment.metrics.listener=127.0.0.1:{port}")
+    wait_for_address(child)
+
+    with socket.create_connection(("127.0.0.1", port), STOP_S) as client:
+        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        page = b"".join(iter(lambda: client.recv(65536), b""))
+
+    assert b"kafka_server_replicamanager_partitioncount 0.0" in page
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
