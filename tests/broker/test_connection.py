@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.broker.buffers import LARGE_BYTES, SMALL_BYTES, BufferPool
-from catchment.broker.connection import Answer, Connection
+from catchment.broker.connection import Answer, Connection, ConnectionLimits
 from catchment.protocol.errors import MalformedRequest
 
 MAX_FRAME_BYTES = 4 * LARGE_BYTES
+LIMITS = ConnectionLimits(MAX_FRAME_BYTES, max_waiting_answers=256)
 
 
 class FakeTransport(asyncio.Transport):
@@ -90,7 +91,7 @@ class FakeListener:
 
 def _open() -> tuple[Connection, FakeListener, FakeTransport]:
     listener, transport = FakeListener(), FakeTransport()
-    connection = Connection(listener, BufferPool(), MAX_FRAME_BYTES)  # type: ignore[arg-type]  # a listener in all it uses
+    connection = Connection(listener, BufferPool(), LIMITS)  # type: ignore[arg-type]  # a listener in all it uses
     connection.connection_made(transport)
     return connection, listener, transport
 
@@ -227,6 +228,6 @@ def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
 def test_a_refused_connection_is_closed_at_once() -> None:
     listener, transport = FakeListener(), FakeTransport()
     listener.accepts = False
-    connection = Connection(listener, BufferPool(), MAX_FRAME_BYTES)  # type: ignore[arg-type]  # as above
+    connection = Connection(listener, BufferPool(), LIMITS)  # type: ignore[arg-type]  # as above
     connection.connection_made(transport)
     assert transport.is_closed

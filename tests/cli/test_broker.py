@@ -103,7 +103,7 @@ def test_a_directory_that_cannot_be_made_is_named(start: Start, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--set", "log.dirz=x"], 1, "Did you mean log.dirs?"),
+        (["--set", "log.dirz=x"], 1, "Did you mean log.dir?"),
         (["--set", "num.partitions=many"], 1, "num.partitions"),
         (["--set", "num.partitions"], 2, "is not KEY=VALUE"),
         (["--config", "missing.properties"], 1, "cannot read the settings in missing.properties"),

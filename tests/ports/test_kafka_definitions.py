@@ -8,8 +8,9 @@ from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_K
 from catchment.ports.settings import Bounds, Definitions, UpdateMode
 from catchment.ports.topic_settings import TOPIC_SETTINGS
 
-# Deliberately other: we listen on the loopback only, keep data under the working directory and need no number.
-OTHER_DEFAULTS = {"listeners", "log.dir", "node.id"}
+# Deliberately other: we listen on the loopback only, keep data under the working directory, need no number, and leave the
+# size of socket buffers to the system.
+OTHER_DEFAULTS = {"listeners", "log.dir", "node.id", "socket.receive.buffer.bytes", "socket.send.buffer.bytes"}
 # Kafka can open and close listeners while it runs.
 OTHER_MODES = {"listeners", "listener.security.protocol.map"}
 

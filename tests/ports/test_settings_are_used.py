@@ -11,10 +11,6 @@ DEFINITIONS = {"broker_setting_definitions.py", "topic_settings.py"}
 NOT_YET_READ = {
     "log.cleaner.backoff.ms",
     "log.cleaner.enable",
-    "queued.max.request.bytes",
-    "queued.max.requests",
-    "socket.receive.buffer.bytes",
-    "socket.send.buffer.bytes",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from uuid import UUID
 
 from catchment.ports.clock import ManualClock
@@ -104,9 +103,11 @@ def read_all(log: Log, upper_offset: int | None = None, max_bytes: int = 300) ->
         if not data:
             break
         for position, header in iterate_headers(data):
-            for record in read_records(data[position : position + header.size], 1 << 20):
-                if header.base_offset + record.offset_delta >= offset:
-                    seen.append((header.base_offset + record.offset_delta, record.value))
+            seen.extend(
+                (header.base_offset + record.offset_delta, record.value)
+                for record in read_records(data[position : position + header.size], 1 << 20)
+                if header.base_offset + record.offset_delta >= offset
+            )
             offset = header.next_offset
     return seen
 
@@ -119,7 +120,7 @@ def check_indexes(log: Log) -> None:
     """What DumpLogSegments checks, and that the sizes agree."""
     for segment in log.segments:
         assert segment.file.size == segment.size
-        placed = {position: header for position, header in iterate_headers(segment.file.read(0, segment.size))}
+        placed = dict(iterate_headers(segment.file.read(0, segment.size)))
         previous = -1
         for relative_offset, position in segment.offset_index.entries():
             assert placed[position].last_offset == segment.base_offset + relative_offset
@@ -143,10 +144,6 @@ def check_indexes(log: Log) -> None:
 
 def names(disk: Disk, suffix: str = "") -> list[str]:
     return [entry.name for entry in disk.list_directory(DIRECTORY) if entry.name.endswith(suffix)]
-
-
-def with_settings(config: LogConfig = SMALL, **changes: object) -> LogConfig:
-    return replace(config, **changes)  # type: ignore[arg-type]
 
 
 def path_of(base_offset: int, suffix: str = layout.LOG) -> str:

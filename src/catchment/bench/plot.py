@@ -23,7 +23,14 @@ def save_plot(results: Results, path: Path) -> None:
     for index, peer in enumerate(results.peers):
         found = [(place, row.ratio(peer)) for place, row in enumerate(rows)]
         measured = [(place + index * height, value) for place, value in found if value]
-        axes.barh([place for place, _ in measured], [value for _, value in measured], height, label=f"ours / {peer}")
+        # Each bar begins at one, where both are the same, and grows to the side of the better or the worse.
+        axes.barh(
+            [place for place, _ in measured],
+            [value - 1 for _, value in measured],
+            height,
+            left=1,
+            label=f"ours / {peer}",
+        )
     if BAR_PEER in results.peers:
         bars = [(place, row.measure.bar) for place, row in enumerate(rows) if row.measure.bar]
         axes.scatter(

@@ -13,7 +13,6 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
 from catchment.broker.logger_levels import check_levels, own_levels, set_levels
-from catchment.broker.settings_errors import invalid_settings_answered
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.kafka_setting_names import READ_ONLY_IN_KAFKA
@@ -35,8 +34,10 @@ class ResourceType(IntEnum):
 
 def check_topic_settings(overrides: Mapping[str, str], settings: BrokerSettings) -> None:
     """Raise INVALID_CONFIG unless a topic of this broker may have these settings."""
-    with invalid_settings_answered():
+    try:
         validate_topic_settings(overrides, settings.topic_values())
+    except InvalidSetting as error:
+        raise ApiError(ErrorCode.invalid_config, str(error)) from error
 
 
 def check_names_and_values(configs: Sequence[tuple[str, str | None]]) -> None:

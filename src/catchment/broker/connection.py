@@ -6,10 +6,11 @@ in which the requests came. While too many answers wait, or the client reads too
 
 import asyncio
 import logging
+import socket
 import struct
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from catchment.broker.buffers import BufferPool, ReceiveBuffer
 from catchment.protocol.errors import MalformedRequest
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
-_MAX_WAITING_ANSWERS = 256
 _WRITE_HIGH_WATER_BYTES = 1024 * 1024
 
 
@@ -39,12 +39,20 @@ class Answer:
         self.holds_up = holds_up
 
 
+class ConnectionLimits(NamedTuple):
+    max_frame_bytes: int
+    max_waiting_answers: int
+    send_buffer_bytes: int = -1
+    """The kernel's; a negative size leaves it to the system."""
+    receive_buffer_bytes: int = -1
+
+
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, listener: "Listener", pool: BufferPool, max_frame_bytes: int) -> None:
+    def __init__(self, listener: "Listener", pool: BufferPool, limits: ConnectionLimits) -> None:
         self.listener = listener
         self.peer_host = ""
         self.last_active_s = 0.0
-        self._max_frame_bytes = max_frame_bytes
+        self._limits = limits
         self._received = ReceiveBuffer(pool)
         self._answers: deque[Answer] = deque()
         self._transport: asyncio.Transport | None = None
@@ -57,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+        self._size_kernel_buffers(transport.get_extra_info("socket"))
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else "unknown"
         if not self.listener.connected(self):
@@ -128,18 +137,28 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_ending:
             self._close_if_done()
 
+    def _size_kernel_buffers(self, socket_of_transport: socket.socket | None) -> None:
+        for option, size in (
+            (socket.SO_SNDBUF, self._limits.send_buffer_bytes),
+            (socket.SO_RCVBUF, self._limits.receive_buffer_bytes),
+        ):
+            if size > 0 and socket_of_transport is not None:
+                socket_of_transport.setsockopt(socket.SOL_SOCKET, option, size)
+
     def _take_frames(self) -> None:
         received = self._received
         while received.available >= _LENGTH.size:
             (size,) = _LENGTH.unpack(received.view(0, _LENGTH.size))
-            if not 0 <= size <= self._max_frame_bytes:
-                _logger.warning("%s sent a frame of %d bytes; at most %d", self.peer_host, size, self._max_frame_bytes)
+            if not 0 <= size <= self._limits.max_frame_bytes:
+                _logger.warning(
+                    "%s sent a frame of %d bytes; at most %d", self.peer_host, size, self._limits.max_frame_bytes
+                )
                 self.abort()
                 return
             if received.available < _LENGTH.size + size:
                 received.make_room(_LENGTH.size + size)
                 return
-            if not self._may_write or self._is_held_up or len(self._answers) >= _MAX_WAITING_ANSWERS:
+            if not self._may_write or self._is_held_up or len(self._answers) >= self._limits.max_waiting_answers:
                 self._pause()
                 return
             try:
@@ -164,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
     def _resume(self) -> None:
         if self._is_reading or not self._may_write or self._is_held_up:
             return
-        if len(self._answers) >= _MAX_WAITING_ANSWERS // 2:
+        if len(self._answers) > self._limits.max_waiting_answers // 2:
             return
         self._is_reading = True
         # Frames that are here already go first; they may fill the queue again.

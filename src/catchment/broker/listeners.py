@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from catchment.broker.buffers import BufferPool
-from catchment.broker.connection import Connection
+from catchment.broker.connection import Connection, ConnectionLimits
 from catchment.broker.routing import Router
 from catchment.ports import listener_settings
 from catchment.ports.network import Address, Listening, Network
@@ -101,9 +101,14 @@ async def bind(
     """Take the address; the caller starts to accept once the broker is ready."""
     settings = connections.services.settings
     listener = Listener(configured.name, connections, router)
-    max_frame_bytes = settings.integer("socket.request.max.bytes")
+    limits = ConnectionLimits(
+        max_frame_bytes=settings.integer("socket.request.max.bytes"),
+        max_waiting_answers=settings.integer("queued.max.requests"),
+        send_buffer_bytes=settings.integer("socket.send.buffer.bytes"),
+        receive_buffer_bytes=settings.integer("socket.receive.buffer.bytes"),
+    )
     return await network.listen(
-        lambda: Connection(listener, pool, max_frame_bytes),
+        lambda: Connection(listener, pool, limits),
         Address(configured.host, configured.port),
         backlog=settings.integer("socket.listen.backlog.size"),
     )

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from catchment.broker.buffers import BufferPool
+from catchment.broker.config_changes import check_topic_settings
 from catchment.broker.fetch_sessions import FetchSessions
 from catchment.broker.listeners import Connections, bind
 from catchment.broker.routing import Interceptor, Router
 from catchment.broker.services import Services
-from catchment.broker.settings_errors import validate_topic_settings
 from catchment.cluster.controller import Controller
 from catchment.cluster.local_store import DIRECTORY_NAME, LocalStore
 from catchment.cluster.metadata import BrokerImage, Endpoint, MetadataImage
@@ -88,7 +88,7 @@ class BrokerServer:
             store,
             self._settings.node_id,
             cluster_id=directories[0].cluster_id,
-            validate_topic_settings=validate_topic_settings,
+            validate_topic_settings=lambda overrides: check_topic_settings(overrides, self._current_settings()),
             new_uuid=self._new_uuid,
         )
         await controller.start()
@@ -176,8 +176,10 @@ class BrokerServer:
         """Take in the topics of a directory that Apache Kafka wrote, which keeps what it knows of them elsewhere."""
         found: dict[str, dict[int, Log]] = {}
         for directory in directories:
-            for (topic, number), log in directory.logs.items():
-                if topic not in controller.image.topics:
+            for (topic, number), log in list(directory.logs.items()):
+                if log.topic_id in controller.deleted_topic_ids:
+                    directory.delete_log(topic, number)
+                elif topic not in controller.image.topics:
                     found.setdefault(topic, {})[number] = log
         for topic, logs in found.items():
             epochs = {number: log.leader_epochs.latest for number, log in logs.items()}
@@ -190,7 +192,10 @@ class BrokerServer:
         dynamic = (new.default_broker_settings, new.broker_settings.get(node_id, {}))
         if dynamic != (old.default_broker_settings, old.broker_settings.get(node_id, {})):
             services.settings = self._settings.with_dynamic(*dynamic)
-            services.replicas.use_settings(services.settings, old)
+            services.replicas.use_settings(services.settings)
+
+    def _current_settings(self) -> BrokerSettings:
+        return self._settings if self._services is None else self._services.settings
 
     def _new_uuid(self) -> UUID:
         return UUID(int=self._randomness.getrandbits(128), version=4)

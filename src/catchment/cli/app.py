@@ -93,4 +93,5 @@ def catchment(
 
 def run() -> None:
     sys.excepthook = report_bug
-    app(prog_name="catchment")
+    # Calling the command, not the Typer object: that one would put its own hook in place of ours.
+    typer.main.get_command(app)(prog_name="catchment")

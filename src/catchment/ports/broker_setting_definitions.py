@@ -230,12 +230,6 @@ _CONNECTIONS: Final = [
         Bounds(1),
     ),
     Setting(
-        "queued.max.request.bytes",
-        Kind.LONG,
-        -1,
-        "Bytes of requests and answers under way at which the broker stops reading from its connections; -1 sets no limit.",
-    ),
-    Setting(
         "queued.max.requests",
         Kind.INT,
         500,
@@ -246,8 +240,8 @@ _CONNECTIONS: Final = [
     Setting(
         "socket.receive.buffer.bytes",
         Kind.INT,
-        102_400,
-        "Size of a connection's receive buffer in the kernel; -1 leaves it to the system.",
+        -1,
+        "Size of a connection's receive buffer in the kernel; -1 leaves it to the system, which adjusts it to the traffic.",
     ),
     Setting(
         "socket.request.max.bytes",
@@ -259,8 +253,8 @@ _CONNECTIONS: Final = [
     Setting(
         "socket.send.buffer.bytes",
         Kind.INT,
-        102_400,
-        "Size of a connection's send buffer in the kernel; -1 leaves it to the system.",
+        -1,
+        "Size of a connection's send buffer in the kernel; -1 leaves it to the system, which adjusts it to the traffic.",
     ),
 ]
 

@@ -49,6 +49,7 @@ metadata.max.retention.bytes metadata.max.retention.ms metrics.num.samples metri
 metrics.sample.window.ms num.replica.alter.log.dirs.threads offset.metadata.max.bytes offsets.commit.timeout.ms
 offsets.load.buffer.size offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
 offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes process.roles
+queued.max.request.bytes
 producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests quota.window.num
 quota.window.size.seconds remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
 remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num

@@ -31,18 +31,16 @@ class Partition:
         "isr",
         "leader_epoch",
         "log",
-        "min_isr",
         "readers",
         "replicas",
         "topic",
         "writers",
     )
 
-    def __init__(self, topic: str, log: Log, disk: Disk, *, leader_epoch: int, min_isr: int) -> None:
+    def __init__(self, topic: str, log: Log, disk: Disk, *, leader_epoch: int) -> None:
         self.topic = topic
         self.log = log
         self.leader_epoch = leader_epoch
-        self.min_isr = min_isr
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
         # After a start, what recovery kept is on this disk, or it would not be here.
@@ -70,10 +68,11 @@ class Partition:
 
     def append(self, batch: memoryview, acks: int) -> AppendInfo:
         """Append one batch from a client. It is not safe yet: see `durable`."""
-        if acks == -1 and len(self.isr) < self.min_isr:
+        if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
             raise ApiError(
                 ErrorCode.not_enough_replicas,
-                f"{self.topic}-{self.number} has {len(self.isr)} in-sync replicas, min.insync.replicas is {self.min_isr}",
+                f"{self.topic}-{self.number} has {len(self.isr)} in-sync replicas, "
+                f"min.insync.replicas is {self.log.config.min_insync_replicas}",
             )
         info = self.log.append_as_leader(batch, self.leader_epoch)
         if not info.is_duplicate:

@@ -18,36 +18,41 @@ from catchment.storage.log import Log
 _logger = logging.getLogger(__name__)
 
 
+class _Topic:
+    """A topic and its partitions; None stands for one that another broker leads, or that the disk did not take."""
+
+    __slots__ = ("image", "partitions")
+
+    def __init__(self, image: TopicImage) -> None:
+        self.image = image
+        self.partitions: list[Partition | None] = []
+
+
 class Replicas:
     def __init__(self, settings: BrokerSettings, disk: Disk, directories: Sequence[LogDirectory]) -> None:
         self._settings = settings
         self._disk = disk
         self._directories = directories
-        self._topics: dict[str | UUID, list[Partition | None]] = {}
+        self._topics: dict[str | UUID, _Topic] = {}
         """By name and by id, so that each way of asking is one look-up."""
 
     def __iter__(self) -> Iterator[Partition]:
-        for key, partitions in list(self._topics.items()):
+        for key, topic in list(self._topics.items()):
             if isinstance(key, str):
-                yield from (partition for partition in partitions if partition is not None)
+                yield from (partition for partition in topic.partitions if partition is not None)
 
     @property
     def directories(self) -> Sequence[LogDirectory]:
         return self._directories
 
-    def find(self, topic: str | UUID, number: int) -> Partition:
+    def find(self, key: str | UUID, number: int) -> Partition:
         """The partition that this broker leads, or the error that makes a client look elsewhere."""
-        partitions = self._topics.get(topic)
-        if partitions is None:
-            raise ApiError(
-                ErrorCode.unknown_topic_or_partition if isinstance(topic, str) else ErrorCode.unknown_topic_id
-            )
-        if not 0 <= number < len(partitions):
+        topic = self._topics.get(key)
+        if topic is None:
+            raise ApiError(ErrorCode.unknown_topic_or_partition if isinstance(key, str) else ErrorCode.unknown_topic_id)
+        if not 0 <= number < len(topic.partitions):
             raise ApiError(ErrorCode.unknown_topic_or_partition)
-        partition = partitions[number]
-        if partition is None:
-            raise ApiError(ErrorCode.not_leader_or_follower)
-        return partition
+        return topic.partitions[number] or self._open_late(topic, number)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         """Follow a change of the image: open, change and delete partitions."""
@@ -59,11 +64,12 @@ class Replicas:
             if old.topics.get(name) is not topic:
                 self._update(topic)
 
-    def use_settings(self, settings: BrokerSettings, image: MetadataImage) -> None:
+    def use_settings(self, settings: BrokerSettings) -> None:
         """Take on other defaults: every topic that does not override them changes with them."""
         self._settings = settings
-        for topic in image.topics.values():
-            self._update(topic)
+        for key, topic in list(self._topics.items()):
+            if isinstance(key, str):
+                self._update(topic.image)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The settings of a log whose topic has these overrides."""
@@ -75,45 +81,81 @@ class Replicas:
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         return {(partition.topic, partition.number): partition.high_watermark for partition in self}
 
-    def _update(self, topic: TopicImage) -> None:
-        values = self._settings.topic_values(topic.settings)
-        config = self.log_config(topic.settings)
-        min_isr = values["min.insync.replicas"]
-        assert isinstance(min_isr, int)
-        partitions = self._topics.setdefault(topic.name, [])
-        self._topics[topic.id] = partitions
-        for state in topic.partitions[len(partitions) :]:
-            partitions.append(self._open(topic, state, config) if self._leads(state) else None)
-        for state, partition in zip(topic.partitions, partitions, strict=True):
-            if partition is not None:
-                partition.log.config = config
-                partition.min_isr = min_isr
-                partition.isr = state.isr
-                partition.replicas = state.replicas
+    def _update(self, image: TopicImage) -> None:
+        topic = self._topics.get(image.name)
+        if topic is None:
+            topic = self._topics[image.name] = self._topics[image.id] = _Topic(image)
+        topic.image = image
+        config = self.log_config(image.settings)
+        for number, state in enumerate(image.partitions):
+            if number == len(topic.partitions):
+                topic.partitions.append(self._try_open(image, state, config))
+            self._adjust(topic.partitions[number], state, config)
 
-    def _leads(self, state: PartitionImage) -> bool:
-        return state.leader == self._settings.node_id
+    def _adjust(self, partition: Partition | None, state: PartitionImage, config: LogConfig) -> None:
+        if partition is not None:
+            partition.log.config = config
+            partition.isr = state.isr
+            partition.replicas = state.replicas
 
-    def _open(self, topic: TopicImage, state: PartitionImage, config: LogConfig) -> Partition:
-        directory = next(
-            (directory for directory in self._directories if (topic.name, state.partition) in directory.logs), None
-        )
-        if directory is None:
+    def _try_open(self, image: TopicImage, state: PartitionImage, config: LogConfig) -> Partition | None:
+        """None if another broker leads the partition, or if the disk refuses now: the topic exists all the same."""
+        if state.leader != self._settings.node_id:
+            return None
+        try:
+            return self._open(image, state, config)
+        except OSError as error:
+            _logger.error("%s-%d cannot be opened: %s", image.name, state.partition, error)
+            return None
+
+    def _open_late(self, topic: _Topic, number: int) -> Partition:
+        """Try again what the disk refused: there may be room by now."""
+        state = topic.image.partitions[number]
+        if state.leader != self._settings.node_id:
+            raise ApiError(ErrorCode.not_leader_or_follower)
+        config = self.log_config(topic.image.settings)
+        partition = topic.partitions[number] = self._try_open(topic.image, state, config)
+        if partition is None:
+            raise ApiError(ErrorCode.kafka_storage_error, f"{topic.image.name}-{number} cannot be opened")
+        self._adjust(partition, state, config)
+        return partition
+
+    def _open(self, image: TopicImage, state: PartitionImage, config: LogConfig) -> Partition:
+        log = self._existing_log(image, state.partition)
+        if log is None:
             directory = min(self._directories, key=lambda each: len(each.logs))
-            log = directory.create_log(topic.name, state.partition, topic.id, config)
+            log = directory.create_log(image.name, state.partition, image.id, config)
         else:
-            log = directory.logs[topic.name, state.partition]
             _settle(log)
         log.assign_leader_epoch(state.leader_epoch)
-        return Partition(topic.name, log, self._disk, leader_epoch=state.leader_epoch, min_isr=1)
+        return Partition(image.name, log, self._disk, leader_epoch=state.leader_epoch)
 
-    def _delete(self, topic: TopicImage) -> None:
-        self._topics.pop(topic.id, None)
-        for partition in self._topics.pop(topic.name, []):
-            if partition is not None:
-                partition.wake_all()
-                directory = next(each for each in self._directories if (topic.name, partition.number) in each.logs)
-                directory.delete_log(topic.name, partition.number)
+    def _existing_log(self, image: TopicImage, number: int) -> Log | None:
+        """The log on disk, unless it belongs to an older topic of the same name, whose deletion a crash cut short."""
+        directory = self._directory_of(image.name, number)
+        if directory is None:
+            return None
+        log = directory.logs[image.name, number]
+        if log.topic_id not in (None, image.id):
+            directory.delete_log(image.name, number)
+            return None
+        return log
+
+    def _directory_of(self, name: str, number: int) -> LogDirectory | None:
+        return next((each for each in self._directories if (name, number) in each.logs), None)
+
+    def _delete(self, image: TopicImage) -> None:
+        self._topics.pop(image.id, None)
+        topic = self._topics.pop(image.name, None)
+        for partition in topic.partitions if topic is not None else ():
+            directory = self._directory_of(image.name, partition.number) if partition is not None else None
+            if partition is None or directory is None:
+                continue
+            partition.wake_all()
+            try:
+                directory.delete_log(image.name, partition.number)
+            except OSError as error:
+                _logger.error("the files of %s-%d are left behind: %s", image.name, partition.number, error)
 
 
 def _settle(log: Log) -> None:

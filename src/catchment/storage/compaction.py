@@ -86,15 +86,16 @@ def find_dirt(log: Log, clean_offset: int | None, last_stable_offset: int, now_m
     if clean_offset is None or not log.log_start_offset <= clean_offset <= log.log_end_offset:
         clean_offset = log.log_start_offset
     inactive = list(segments)[:-1]
-    dirty = inactive[segments.index_of(clean_offset) :]
+    first_dirty = segments.index_of(clean_offset)
+    dirty = inactive[first_dirty:]
     bound = min(last_stable_offset, segments.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         young = next((segment for segment in dirty if segment.max_timestamp_ms > now_ms - lag_ms), None)
         bound = bound if young is None else min(bound, young.base_offset)
     end_offset = segments[segments.index_of(bound)].base_offset
-    clean_bytes = sum(segment.size for segment in inactive if segment.base_offset < clean_offset)
-    dirty_bytes = sum(segment.size for segment in inactive if clean_offset <= segment.base_offset < end_offset)
+    clean_bytes = sum(segment.size for segment in inactive[:first_dirty])
+    dirty_bytes = sum(segment.size for segment in dirty if segment.base_offset < end_offset)
     return Dirt(clean_offset, end_offset, clean_bytes, dirty_bytes, _is_overdue(log, dirty, now_ms))
 
 

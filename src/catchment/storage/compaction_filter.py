@@ -103,9 +103,7 @@ def _with_records(header: BatchHeader, records: Sequence[Record], new_horizon_ms
     base_timestamp_ms = header.base_timestamp_ms
     if new_horizon_ms is not None:
         shift_ms = base_timestamp_ms - new_horizon_ms
-        records = [
-            record._replace(timestamp_delta_ms=record.timestamp_delta_ms + shift_ms) for record in records
-        ]
+        records = [record._replace(timestamp_delta_ms=record.timestamp_delta_ms + shift_ms) for record in records]
         base_timestamp_ms = new_horizon_ms
     return encode_batch(
         records,

@@ -18,6 +18,7 @@ class LogConfig:
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
     max_message_bytes: int = (1 << 20) + 12
+    min_insync_replicas: int = 1
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = _NEVER
     message_timestamp_after_max_ms: int = 60 * 60 * 1000

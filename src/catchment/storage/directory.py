@@ -46,6 +46,8 @@ class LogDirectory:
         self.high_watermarks: Mapping[TopicPartition, int] = {}
         self.previous_broker_epoch: int | None = None
         self._removals: list[tuple[int, str]] = []
+        self._noted: dict[TopicPartition, None] = {}
+        """The partitions that the checkpoints on disk may name."""
         if not disk.exists(self.path):
             disk.make_directory(self.path)
             disk.sync_directory(self.path.rpartition("/")[0] or "/")
@@ -66,6 +68,9 @@ class LogDirectory:
         return any(log.is_offline for log in self.logs.values())
 
     def create_log(self, topic: str, partition: int, topic_id: UUID | None, config: LogConfig) -> Log:
+        if (topic, partition) in self._noted:
+            # What was noted of a deleted log of this name must not be taken for the new one's after a crash.
+            self.checkpoint()
         path = self._file(layout.partition_directory(topic, partition))
         log = create_log(self._disk, self._clock, path, topic, partition, topic_id, config)
         self.logs[topic, partition] = log
@@ -96,16 +101,14 @@ class LogDirectory:
         recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
         checkpoint.write_offsets(self._disk, self._file(layout.RECOVERY_POINTS), recovery_points)
         self.checkpoint_log_starts()
+        self._noted = dict.fromkeys(self.logs)
         if high_watermarks is not None:
             checkpoint.write_offsets(self._disk, self._file(layout.HIGH_WATERMARKS), high_watermarks)
 
     def checkpoint_log_starts(self) -> None:
         """Make deletions below each log start durable: they must not come back after a crash."""
-        starts = {
-            key: log.log_start_offset
-            for key, log in self.logs.items()
-            if log.log_start_offset > log.segments.first_offset
-        }
+        starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0}
+        self._noted.update(dict.fromkeys(starts))
         checkpoint.write_offsets(self._disk, self._file(layout.LOG_STARTS), starts)
 
     def close(
@@ -171,6 +174,7 @@ class LogDirectory:
         self.high_watermarks = checkpoint.read_offsets(self._disk, self._file(layout.HIGH_WATERMARKS))
         recovery_points = checkpoint.read_offsets(self._disk, self._file(layout.RECOVERY_POINTS))
         log_starts = checkpoint.read_offsets(self._disk, self._file(layout.LOG_STARTS))
+        self._noted = dict.fromkeys([*recovery_points, *log_starts])
         for entry in self._disk.list_directory(self.path):
             if not entry.is_directory:
                 continue

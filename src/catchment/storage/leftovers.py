@@ -49,10 +49,8 @@ def _finish_swaps(disk: Disk, directory: str, listing: list[DirectoryEntry], swa
                 continue
             if swap.offset < old.offset < end_offset:
                 disk.remove_file(f"{directory}/{entry.name}")
-            elif old.offset == swap.offset and old.suffix != layout.LOG:
-                # An index of the old segment must not meet the new segment's log.
-                disk.remove_file(f"{directory}/{entry.name}")
-    # The log file is renamed last: until then the swap can be finished again.
+    # An index that is not among the swap files has its final name already, so none is removed. The log file is renamed
+    # last: until then the swap can be finished again.
     for file_name in sorted(swaps, key=lambda name: swaps[name].suffix == layout.LOG):
         path = f"{directory}/{file_name}"
         disk.rename(path, path.removesuffix(layout.SWAP))

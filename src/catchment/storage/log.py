@@ -162,7 +162,12 @@ class Log:
                 header.base_offset,
             )
             if marker is not None:
-                markers.index_abort(self, segment, header, marker, header.last_offset)
+                try:
+                    markers.index_abort(self, segment, header, marker, header.last_offset)
+                except OSError as error:
+                    # The marker is written and its index entry is not: only recovery can bring them together again.
+                    self.fail(error)
+                    raise self.storage_error(error) from error
                 self.producers.complete(header, marker, header.last_offset)
             elif header.has_producer and not header.is_control:
                 self.producers.update(header, header.base_offset, header.max_timestamp_ms, header.max_timestamp_ms)

@@ -101,7 +101,7 @@ class Lookup:
             position = self._boundaries.get(offset)
             if position is not None:
                 return position
-        elif offset <= segment.base_offset:
+        elif offset <= segment.base_offset and segment.size:
             return 0
         try:
             placed = segment.find(offset)

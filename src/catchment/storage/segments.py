@@ -78,13 +78,17 @@ class Segments:
                 index = self._items.index(segment)
                 del self._items[index]
                 del self._bases[index]
-        self._deleted.append((due_ms, renamed))
+        self.remove_files_later(renamed, due_ms)
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
         """Put one segment in the place of several that it was made from; the files are the caller's business."""
         first = self._items.index(old[0])
         self._items[first : first + len(old)] = [new]
         self._bases[first : first + len(old)] = [new.base_offset]
+
+    def remove_files_later(self, paths: list[str], due_ms: int) -> None:
+        """Keep files that have left the log until `due_ms`."""
+        self._deleted.append((due_ms, paths))
 
     def remove_deleted(self, now_ms: int) -> int:
         """Free the space of segments removed long enough ago; how many files went."""

@@ -71,6 +71,12 @@ class Unsynced:
         """Segments below `base_offset` are gone."""
         self._waiting = [waiting for waiting in self._waiting if waiting.base_offset >= base_offset]
 
+    def forget_between(self, first_base_offset: int, last_base_offset: int) -> None:
+        """The segments between these two, both included, were replaced by what is on the device already."""
+        self._waiting = [
+            waiting for waiting in self._waiting if not first_base_offset <= waiting.base_offset <= last_base_offset
+        ]
+
     def recovery_point(self, synced_offset: int) -> int:
         """How far recovery may trust what it finds, when the batches below `synced_offset` are on the device."""
         return min([synced_offset, *(waiting.base_offset for waiting in self._waiting)])

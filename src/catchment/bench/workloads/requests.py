@@ -29,7 +29,7 @@ class SingleRecords:
     def measures(self) -> Sequence[Measure]:
         return (
             Measure("pipelined", "one record a request, 5 in flight", "requests/s", bar=SINGLE_RECORD_BAR),
-            Measure("one by one", "one record a request, one at a time", "requests/s", bar=SINGLE_RECORD_BAR),
+            Measure("one by one", "one record a request, one at a time", "requests/s"),
         )
 
     def run(self, target: Target) -> dict[str, float]:

@@ -1,0 +1,204 @@
+"""Compact the logs of this broker, the dirtiest first.
+
+The work is done by a worker, which reads segments that no longer change and writes cleaned ones beside them. What is left
+for the event loop is to choose a log, and to swap the result in between two requests, if the log is still what it was.
+A failure leaves the log as it was, and is tried again later.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Generator, Iterable
+from typing import NamedTuple
+
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.clock import Clock
+from catchment.ports.disk import Disk
+from catchment.ports.workers import Worker, WorkerDied
+from catchment.protocol.batch import CorruptBatch
+from catchment.replication.partition import Partition
+from catchment.storage import checkpoint, layout
+from catchment.storage.compaction import CompactionJob, CompactionResult, Dirt, find_dirt, plan
+from catchment.storage.compaction_keys import keys_in
+from catchment.storage.compaction_rewrite import SegmentGone, discard, rewrite
+from catchment.storage.compaction_swap import find_sources, swap
+from catchment.storage.log import Log
+
+_logger = logging.getLogger(__name__)
+
+_PARTITIONS_A_TURN = 32
+_REST_AFTER_FAILURE_SECONDS = 60.0
+
+Offsets = dict[tuple[str, int], int]
+
+
+class _Clean(NamedTuple):
+    """How far a log is clean. A topic that was deleted and created again has another log under the same name."""
+
+    log: Log
+    offset: int
+
+
+class CheckpointJob(NamedTuple):
+    log_directory: str
+    path: str
+    offsets: Offsets
+
+
+def write_checkpoint(disk: Disk, job: CheckpointJob) -> Generator[None, None, None]:
+    """Make a swap durable, and only then say that the log is clean: a tombstone must not outlast what it deletes."""
+    disk.sync_directory(job.log_directory)
+    yield
+    checkpoint.write_offsets(disk, job.path, job.offsets)
+
+
+class Cleaner:
+    def __init__(
+        self,
+        partitions: Iterable[Partition],
+        disk: Disk,
+        clock: Clock,
+        settings: Callable[[], BrokerSettings],
+        worker: Worker,
+    ) -> None:
+        self._partitions = partitions
+        self._disk = disk
+        self._clock = clock
+        self._settings = settings
+        self._worker = worker
+        self._clean: dict[tuple[str, int], _Clean] | None = None
+        """None until the checkpoints have been read."""
+        self._retry_s: dict[tuple[str, int], float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._clean_for_ever())
+
+    async def close(self) -> None:
+        """Stop at once: what a worker has not finished is thrown away."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._worker.rest()
+
+    async def clean_all(self) -> int:
+        """Clean every log that is dirty enough; how many were cleaned."""
+        count = 0
+        await self._forget_replaced_logs()
+        while (found := await self._dirtiest()) is not None:
+            count += await self._try_to_clean(*found)
+        await self._worker.rest()
+        return count
+
+    async def _clean_for_ever(self) -> None:
+        while True:
+            settings = self._settings()
+            await asyncio.sleep(settings.integer("log.cleaner.backoff.ms") / 1000)
+            if settings.boolean("log.cleaner.enable"):
+                await self.clean_all()
+
+    async def _dirtiest(self) -> tuple[Partition, Dirt] | None:
+        best: tuple[Partition, Dirt] | None = None
+        now_ms = self._clock.now_ms()
+        for count, partition in enumerate(self._partitions):
+            if count % _PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+            log = partition.log
+            if not log.config.is_compacted or log.is_offline or self._is_resting(log):
+                continue
+            try:
+                known = self._known().get((log.topic, log.partition))
+                clean_offset = known.offset if known is not None and known.log is log else None
+                dirt = find_dirt(log, clean_offset, partition.last_stable_offset, now_ms)
+            except (OSError, CorruptBatch) as error:
+                self._failed(log, error)
+                continue
+            if dirt.is_due(log.config) and (best is None or dirt.ratio > best[1].ratio):
+                best = partition, dirt
+        return best
+
+    async def _try_to_clean(self, partition: Partition, dirt: Dirt) -> bool:
+        log = partition.log
+        job = plan(log, dirt, self._clock.now_ms(), keys_in(self._settings().integer("log.cleaner.dedupe.buffer.size")))
+        try:
+            result = await self._worker.run(rewrite, job)
+            is_done = self._swap(log, job, result)
+            if is_done:
+                self._known()[log.topic, log.partition] = _Clean(log, result.end_offset)
+                await self._checkpoint(log)
+            else:
+                self._rest(log)
+            return is_done
+        except (OSError, CorruptBatch, SegmentGone, WorkerDied) as error:
+            self._failed(log, error)
+            return False
+        finally:
+            # Nothing is left of a finished job; of any other, all of it must go.
+            with contextlib.suppress(OSError):
+                discard(self._disk, job)
+
+    def _swap(self, log: Log, job: CompactionJob, result: CompactionResult) -> bool:
+        """Oldest first, and all that follow stay as they are once one cannot be swapped: they may lack a tombstone by now."""
+        before_bytes = log.size_bytes
+        if not log.config.is_compacted or not any(partition.log is log for partition in self._partitions):
+            return False
+        for group, cleaned in zip(job.groups, result.cleaned, strict=False):
+            sources = find_sources(log, group)
+            if sources is None:
+                _logger.info("%s-%d has changed while it was compacted; what is left waits", log.topic, log.partition)
+                return False
+            swap(self._disk, log, sources, cleaned)
+        _logger.info(
+            "compacted %s-%d up to offset %d: %d bytes are now %d",
+            *(log.topic, log.partition, result.end_offset, before_bytes, log.size_bytes),
+        )
+        return True
+
+    async def _checkpoint(self, log: Log) -> None:
+        directory = _parent(log)
+        offsets = {key: clean.offset for key, clean in self._known().items() if _parent(clean.log) == directory}
+        path = f"{directory}/{layout.CLEANER_OFFSETS}"
+        await self._worker.run(write_checkpoint, CheckpointJob(log.directory, path, offsets))
+
+    def _known(self) -> dict[tuple[str, int], _Clean]:
+        """How far each log is clean. The checkpoints are believed once, for the logs that were there at the start."""
+        if self._clean is None:
+            self._clean = {}
+            files: dict[str, Offsets] = {}
+            for log in [partition.log for partition in self._partitions]:
+                directory = _parent(log)
+                if directory not in files:
+                    path = f"{directory}/{layout.CLEANER_OFFSETS}"
+                    files[directory] = checkpoint.read_offsets(self._disk, path)
+                key = log.topic, log.partition
+                if key in files[directory]:
+                    self._clean[key] = _Clean(log, files[directory][key])
+        return self._clean
+
+    async def _forget_replaced_logs(self) -> None:
+        """What was clean in a deleted log says nothing of the one that now has its name, not even after a restart."""
+        logs = {(partition.log.topic, partition.log.partition): partition.log for partition in self._partitions}
+        known = self._known()
+        gone = [key for key, clean in known.items() if logs.get(key) is not clean.log]
+        directories = {_parent(known.pop(key).log): None for key in gone}
+        for directory in directories:
+            survivor = next((log for log in logs.values() if _parent(log) == directory), None)
+            if survivor is not None:
+                try:
+                    await self._checkpoint(survivor)
+                except (OSError, WorkerDied) as error:
+                    _logger.error("the cleaner's checkpoint in %s could not be written: %s", directory, error)
+
+    def _is_resting(self, log: Log) -> bool:
+        return self._clock.monotonic_s() < self._retry_s.get((log.topic, log.partition), 0.0)
+
+    def _rest(self, log: Log) -> None:
+        self._retry_s[log.topic, log.partition] = self._clock.monotonic_s() + _REST_AFTER_FAILURE_SECONDS
+
+    def _failed(self, log: Log, error: Exception) -> None:
+        self._rest(log)
+        _logger.error("%s-%d could not be compacted and is as it was: %s", log.topic, log.partition, error)
+
+
+def _parent(log: Log) -> str:
+    return log.directory.rpartition("/")[0]

@@ -1,0 +1,151 @@
+"""What a producer may append, and the error that tells it why not."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.storage.logs import NOW_MS, batch, marker, new_log, read_all
+
+from catchment.ports.memory_disk import MemoryDisk
+from catchment.protocol.batch import iterate_headers, read_header, seal
+from catchment.protocol.compression import Compression
+from catchment.protocol.errors import ApiError
+from catchment.protocol.records import read_records
+from catchment.storage.config import LogConfig
+
+_GOOD = batch(b"one", b"two")
+_HOUR_MS = 3_600_000
+
+
+def _patched(position: int, layout: str, value: int, *, is_sealed: bool = True) -> memoryview:
+    data = bytearray(_GOOD)
+    struct.pack_into(layout, data, position, value)
+    if is_sealed:
+        seal(data)
+    return memoryview(data)
+
+
+def _refusal(data: memoryview, config: LogConfig | None = None) -> ErrorCode:
+    log = new_log(MemoryDisk(), config or LogConfig())
+    with pytest.raises(ApiError) as refused:
+        log.append_as_leader(data, 0)
+    assert log.log_end_offset == 0
+    assert log.size_bytes == 0
+    return refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (memoryview(b""), ErrorCode.invalid_record),
+        (_GOOD[:40], ErrorCode.invalid_record),
+        (_GOOD[:-1], ErrorCode.invalid_record),
+        (memoryview(bytes(_GOOD) * 2), ErrorCode.invalid_record),
+        (_patched(0, ">q", 7), ErrorCode.invalid_record),
+        (_patched(16, ">b", 0), ErrorCode.invalid_record),
+        (_patched(16, ">b", 1), ErrorCode.invalid_record),
+        (_patched(57, ">i", 3), ErrorCode.invalid_record),
+        (_patched(23, ">i", 5), ErrorCode.invalid_record),
+        (_patched(23, ">i", -1), ErrorCode.invalid_record),
+        (_patched(43, ">q", 4), ErrorCode.invalid_record),
+        (marker(1, is_commit=True), ErrorCode.invalid_record),
+        (_patched(21, ">h", 5), ErrorCode.unsupported_compression_type),
+        (_patched(21, ">h", 8), ErrorCode.invalid_timestamp),
+        (_patched(35, ">q", 1, is_sealed=False), ErrorCode.corrupt_message),
+        (batch(b"late", timestamp_ms=NOW_MS + _HOUR_MS + 1), ErrorCode.invalid_timestamp),
+    ],
+    ids=[
+        "nothing",
+        "half a header",
+        "a cut batch",
+        "two batches",
+        "an offset of its own",
+        "magic 0",
+        "magic 1",
+        "more records than offsets",
+        "more offsets than records",
+        "no offsets",
+        "a producer without sequence",
+        "a control batch",
+        "an unknown codec",
+        "log append time",
+        "a wrong CRC",
+        "a timestamp in the future",
+    ],
+)
+def test_a_batch_that_may_not_be_appended_is_refused_and_changes_nothing(data: memoryview, code: ErrorCode) -> None:
+    assert _refusal(data) is code
+
+
+def test_an_old_magic_is_named_even_if_the_message_is_shorter_than_a_batch_header() -> None:
+    assert _refusal(memoryview(bytes(16) + b"\x01" + bytes(10))) is ErrorCode.invalid_record
+
+
+def test_a_batch_of_max_message_bytes_fits_and_one_byte_more_does_not() -> None:
+    size = _GOOD.nbytes
+    log = new_log(MemoryDisk(), LogConfig(max_message_bytes=size))
+    assert log.append_as_leader(_GOOD, 0).last_offset == 1
+    assert _refusal(_GOOD, LogConfig(max_message_bytes=size - 1)) is ErrorCode.message_too_large
+
+
+def test_a_batch_larger_than_a_segment_is_refused() -> None:
+    assert _refusal(_GOOD, LogConfig(segment_bytes=_GOOD.nbytes - 1)) is ErrorCode.record_list_too_large
+
+
+def test_timestamps_too_old_are_refused_where_the_topic_says_so() -> None:
+    config = LogConfig(message_timestamp_before_max_ms=1000)
+    assert _refusal(batch(b"old", timestamp_ms=NOW_MS - 1001), config) is ErrorCode.invalid_timestamp
+    log = new_log(MemoryDisk(), config)
+    log.append_as_leader(batch(b"not so old", timestamp_ms=NOW_MS - 1000), 0)
+    log.append_as_leader(batch(b"of no time", timestamp_ms=-1), 0)
+    assert log.log_end_offset == 2
+
+
+def test_log_append_time_stamps_the_batch_and_is_answered() -> None:
+    log = new_log(MemoryDisk(), LogConfig(message_timestamp_type="LogAppendTime"))
+    info = log.append_as_leader(batch(b"x", timestamp_ms=5), 0)
+    header = read_header(log.read(0, 1000, 1).data)
+    assert info.log_append_time_ms == NOW_MS
+    assert header.is_log_append_time
+    assert header.max_timestamp_ms == NOW_MS
+    assert read_all(log) == [(0, b"x")]
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_compacted_topic_refuses_a_record_without_key(compression: int) -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    assert _refusal(batch(b"x", key=None, compression=compression), config) is ErrorCode.invalid_record
+    log = new_log(MemoryDisk(), config)
+    log.append_as_leader(batch(b"x", key=b"k", compression=compression), 0)
+    assert read_all(log) == [(0, b"x")]
+
+
+@pytest.mark.parametrize(
+    ("setting", "codec"),
+    [("uncompressed", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
+)
+def test_a_topic_with_a_codec_of_its_own_recompresses(setting: str, codec: int) -> None:
+    log = new_log(MemoryDisk(), replace(LogConfig(), compression_type=setting))
+    for sent_codec in Compression:
+        log.append_as_leader(
+            batch(b"a" * 300, b"b", compression=sent_codec, producer_id=7, epoch=0, sequence=2 * sent_codec), 3
+        )
+    data = log.read(0, 1 << 20, log.log_end_offset).data
+    headers = list(iterate_headers(data))
+    assert [header.compression for _, header in headers] == [codec] * len(Compression)
+    assert {header.leader_epoch for _, header in headers} == {3}
+    assert read_all(log)[-2:] == [(8, b"a" * 300), (9, b"b")]
+    position, last = headers[-1]
+    assert (last.producer_id, last.base_sequence) == (7, 8)
+    assert [record.key for record in read_records(data[position:], 1000)] == [b"k", b"k"]
+
+
+def test_damaged_records_are_refused_where_the_topic_looks_inside() -> None:
+    data = bytearray(batch(b"x" * 50, compression=Compression.GZIP))
+    data[-6] ^= 0xFF
+    seal(data)
+    config = LogConfig(compression_type="lz4")
+    assert _refusal(memoryview(data), config) is ErrorCode.invalid_record
