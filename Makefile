@@ -35,9 +35,10 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup ## Render the reference pages of settings and metrics
+docs: setup ## Render the reference pages of settings, metrics and commands
 	$(BIN)/python -m catchment.ports.settings_reference > docs/reference/settings.md
 	$(BIN)/python -m catchment.ports.telemetry > docs/reference/metrics.md
+	$(BIN)/python -m catchment.cli.reference > docs/reference/cli.md
 
 bench: setup ## Compare with Apache Kafka in one run (needs Java and Maven)
 	$(BIN)/catchment bench broker --peer kafka

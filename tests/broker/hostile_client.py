@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Iterator
 from itertools import islice
 
 _PIPELINED_FRAMES = 40
 _SILENCE_SECONDS = 0.5
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    """Close at once, and wait until the socket is gone."""
+    writer.transport.abort()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 class HostileClient:
@@ -43,6 +51,6 @@ class HostileClient:
             # A request that wants no answer, or one that waits for something that will not come.
             self.silent += 1
         finally:
-            writer.transport.abort()
+            await close(writer)
         self.answered += answered
         return batch[answered + 1 :]

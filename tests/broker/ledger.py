@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable
 from random import Random
@@ -50,6 +51,14 @@ class Ledger:
 
     def start(self) -> None:
         self._thread.start()
+
+    def wait_for_more(self, timeout_s: float) -> None:
+        """Wait until something is acknowledged that was not before."""
+        before = len(self.acknowledged)
+        deadline_s = time.monotonic() + timeout_s
+        while len(self.acknowledged) == before:
+            assert time.monotonic() < deadline_s, f"nothing is acknowledged any more; failures: {self.failures[:3]}"
+            time.sleep(0.005)
 
     def finish(self) -> None:
         """Stop writing, and wait until everything is acknowledged or has failed."""
@@ -102,10 +111,10 @@ class Auditor:
         )
         consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in self._next_offsets.items()])
         at_end: dict[int, None] = {}
+        deadline_s = time.monotonic() + _READ_SECONDS
         while len(at_end) < len(self._next_offsets):
-            messages = consumer.consume(1000, timeout=_READ_SECONDS)
-            assert messages, "the broker serves no records"
-            for message in messages:
+            assert time.monotonic() < deadline_s, "the broker does not serve the topic to its end"
+            for message in consumer.consume(1000, timeout=0.1):
                 partition, error = message.partition(), message.error()
                 assert partition is not None
                 if error is None:

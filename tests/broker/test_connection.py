@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ class FakeTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent = bytearray()
+        self.sends = 0
         self.is_reading_now = True
         self.is_closed = False
 
@@ -33,6 +34,7 @@ class FakeTransport(asyncio.Transport):
         return 5_000_000
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.sends += 1
         for piece in list_of_data:
             self.sent += piece
 
@@ -100,6 +102,12 @@ def _frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+async def _finish(connection: Connection, answer: Answer, pieces: Sequence[bytes]) -> None:
+    """Finish an answer, and let the loop send what is ready."""
+    connection.finish_answer(answer, pieces)
+    await asyncio.sleep(0)
+
+
 def _feed(connection: Connection, data: bytes, chunk_sizes: Iterable[int] = ()) -> None:
     sizes = iter(chunk_sizes)
     position = 0
@@ -152,42 +160,42 @@ def test_an_unreadable_request_ends_the_connection_and_nothing_after_it_is_serve
     assert listener.frames == []
 
 
-def test_answers_leave_in_the_order_of_the_requests() -> None:
+async def test_answers_leave_in_the_order_of_the_requests() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"first") + _frame(b"e second") + _frame(b"third") + _frame(b"e fourth"))
     assert transport.sent == b""
     first, third = listener.answers
-    connection.finish_answer(third, (b"third",))
+    await _finish(connection, third, (b"third",))
     assert transport.sent == b""
-    connection.finish_answer(first, (b"first",))
+    await _finish(connection, first, (b"first",))
     assert transport.sent == b"firste secondthirde fourth"
 
 
-def test_an_answer_without_bytes_keeps_no_other_waiting() -> None:
+async def test_an_answer_without_bytes_keeps_no_other_waiting() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"silent") + _frame(b"e loud"))
-    connection.finish_answer(listener.answers[0], ())
+    await _finish(connection, listener.answers[0], ())
     assert transport.sent == b"e loud"
 
 
-def test_requests_behind_one_that_holds_up_wait_for_it() -> None:
+async def test_requests_behind_one_that_holds_up_wait_for_it() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"h") + _frame(b"e later"))
     assert listener.frames == [b"h"]
     assert not transport.is_reading_now
-    connection.finish_answer(listener.answers[0], (b"h",))
+    await _finish(connection, listener.answers[0], (b"h",))
     assert listener.frames == [b"h", b"e later"]
     assert transport.is_reading_now
     assert transport.sent == b"he later"
 
 
-def test_reading_stops_while_answers_pile_up_and_goes_on_when_they_are_fewer() -> None:
+async def test_reading_stops_while_answers_pile_up_and_goes_on_when_they_are_fewer() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"w") * 300)
     assert len(listener.frames) == 256
     assert not transport.is_reading_now
     for answer in listener.answers[:200]:
-        connection.finish_answer(answer, (b"a",))
+        await _finish(connection, answer, (b"a",))
     assert len(listener.frames) == 300
     assert transport.is_reading_now
 
@@ -205,22 +213,22 @@ def test_reading_stops_while_the_client_does_not_read() -> None:
     assert transport.is_reading_now
 
 
-def test_what_was_asked_before_the_end_is_answered_before_the_close() -> None:
+async def test_what_was_asked_before_the_end_is_answered_before_the_close() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"last"))
     assert connection.eof_received() is True
     assert not transport.is_closed
-    connection.finish_answer(listener.answers[0], (b"answer",))
+    await _finish(connection, listener.answers[0], (b"answer",))
     assert transport.sent == b"answer"
     assert transport.is_closed
 
 
-def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
+async def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"slow"))
     connection.pause_writing()
     connection.connection_lost(None)
-    connection.finish_answer(listener.answers[0], (b"answer",))
+    await _finish(connection, listener.answers[0], (b"answer",))
     assert transport.sent == b""
     assert listener.unsent == 0
 
@@ -231,3 +239,23 @@ def test_a_refused_connection_is_closed_at_once() -> None:
     connection = Connection(listener, BufferPool(), LIMITS)  # type: ignore[arg-type]  # as above
     connection.connection_made(transport)
     assert transport.is_closed
+
+
+async def test_answers_that_become_ready_together_leave_in_one_send() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"first") + _frame(b"second"))
+    for answer in listener.answers:
+        connection.finish_answer(answer, (b"a",))
+    assert transport.sends == 0
+    await asyncio.sleep(0)
+    assert transport.sends == 1
+    _feed(connection, _frame(b"e1") + _frame(b"e2") + _frame(b"e3"))
+    assert transport.sends == 2
+    assert transport.sent == b"aae1e2e3"
+
+
+def test_a_flood_of_small_requests_is_served_without_deep_recursion() -> None:
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"e" + b"x" * 1_900_000) + _frame(b"e") * 200_000)
+    assert len(listener.frames) == 200_001
+    assert transport.is_reading_now

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.broker.child_broker import ChildBroker
-from tests.broker.hostile_client import HostileClient
+from tests.broker.hostile_client import HostileClient, close
 from tests.broker.hostile_frames import Forge
 from tests.broker.ledger import Auditor, Ledger, assert_none_lost
 
@@ -88,7 +88,7 @@ async def test_a_frame_of_an_impossible_size_ends_its_connection_before_it_arriv
         async with asyncio.timeout(30):
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await reader.readexactly(1)
-        writer.transport.abort()
+        await close(writer)
 
 
 @pytest.mark.usefixtures("honest_client")
@@ -101,9 +101,9 @@ async def test_unfinished_frames_hold_no_memory_for_what_they_only_promise(broke
     writer.write(api_versions_frame())
     assert await read_answer(reader)
     assert broker.resident_bytes() - before < 200 * 1024 * 1024
-    writer.transport.abort()
+    await close(writer)
     for _, unfinished in connections:
-        unfinished.transport.abort()
+        await close(unfinished)
 
 
 @pytest.mark.usefixtures("honest_client")
@@ -114,7 +114,7 @@ async def test_a_client_that_sends_byte_by_byte_is_answered(broker: ChildBroker)
         await writer.drain()
         await asyncio.sleep(0.002)
     assert (await read_answer(reader))[:4] == struct.pack(">i", 7)
-    writer.transport.abort()
+    await close(writer)
 
 
 @pytest.mark.usefixtures("honest_client")
@@ -126,7 +126,7 @@ async def test_a_client_that_stops_sending_still_gets_its_answers(broker: ChildB
         assert (await read_answer(reader))[:4] == struct.pack(">i", 7)
     async with asyncio.timeout(30):
         assert await reader.read(1) == b""
-    writer.transport.abort()
+    await close(writer)
 
 
 @pytest.mark.usefixtures("honest_client")
@@ -145,4 +145,4 @@ async def test_a_client_that_asks_and_never_reads_is_no_longer_read_from(broker:
             break
     assert is_held_up
     assert broker.resident_bytes() - before < 100 * 1024 * 1024
-    writer.transport.abort()
+    await close(writer)

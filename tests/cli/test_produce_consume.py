@@ -190,3 +190,25 @@ def test_an_unknown_client_setting_is_named(run: Run, topic: str) -> None:
 
     assert result.exit_code == 1
     assert "no.such.setting" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin"),
+    [
+        (["consume", "{topic}", "--from", "9" * 30], b""),
+        (["consume", "{topic}", "--from", "@" + "9" * 30], b""),
+        (["produce", "{topic}", "--partition", "9" * 30], b"x\n"),
+        (["topic", "create", "vast", "--partitions", "9" * 30], b""),
+    ],
+)
+def test_a_number_beyond_all_bounds_is_a_usage_error(run: Run, topic: str, command: list[str], stdin: bytes) -> None:
+    assert run(*(argument.format(topic=topic) for argument in command), stdin=stdin).exit_code == 2
+
+
+@pytest.mark.parametrize("field", ["partition", "timestamp"])
+@pytest.mark.parametrize("value", [10**30, -1, "1", True, 1.5])
+def test_a_number_in_json_that_no_record_can_have_is_refused(run: Run, topic: str, field: str, value: object) -> None:
+    result = run("produce", topic, "-i", "json", stdin=json.dumps({"value": "x", field: value}).encode())
+
+    assert result.exit_code == 1
+    assert f"-:1: {field} must be a whole number" in result.stderr

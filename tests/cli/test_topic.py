@@ -114,3 +114,9 @@ def test_a_topic_that_is_not_there_is_named(run: Run) -> None:
         result = run("topic", *command)
         assert result.exit_code == 1
         assert "topic nowhere does not exist" in result.stderr
+
+
+def test_a_topic_named_twice_is_meant_once(run: Run, topic: str) -> None:
+    described = json.loads(run("topic", "describe", topic, topic, "--json").stdout)
+
+    assert [description["topic"] for description in described] == [topic]

@@ -33,11 +33,12 @@ def test_a_refused_connection_is_told_within_seconds(run: Run, closed_port: int,
     assert "catchment up" in result.stderr
 
 
-def test_a_server_that_is_not_kafka_is_told_apart(run: Run) -> None:
+@pytest.mark.parametrize("command", [["topic", "list"], ["produce", "t"], ["consume", "t"]])
+def test_a_server_that_is_not_kafka_is_told_apart(run: Run, command: list[str]) -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
-        result = run("topic", "list", "--timeout", 1, "-b", f"127.0.0.1:{mute.getsockname()[1]}")
+        result = run(*command, "--timeout", 1, "-b", f"127.0.0.1:{mute.getsockname()[1]}")
 
     assert result.exit_code == 1
     assert "no Kafka broker answered" in result.stderr

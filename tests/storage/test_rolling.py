@@ -11,10 +11,11 @@ from catchment.ports.clock import ManualClock
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.records import Record, encode_batch
 from catchment.storage.config import LogConfig
+from catchment.storage.segments import Segments
 
 
-def _bases(log_segments: object) -> list[int]:
-    return [segment.base_offset for segment in log_segments]  # type: ignore[attr-defined]
+def _bases(segments: Segments) -> list[int]:
+    return [segment.base_offset for segment in segments]
 
 
 def test_a_segment_ends_before_the_batch_that_would_pass_segment_bytes() -> None:

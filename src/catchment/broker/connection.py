@@ -60,6 +60,8 @@ class Connection(asyncio.BufferedProtocol):
         self._may_write = True
         self._is_ending = False
         self._is_held_up = False
+        self._is_taking = False
+        self._is_flush_due = False
         self._unsent_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -119,20 +121,29 @@ class Connection(asyncio.BufferedProtocol):
         return answer
 
     def finish_answer(self, answer: Answer, pieces: Sequence[Piece]) -> None:
-        """Fill an answer's place, and send all that are ready at the head of the order."""
+        """Fill an answer's place, and send what is ready, in order.
+
+        A send costs more than all the work on a small request. So answers to frames that arrived together leave together,
+        and so do those that one event has set free, such as a sync that many requests waited for.
+        """
         answer.pieces = pieces
         if answer.holds_up:
             self._is_held_up = False
+            self._flush()
+        elif not self._is_taking and not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
         answers = self._answers
-        if not answers or answers[0].pieces is None or self._transport is None:
-            return
         ready: list[Piece] = []
-        while answers and (pieces_of_first := answers[0].pieces) is not None:
-            ready += pieces_of_first
+        while answers and (pieces := answers[0].pieces) is not None:
+            ready += pieces
             answers.popleft()
-        if ready and not self._transport.is_closing():
+        if ready and self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(ready)
-        if not self._is_reading:
+        if not self._is_reading and not self._is_taking:
             self._resume()
         if self._is_ending:
             self._close_if_done()
@@ -146,6 +157,12 @@ class Connection(asyncio.BufferedProtocol):
                 socket_of_transport.setsockopt(socket.SOL_SOCKET, option, size)
 
     def _take_frames(self) -> None:
+        self._is_taking = True
+        self._serve_frames()
+        self._is_taking = False
+        self._flush()
+
+    def _serve_frames(self) -> None:
         received = self._received
         while received.available >= _LENGTH.size:
             (size,) = _LENGTH.unpack(received.view(0, _LENGTH.size))
@@ -158,6 +175,8 @@ class Connection(asyncio.BufferedProtocol):
             if received.available < _LENGTH.size + size:
                 received.make_room(_LENGTH.size + size)
                 return
+            if len(self._answers) >= self._limits.max_waiting_answers:
+                self._flush()
             if not self._may_write or self._is_held_up or len(self._answers) >= self._limits.max_waiting_answers:
                 self._pause()
                 return

@@ -1,7 +1,6 @@
 """What a handler may touch: the broker's services, and who asks."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catchment.cluster.metadata import MetadataImage
 from catchment.protocol.headers import RequestHeader
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
 ANONYMOUS = "User:ANONYMOUS"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     services: "Services"
     header: RequestHeader
     listener_name: str

@@ -7,7 +7,6 @@ number is kept; beyond it, the one unused for longest makes room, and its owner 
 import random
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
@@ -21,14 +20,16 @@ _FIRST_EPOCH = 0
 _MAX_ID = (1 << 31) - 1
 
 
-@dataclass(slots=True)
 class SessionPartition:
     """A partition that a client reads, and what it was told last."""
 
-    topic: TopicKey
-    request: PartitionRequest
-    high_watermark: int = -1
-    log_start_offset: int = -1
+    __slots__ = ("high_watermark", "log_start_offset", "request", "topic")
+
+    def __init__(self, topic: TopicKey, request: PartitionRequest) -> None:
+        self.topic = topic
+        self.request = request
+        self.high_watermark = -1
+        self.log_start_offset = -1
 
 
 class FetchSession:
@@ -64,7 +65,7 @@ class FetchSession:
 
     def should_send(self, asked: SessionPartition, answer: PartitionAnswer) -> bool:
         """Whether the answer says something new. What has data moves to the back, so that all get their turn."""
-        has_data = memoryview(answer.records).nbytes > 0
+        has_data = len(answer.records) > 0
         is_new = (
             not self._is_incremental
             or has_data

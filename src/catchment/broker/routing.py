@@ -188,7 +188,7 @@ class Router:
             self._failed(connection, header)
             return
         head = encode_response_header(header.correlation_id, header.api_key, header.api_version)
-        size = len(head) + sum([memoryview(piece).nbytes for piece in body])
+        size = len(head) + sum(map(len, body))
         connection.finish_answer(answer, (_LENGTH.pack(size) + head, *body))
 
     def _failed(self, connection: Connection, header: RequestHeader) -> None:

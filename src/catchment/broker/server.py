@@ -26,6 +26,8 @@ from catchment.ports.clock import Clock, SystemClock
 from catchment.ports.disk import Disk
 from catchment.ports.network import Address, Listening, Network, SocketNetwork
 from catchment.ports.real_disk import RealDisk
+from catchment.ports.workers import LoopWorker, ProcessWorker
+from catchment.replication.cleaner import Cleaner
 from catchment.replication.replicas import Replicas
 from catchment.replication.upkeep import Upkeep
 from catchment.storage.config import LogConfig
@@ -111,6 +113,10 @@ class BrokerServer:
         upkeep = Upkeep(replicas, self._clock, lambda: services.settings)
         upkeep.start()
         taken.push_async_callback(upkeep.close)
+        worker = ProcessWorker() if isinstance(self._disk, RealDisk) else LoopWorker(self._disk)
+        cleaner = Cleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
+        cleaner.start()
+        taken.push_async_callback(cleaner.close)
         await self._listen(taken, services)
 
     async def _listen(self, taken: contextlib.AsyncExitStack, services: Services) -> None:

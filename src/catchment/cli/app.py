@@ -64,6 +64,9 @@ class CommandTree(TyperGroup):
             # interpreter's last flush does not meet the closed pipe again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from error
+        except OSError as error:
+            print_failure(CommandError(str(error)))
+            raise typer.Exit(1) from error
 
 
 def _print_version(wanted: bool) -> None:

@@ -150,6 +150,8 @@ def consume(
         # The end is known once a fetch comes back empty, so it should not wait long for more.
         **({"fetch.wait.max.ms": 10} if until_end else {}),
         "auto.offset.reset": "error",
+        # With a full queue the library would wait a second before it fetches again, and a pipe would run dry.
+        "fetch.queue.backoff.ms": 10,
         "error_cb": reader.note_error,
         **given,
     }

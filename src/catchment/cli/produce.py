@@ -23,14 +23,16 @@ from catchment.cli.options import (
 from catchment.cli.output import format_bytes, format_count, print_json, print_note
 from catchment.cli.progress import SendProgress
 from catchment.cli.record_input import InputFormat, LineRules, read_records, total_bytes
-from catchment.cli.record_json import RecordInput
+from catchment.cli.record_json import MAX_PARTITION, RecordInput
 from catchment.cli.wire import client_config as base_config
-from catchment.cli.wire import create_client, explain, explained
+from catchment.cli.wire import create_client, explain, explained, read_metadata
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 INTERRUPTED = 130
 _FLUSH_STEP_S = 0.1
+_RECORDS_A_LOOK = 256
+"""How often to look for failures and redraw: at every record it would take half of the time."""
 _LARGEST_REQUEST_BYTES = 104_857_600
 
 
@@ -74,9 +76,11 @@ class Sender:
         for record in records:
             self._wait_for_turn()
             self._send(record, headers, partition)
+            if self._rate is not None or self.records % _RECORDS_A_LOOK == 0:
+                self._producer.poll(0)
+                self._progress.update(self.records, self.size_bytes)
             if self.failure is not None:
                 return
-            self._progress.update(self.records, self.size_bytes)
 
     def _wait_for_turn(self) -> None:
         if self._rate is None:
@@ -102,7 +106,6 @@ class Sender:
                 self._producer.poll(_FLUSH_STEP_S)
             else:
                 break
-        self._producer.poll(0)
         self.records += 1
         self.size_bytes += len(record.value or b"") + len(record.key or b"")
 
@@ -143,7 +146,9 @@ def produce(
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", min=0, help="Send here.", show_default="the key decides, as in Java"),
+        typer.Option(
+            "--partition", "-p", min=0, max=MAX_PARTITION, help="Send here.", show_default="the key decides, as in Java"
+        ),
     ] = None,
     compression: Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")] = Compression.NONE,
     acks: Annotated[Acks, typer.Option("--acks", "-a", help="Whose word to wait for.")] = Acks.ALL,
@@ -182,6 +187,8 @@ def produce(
         # The callback belongs to the configuration, and the sender needs the producer: the list breaks the circle.
         senders: list[Sender] = []
         producer = create_client(Producer, {**config, "on_delivery": lambda *report: senders[0].note_delivery(*report)})
+        # Asked first, so that a server which is no broker is told apart, and the producer is connected when it starts.
+        read_metadata(producer, timeout_s)
         senders.append(Sender(producer, topic, rate, progress))
         try:
             senders[0].send_all(read_records(files or [], input_format, rules), headers, partition)

@@ -13,6 +13,9 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Me
 
 from catchment.cli.format_string import headers_of
 
+MAX_PARTITION = 2**31 - 1
+MAX_LONG = 2**63 - 1
+
 _TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "CreateTime", TIMESTAMP_LOG_APPEND_TIME: "LogAppendTime"}
 
 
@@ -69,8 +72,8 @@ def parse_record_line(line: bytes) -> RecordInput:
         _decode_bytes(record.get("value"), "value"),
         _decode_bytes(record.get("key"), "key"),
         _decode_headers(headers),
-        _integer(record, "partition"),
-        _integer(record, "timestamp"),
+        _integer(record, "partition", MAX_PARTITION),
+        _integer(record, "timestamp", MAX_LONG),
     )
 
 
@@ -100,8 +103,10 @@ def _decode_headers(headers: Any) -> list[tuple[str, bytes | None]]:
     return decoded
 
 
-def _integer(record: dict[str, Any], name: str) -> int | None:
+def _integer(record: dict[str, Any], name: str, highest: int) -> int | None:
     value = record.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise RecordJsonError(f"{name} must be a number that is not negative")
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise RecordJsonError(f"{name} must be a whole number from 0 to {highest}")
     return value

@@ -6,9 +6,12 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
+from catchment.cli.record_json import MAX_LONG
 from catchment.cli.wire import explained
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_NUMBER = re.compile(r"([-@]?)(\d+)", re.ASCII)
+_FIELDS = {"": "offset", "-": "last", "@": "timestamp_ms"}
 _AGE = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 
@@ -26,12 +29,8 @@ class StartPosition(NamedTuple):
             return cls(offset=OFFSET_BEGINNING)
         if text in ("end", "latest"):
             return cls(offset=OFFSET_END)
-        if text.isdecimal():
-            return cls(offset=int(text))
-        if text.startswith("-") and text[1:].isdecimal():
-            return cls(last=int(text[1:]))
-        if text.startswith("@") and text[1:].isdecimal():
-            return cls(timestamp_ms=int(text[1:]))
+        if number := _NUMBER.fullmatch(text):
+            return cls(**{_FIELDS[number[1]]: _bounded(int(number[2]))})
         if age := _AGE.fullmatch(text):
             return cls(timestamp_ms=max(0, now_ms - int(age[1]) * _UNIT_MS[age[2]]))
         try:
@@ -60,6 +59,12 @@ class StartPosition(NamedTuple):
     def _tail(self, consumer: Any, place: TopicPartition, timeout_s: float) -> TopicPartition:
         start, end = consumer.get_watermark_offsets(place, timeout=timeout_s)
         return TopicPartition(place.topic, place.partition, max(start, end - (self.last or 0)))
+
+
+def _bounded(number: int) -> int:
+    if number > MAX_LONG:
+        raise ValueError(f"{number} is larger than any offset or timestamp")
+    return number
 
 
 def _or_end(offset: int) -> int:

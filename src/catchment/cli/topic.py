@@ -29,8 +29,17 @@ app = typer.Typer(
 )
 
 _BROKER_DEFAULT = -1
+# What librdkafka lets through.
+_MAX_PARTITIONS = 100_000
+_MAX_REPLICAS = 10_000
 
-TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
+
+def _unique(names: list[str]) -> list[str]:
+    """A name that is given twice is meant once."""
+    return list(dict.fromkeys(names))
+
+
+TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.", callback=_unique)]
 
 
 @app.command("create")
@@ -38,12 +47,24 @@ def create(
     topics: TopicNames,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, help="Partitions a topic.", show_default="the broker's default"),
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            max=_MAX_PARTITIONS,
+            help="Partitions a topic.",
+            show_default="the broker's default",
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
         typer.Option(
-            "--replication-factor", "-r", min=1, help="Replicas a partition.", show_default="the broker's default"
+            "--replication-factor",
+            "-r",
+            min=1,
+            max=_MAX_REPLICAS,
+            help="Replicas a partition.",
+            show_default="the broker's default",
         ),
     ] = None,
     settings: Annotated[
@@ -129,7 +150,10 @@ def describe(
 def alter(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="The new number of partitions, which can only grow.")
+        int | None,
+        typer.Option(
+            "--partitions", "-p", min=1, max=_MAX_PARTITIONS, help="The new number of partitions, which can only grow."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Give a setting this value.")

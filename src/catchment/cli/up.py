@@ -6,16 +6,18 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catchment.cli.options import parse_assignments
-from catchment.cli.running import RunningBroker
 from catchment.cli.settings_file import load_settings
 from catchment.cli.status import Rates, Sample, status_line, status_panel
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.log_lines import configure_logging
+
+if TYPE_CHECKING:
+    from catchment.cli.running import RunningBroker
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -60,6 +62,8 @@ async def _watch(settings: BrokerSettings) -> None:
     from rich.console import Console
     from rich.live import Live
 
+    from catchment.cli.running import RunningBroker
+
     # The panel is drawn from the loop's own timer: a thread of rich's would read the counters while they change.
     with Live(console=Console(), auto_refresh=False) as live:
         configure_logging(level=logging.WARNING)
@@ -74,6 +78,8 @@ async def _watch(settings: BrokerSettings) -> None:
 
 async def _log(settings: BrokerSettings) -> None:
     """Where nobody watches, one line at the start and one for each period with traffic."""
+    from catchment.cli.running import RunningBroker
+
     configure_logging(settings.text("catchment.log.format") or "text")
     async with RunningBroker(settings) as broker:
         typer.echo(f"listening on {broker.addresses}")
@@ -86,7 +92,9 @@ async def _log(settings: BrokerSettings) -> None:
         await _sample_until_stopped(broker, _LOG_S, log)
 
 
-async def _sample_until_stopped(broker: RunningBroker, period_s: float, show: Callable[[Sample, Rates], None]) -> None:
+async def _sample_until_stopped(
+    broker: "RunningBroker", period_s: float, show: Callable[[Sample, Rates], None]
+) -> None:
     services = broker.server.services
     earlier = Sample.take(services)
     show(earlier, Rates.between(earlier, earlier))

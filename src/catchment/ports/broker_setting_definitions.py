@@ -95,6 +95,13 @@ _LOGS: Final = [
         Bounds(0),
         UpdateMode.CLUSTER_WIDE,
     ),
+    Setting(
+        "log.cleaner.dedupe.buffer.size",
+        Kind.LONG,
+        134_217_728,
+        "Bytes of memory for the keys of one cleaning, about 192 a key. A log with more keys is cleaned in several passes.",
+        update_mode=UpdateMode.CLUSTER_WIDE,
+    ),
     Setting("log.cleaner.enable", Kind.BOOLEAN, True, "Whether compacted topics are compacted at all."),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",

@@ -95,7 +95,7 @@ _DYNAMIC_NAMES: Final = """
 background.threads config.providers cordoned.log.dirs follower.fetch.last.tiered.offset.enable
 follower.replication.throttled.rate group.consumer.assignment.interval.ms group.coordinator.cached.buffer.max.bytes
 group.share.assignment.interval.ms group.streams.assignment.interval.ms leader.replication.throttled.rate
-log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
 log.cleaner.io.max.bytes.per.second log.cleaner.threads log.local.retention.bytes log.local.retention.ms
 max.connection.creation.rate metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir
 num.replica.fetchers principal.builder.class remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms

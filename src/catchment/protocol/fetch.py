@@ -164,7 +164,7 @@ def encode_response(
         head += key.bytes if isinstance(key, UUID) else wire.string(key, flexible=flexible)
         head += wire.array_length(len(topic.partitions), flexible=flexible)
         for answer in topic.partitions:
-            size = memoryview(answer.records).nbytes
+            size = len(answer.records)
             head += _partition_head(answer, version, size)
             if size:
                 pieces += (head, answer.records)

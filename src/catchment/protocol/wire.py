@@ -48,6 +48,13 @@ class WireReader:
         return self.unpack(_I64)[0]
 
     def unsigned_varint(self) -> int:
+        position = self.position
+        if position < self.end and (byte := self.data[position]) < 0x80:
+            self.position = position + 1
+            return byte
+        return self._long_unsigned_varint()
+
+    def _long_unsigned_varint(self) -> int:
         value = shift = 0
         for _ in range(_VARINT_MAX_BYTES):
             if self.position >= self.end:
@@ -97,9 +104,12 @@ class WireReader:
         return UUID(bytes=bytes(self.buffer(16)))
 
     def skip_tags(self) -> None:
-        if self.flexible:
-            for _ in range(self.unsigned_varint()):
-                self.tag()
+        if not self.flexible:
+            return
+        count = self.unsigned_varint()
+        while count:
+            self.tag()
+            count -= 1
 
     def tag(self) -> tuple[int, memoryview]:
         """One tagged field: its number and its bytes."""

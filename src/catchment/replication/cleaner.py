@@ -20,7 +20,7 @@ from catchment.replication.partition import Partition
 from catchment.storage import checkpoint, layout
 from catchment.storage.compaction import CompactionJob, CompactionResult, Dirt, find_dirt, plan
 from catchment.storage.compaction_keys import keys_in
-from catchment.storage.compaction_rewrite import SegmentGone, discard, rewrite
+from catchment.storage.compaction_rewrite import discard, rewrite
 from catchment.storage.compaction_swap import find_sources, swap
 from catchment.storage.log import Log
 
@@ -94,8 +94,12 @@ class Cleaner:
         while True:
             settings = self._settings()
             await asyncio.sleep(settings.integer("log.cleaner.backoff.ms") / 1000)
-            if settings.boolean("log.cleaner.enable"):
+            if not settings.boolean("log.cleaner.enable"):
+                continue
+            try:
                 await self.clean_all()
+            except OSError as error:
+                _logger.error("compaction has failed and will be tried again: %s", error)
 
     async def _dirtiest(self) -> tuple[Partition, Dirt] | None:
         best: tuple[Partition, Dirt] | None = None
@@ -129,7 +133,8 @@ class Cleaner:
             else:
                 self._rest(log)
             return is_done
-        except (OSError, CorruptBatch, SegmentGone, WorkerDied) as error:
+        except Exception as error:
+            # Whatever it is, this log is as it was, and the others must have their turn.
             self._failed(log, error)
             return False
         finally:

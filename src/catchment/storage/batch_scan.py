@@ -46,6 +46,8 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
             raise CorruptBatch(f"no batch at position {position} of {file.path}")
         yield PlacedBatch(position, header)
         position += header.size
+    if position != end:
+        raise CorruptBatch(f"{file.path} ends inside the batch before position {position}")
 
 
 class BatchScan:

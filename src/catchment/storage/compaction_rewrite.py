@@ -13,10 +13,10 @@ from typing import NamedTuple
 from typing_extensions import Buffer
 
 from catchment.ports.disk import Disk
-from catchment.protocol.batch import BatchHeader, CorruptBatch, read_header
+from catchment.protocol.batch import BatchHeader, CorruptBatch, crc_matches, read_header
 from catchment.protocol.records import read_records
 from catchment.storage import layout
-from catchment.storage.batch_scan import ScannedBatch, scan_batches
+from catchment.storage.batch_scan import scan_headers
 from catchment.storage.compaction import CleanedSegment, CompactionJob, CompactionResult, SourceSegment
 from catchment.storage.compaction_filter import BatchFilter
 from catchment.storage.compaction_keys import LastOffsets
@@ -38,6 +38,13 @@ class _Target(Segment):
 
     def path(self, suffix: str) -> str:
         return super().path(suffix) + layout.CLEANED
+
+
+class _Found(NamedTuple):
+    header: BatchHeader
+    data: memoryview
+    is_last: bool
+    """Whether the segment ends with it."""
 
 
 class _Written(NamedTuple):
@@ -100,7 +107,7 @@ def _clean_group(
         for batch in _scan(disk, job, source):
             # The last batch of a group keeps its place: no gap opens between segments, and a swap that a crash has
             # interrupted can be told to cover all the segments that it replaces.
-            is_last = source is last_source and batch.position + batch.header.size == source.size
+            is_last = source is last_source and batch.is_last
             data = batch_filter.remaining(batch.data, batch.header, must_stay=is_last)
             if data is not None:
                 waiting.append(_Written(read_header(data), data))
@@ -149,7 +156,7 @@ def _sync_sources(disk: Disk, job: CompactionJob, group: tuple[SourceSegment, ..
                 file.close()
 
 
-def _scan(disk: Disk, job: CompactionJob, source: SourceSegment) -> Iterator[ScannedBatch]:
+def _scan(disk: Disk, job: CompactionJob, source: SourceSegment) -> Iterator[_Found]:
     path = _path(job, source, layout.LOG)
     if not disk.exists(path):
         raise SegmentGone(f"{path} is gone")
@@ -157,12 +164,15 @@ def _scan(disk: Disk, job: CompactionJob, source: SourceSegment) -> Iterator[Sca
     try:
         if file.size < source.size:
             raise SegmentGone(f"{path} has {file.size} bytes, not {source.size}")
-        position = 0
-        for batch in scan_batches(file, 0, source.size, source.base_offset):
-            yield batch
-            position = batch.position + batch.header.size
-        if position != source.size:
-            raise CorruptBatch(f"no sound batch at position {position} of {path}")
+        end = 0
+        for position, header in scan_headers(file, 0, source.size):
+            data = memoryview(file.read(position, header.size))
+            if data.nbytes != header.size or not crc_matches(data, header):
+                raise CorruptBatch(f"the batch at position {position} of {path} is damaged")
+            end = position + header.size
+            yield _Found(header, data, is_last=end == source.size)
+        if end != source.size:
+            raise CorruptBatch(f"no whole batch at position {end} of {path}")
     finally:
         file.close()
 

@@ -239,6 +239,12 @@ class Log:
         self.synced_offset = max(self.synced_offset, min(up_to_offset, self.log_end_offset))
         self._last_sync_ms = self._clock.now_ms()
 
+    def sync(self) -> None:
+        """Make everything durable now, and hold up the caller until it is. For rare moments; OSError as in `File.sync`."""
+        for file in self.unsynced_files():
+            file.sync()
+        self.mark_synced(self.log_end_offset)
+
     def needs_flush(self, now_ms: int) -> bool:
         """Whether `flush.messages` or `flush.ms` asks for a sync."""
         unsynced = self.log_end_offset - self.synced_offset
@@ -294,9 +300,7 @@ class Log:
                 self.unsynced.add(snapshot, self.segments.active.base_offset)
                 self.unsynced.note_directory()
             self.leader_epochs.flush()
-            for file in self.unsynced_files():
-                file.sync()
-            self.mark_synced(self.log_end_offset)
+            self.sync()
             self.has_changed = False
         self.segments.close()
 

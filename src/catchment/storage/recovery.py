@@ -162,8 +162,9 @@ class _Recovery:
         self._now_ms = now_ms
 
     def run(self, recovery_point: int) -> None:
+        """A segment that ends at the recovery point is suspect too: its indexes may have been written after that was noted."""
         parts = self._parts
-        suspects = parts.segments.since(recovery_point)
+        suspects = parts.segments.since(recovery_point - 1)
         next_offset = suspects[0].base_offset
         parts.leader_epochs.truncate_from_end(next_offset)
         parts.producer_files.remove_above(next_offset)
@@ -243,7 +244,7 @@ def _rebuild_missing_indexes(
     parts: LogParts, found: dict[int, dict[str, int]], config: LogConfig, recovery_point: int | None
 ) -> None:
     """Index anew the segments whose indexes are not there or cannot be whole; those from the recovery point on are done."""
-    checked = None if recovery_point is None else parts.segments.index_of(recovery_point)
+    checked = None if recovery_point is None else parts.segments.index_of(recovery_point - 1)
     for segment in list(parts.segments)[:checked]:
         sizes = found.get(segment.base_offset)
         if sizes is None or (

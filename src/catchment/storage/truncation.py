@@ -1,4 +1,8 @@
-"""Cut a log at its end: segments, indexes, producers, epochs and transactions go back together."""
+"""Cut a log at its end: segments, indexes, producers, epochs and transactions go back together.
+
+A cut is durable on return. Otherwise a power loss could bring the old end back behind what was appended since, and two
+histories would be one log.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +38,8 @@ def truncate_to(log: Log, offset: int) -> None:
     log.producer_files.remove_above(end_offset)
     log.producer_files.rebuild(log.producers, log.segments, end_offset)
     log.leader_epochs.truncate_from_end(end_offset)
-    log.leader_epochs.flush()
     log.has_changed = True
+    _make_durable(log)
 
 
 def start_at(log: Log, offset: int) -> None:
@@ -50,5 +54,14 @@ def start_at(log: Log, offset: int) -> None:
     log.producer_files.remove_all_but(set())
     log.producers.clear()
     log.leader_epochs.clear()
-    log.leader_epochs.flush()
     log.has_changed = True
+    _make_durable(log)
+
+
+def _make_durable(log: Log) -> None:
+    try:
+        log.leader_epochs.flush()
+        log.sync()
+    except OSError as error:
+        log.fail(error)
+        raise log.storage_error(error) from error

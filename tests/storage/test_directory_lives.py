@@ -1,0 +1,120 @@
+"""Several lives of one directory, each ended by a close, a kill or a power loss, against a list of what was written.
+
+Everything that a broker does to a log happens at random in between: syncs, checkpoints, rolls, truncations, deletions.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.storage.logs import NOW_MS, SMALL, TOPIC_ID, batch, check_indexes, read_all, sync
+
+from catchment.ports.clock import ManualClock
+from catchment.ports.memory_disk import MemoryDisk
+from catchment.storage.directory import LogDirectory
+from catchment.storage.log import Log
+
+_KEY = ("flow", 0)
+
+
+class Lives:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.disk = MemoryDisk()
+        self.directory = self.opened()
+        self.directory.create_log(*_KEY, TOPIC_ID, SMALL)
+        self.values: list[bytes] = []
+        self.boundaries = [0]
+        self.synced_count = 0
+        self.noted_start = 0
+        self.epoch = 0
+        self.sync()
+        self.checkpoint()
+
+    @property
+    def log(self) -> Log:
+        return self.directory.logs[_KEY]
+
+    def opened(self) -> LogDirectory:
+        directory = LogDirectory(self.disk, ManualClock(NOW_MS), "/data", node_id=1)
+        directory.open_logs(lambda topic: SMALL)
+        return directory
+
+    def live(self) -> None:
+        actions = [self.sync, self.checkpoint, self.log.roll, self.new_epoch, self.truncate, self.delete_records]
+        for _ in range(self.random.randrange(5, 40)):
+            action = self.random.choice(actions) if self.random.random() < 0.3 else self.append
+            action()
+
+    def append(self) -> None:
+        values = [self.random.randbytes(self.random.randrange(150)) for _ in range(self.random.randrange(1, 4))]
+        producer_id = self.random.choice([-1, 1, 2])
+        entry = self.log.producers.get(producer_id)
+        sequence = -1 if producer_id < 0 else 0 if entry is None else entry.last_sequence + 1
+        data = batch(*values, producer_id=producer_id, epoch=min(sequence, 0), sequence=sequence)
+        self.log.append_as_leader(data, self.epoch)
+        self.values.extend(values)
+        self.boundaries.append(len(self.values))
+
+    def sync(self) -> None:
+        sync(self.log)
+        self.synced_count = len(self.values)
+
+    def checkpoint(self) -> None:
+        self.directory.checkpoint()
+        self.noted_start = self.log.log_start_offset
+
+    def new_epoch(self) -> None:
+        self.epoch += 1
+        self.log.assign_leader_epoch(self.epoch)
+
+    def truncate(self) -> None:
+        offset = self.random.choice(self.boundaries[-4:])
+        if offset >= self.log.log_start_offset:
+            self.log.truncate_to(offset)
+            self.keep(offset)
+            self.checkpoint()
+
+    def delete_records(self) -> None:
+        self.log.advance_log_start(self.random.randint(self.log.log_start_offset, self.log.log_end_offset))
+        if self.random.random() < 0.5:
+            self.directory.checkpoint_log_starts()
+            self.noted_start = self.log.log_start_offset
+
+    def keep(self, end_offset: int) -> None:
+        """Nothing is left from this offset on."""
+        self.values = self.values[:end_offset]
+        self.boundaries = [boundary for boundary in self.boundaries if boundary < end_offset] + [end_offset]
+        self.synced_count = min(self.synced_count, end_offset)
+
+    def die(self) -> None:
+        match self.random.choice(["close", "kill", "power loss", "power loss"]):
+            case "close":
+                self.directory.close()
+                self.synced_count = len(self.values)
+                self.noted_start = self.log.log_start_offset
+            case "kill":
+                self.disk.unlock_all()
+                self.synced_count = len(self.values)
+            case _:
+                self.disk = self.disk.crash(self.random)
+        self.directory = self.opened()
+
+    def check(self) -> None:
+        log = self.log
+        start, end = log.log_start_offset, log.log_end_offset
+        assert self.noted_start <= start
+        assert self.synced_count <= end <= len(self.values)
+        assert read_all(log) == list(enumerate(self.values))[start:end]
+        check_indexes(log)
+        self.keep(end)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_whatever_ends_a_life_the_next_finds_a_sound_prefix_with_all_that_was_synced(seed: int) -> None:
+    lives = Lives(seed)
+    for _ in range(4):
+        lives.live()
+        lives.die()
+        lives.check()
