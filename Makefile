@@ -29,7 +29,7 @@ lint: setup ## ruff, mypy strict, import-linter
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format .

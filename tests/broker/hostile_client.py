@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import struct
 from collections.abc import Iterator
-from itertools import islice
+from itertools import cycle, islice
+from threading import Lock
 
-_PIPELINED_FRAMES = 40
+_FRAMES_AT_ONCE = (1, 1, 1, 8)
+"""Mostly one a connection: answers that came before the broker hung up may be lost on the way."""
 _SILENCE_SECONDS = 0.5
 
 
@@ -19,38 +22,55 @@ async def close(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-class HostileClient:
-    """One of several that share a supply of frames."""
+class Supply:
+    """Frames that several threads take from."""
 
-    def __init__(self, port: int, frames: Iterator[bytes]) -> None:
-        self._port = port
+    def __init__(self, frames: Iterator[bytes]) -> None:
         self._frames = frames
+        self._counts = cycle(_FRAMES_AT_ONCE)
+        self._lock = Lock()
+
+    def take(self) -> list[bytes]:
+        with self._lock:
+            return list(islice(self._frames, next(self._counts)))
+
+
+class HostileClient:
+    """One of several that share a supply. It blocks: most frames cost a connection, and a bare socket is the cheapest."""
+
+    def __init__(self, port: int, supply: Supply) -> None:
+        self._address = ("127.0.0.1", port)
+        self._supply = supply
         self.answered = 0
         self.hung_up = 0
         self.silent = 0
 
-    async def run(self) -> None:
-        while batch := list(islice(self._frames, _PIPELINED_FRAMES)):
+    def run(self) -> None:
+        while batch := self._supply.take():
             while batch:
-                batch = await self._send(batch)
+                batch = batch[self._send(batch) :]
 
-    async def _send(self, batch: list[bytes]) -> list[bytes]:
-        """Send all at once; return those behind the one at which the broker hung up or fell silent."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+    def _send(self, batch: list[bytes]) -> int:
+        """Send all at once; return how many have had their turn: the answered ones, and the one at which it ended."""
         answered = 0
-        try:
-            writer.write(b"".join(batch))
-            for _ in batch:
-                async with asyncio.timeout(_SILENCE_SECONDS):
-                    (size,) = struct.unpack(">i", await reader.readexactly(4))
-                    await reader.readexactly(size)
-                answered += 1
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.hung_up += 1
-        except TimeoutError:
-            # A request that wants no answer, or one that waits for something that will not come.
-            self.silent += 1
-        finally:
-            await close(writer)
+        with socket.create_connection(self._address, timeout=30) as connection:
+            connection.settimeout(_SILENCE_SECONDS)
+            try:
+                connection.sendall(b"".join(batch))
+                while answered < len(batch):
+                    (size,) = struct.unpack(">i", self._receive(connection, 4))
+                    self._receive(connection, size)
+                    answered += 1
+            except TimeoutError:
+                # A request that wants no answer, or one that waits for something that will not come.
+                self.silent += 1
+            except ConnectionError:
+                self.hung_up += 1
         self.answered += answered
-        return batch[answered + 1 :]
+        return answered + 1
+
+    def _receive(self, connection: socket.socket, size: int) -> bytes:
+        data = connection.recv(size, socket.MSG_WAITALL)
+        if len(data) < size:
+            raise ConnectionResetError
+        return data

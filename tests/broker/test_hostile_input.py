@@ -15,7 +15,7 @@ from random import Random
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.broker.child_broker import ChildBroker
-from tests.broker.hostile_client import HostileClient, close
+from tests.broker.hostile_client import HostileClient, Supply, close
 from tests.broker.hostile_frames import Forge
 from tests.broker.ledger import Auditor, Ledger, assert_none_lost
 
@@ -70,9 +70,9 @@ async def read_answer(reader: asyncio.StreamReader) -> bytes:
 @pytest.mark.usefixtures("honest_client")
 async def test_no_frame_of_any_api_and_version_harms_the_broker(broker: ChildBroker) -> None:
     served = [(key, claim.oldest, claim.newest) for key, claim in CLAIMS.items()]
-    frames = Forge(served, Random(SEED)).frames(FRAMES)
-    clients = [HostileClient(broker.port, frames) for _ in range(CLIENTS)]
-    await asyncio.gather(*(client.run() for client in clients))
+    supply = Supply(Forge(served, Random(SEED)).frames(FRAMES))
+    clients = [HostileClient(broker.port, supply) for _ in range(CLIENTS)]
+    await asyncio.gather(*(asyncio.to_thread(client.run) for client in clients))
     assert broker.is_alive, f"seed {SEED}\n{broker.log_tail()}"
     assert "Traceback" not in broker.log_path.read_text(), f"seed {SEED}: a handler failed where it should have refused"
     assert broker.resident_bytes(at_most_ever=True) < MEMORY_BYTES, f"seed {SEED}"

@@ -300,7 +300,9 @@ def test_retention_still_takes_compacted_segments() -> None:
     made.roll_and_clean()
     made.clock.advance(20_000)
     assert made.log.apply_retention(made.clock.now_ms(), made.log.log_end_offset) > 0
-    assert made.values == {b"young": b"1"} or set(made.values) == {b"8", b"9", b"young"}
+    # The last of the old ones may share a segment with the young one, and segments go whole.
+    assert b"young" in made.values
+    assert not {b"0", b"1", b"2", b"3"} & set(made.values)
     assert made.log.log_start_offset == made.log.segments.first_offset > 0
 
 

@@ -143,15 +143,7 @@ def consume(
     given = read_client_settings(client_config, client_settings)
     config = {
         **base_config(bootstrap_servers, given),
-        # librdkafka wants a group's name even where none is joined: partitions are assigned by hand, nothing is committed.
-        "group.id": "catchment-cli",
-        "enable.auto.commit": False,
-        "enable.partition.eof": until_end,
-        # The end is known once a fetch comes back empty, so it should not wait long for more.
-        **({"fetch.wait.max.ms": 10} if until_end else {}),
-        "auto.offset.reset": "error",
-        # With a full queue the library would wait a second before it fetches again, and a pipe would run dry.
-        "fetch.queue.backoff.ms": 10,
+        **_consumer_config(until_end),
         "error_cb": reader.note_error,
         **given,
     }
@@ -166,6 +158,20 @@ def consume(
             print_note(f"{format_count(reader.records, 'record')} of topic {topic}")
     finally:
         consumer.close()
+
+
+def _consumer_config(until_end: bool) -> dict[str, Any]:
+    return {
+        # librdkafka wants a group's name even where none is joined: partitions are assigned by hand, nothing is committed.
+        "group.id": "catchment-cli",
+        "enable.auto.commit": False,
+        "enable.partition.eof": until_end,
+        # The end is known once a fetch comes back empty, so it should not wait long for more.
+        **({"fetch.wait.max.ms": 10} if until_end else {}),
+        "auto.offset.reset": "error",
+        # With a full queue the library would wait a second before it fetches again, and a pipe would run dry.
+        "fetch.queue.backoff.ms": 10,
+    }
 
 
 def _choose(topic: str, known: list[int], wanted: list[int] | None) -> list[int]:

@@ -1,7 +1,7 @@
 """`catchment produce`: send lines, files or JSON records to a topic."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,8 +53,8 @@ class Acks(StrEnum):
 class Sender:
     """Hands records to the client library at a given rate and keeps count of what became of them."""
 
-    def __init__(self, producer: Producer, topic: str, rate: float | None, progress: SendProgress) -> None:
-        self._producer = producer
+    def __init__(self, config: Mapping[str, Any], topic: str, rate: float | None, progress: SendProgress) -> None:
+        self._producer: Producer = create_client(Producer, {**config, "on_delivery": self._note_delivery})
         self._topic = topic
         self._rate = rate
         self._progress = progress
@@ -64,10 +64,15 @@ class Sender:
         self.failed = 0
         self.failure: KafkaError | None = None
 
-    def note_delivery(self, error: KafkaError | None, message: Message) -> None:
+    def _note_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Called for failures alone, as `delivery.report.only.error` asks."""
         self.failed += 1
         self.failure = self.failure or error
+
+    def connect(self, timeout_s: float) -> None:
+        """Tell a server that is no broker apart, and be connected when the first record comes."""
+        read_metadata(self._producer, timeout_s)
+        self.started_at = time.monotonic()
 
     def send_all(
         self, records: Iterable[RecordInput], headers: Sequence[tuple[str, bytes | None]], partition: int | None
@@ -165,8 +170,28 @@ def produce(
     """Send records to a topic."""
     headers = [(name, value.encode()) for name, value in parse_assignments(header, "--header").items()]
     rules = LineRules(_bytes(key_separator), _bytes(null_marker))
-    config = {
-        **base_config(bootstrap_servers, read_client_settings(client_config, client_settings)),
+    given = read_client_settings(client_config, client_settings)
+    config = {**base_config(bootstrap_servers, given), **_producer_config(compression, acks, timeout_s), **given}
+    interrupted = False
+    with (
+        SendProgress(total_bytes(files or []), visible=not quiet) as progress,
+        explained(f"cannot send to topic {topic}"),
+    ):
+        sender = Sender(config, topic, rate, progress)
+        sender.connect(timeout_s)
+        try:
+            sender.send_all(read_records(files or [], input_format, rules), headers, partition)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            sender.finish()
+    _report(sender, topic, as_json, quiet)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _producer_config(compression: Compression, acks: Acks, timeout_s: float) -> dict[str, Any]:
+    return {
         "partitioner": "murmur2_random",
         "compression.type": compression.value,
         "acks": acks.value,
@@ -177,28 +202,7 @@ def produce(
         "topic.metadata.propagation.max.ms": min(5000, int(timeout_s * 500)),
         "message.max.bytes": _LARGEST_REQUEST_BYTES,
         "delivery.report.only.error": True,
-        **read_client_settings(client_config, client_settings),
     }
-    interrupted = False
-    with (
-        SendProgress(total_bytes(files or []), visible=not quiet) as progress,
-        explained(f"cannot send to topic {topic}"),
-    ):
-        # The callback belongs to the configuration, and the sender needs the producer: the list breaks the circle.
-        senders: list[Sender] = []
-        producer = create_client(Producer, {**config, "on_delivery": lambda *report: senders[0].note_delivery(*report)})
-        # Asked first, so that a server which is no broker is told apart, and the producer is connected when it starts.
-        read_metadata(producer, timeout_s)
-        senders.append(Sender(producer, topic, rate, progress))
-        try:
-            senders[0].send_all(read_records(files or [], input_format, rules), headers, partition)
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            senders[0].finish()
-    _report(senders[0], topic, as_json, quiet)
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
 
 
 def _bytes(text: str | None) -> bytes | None:

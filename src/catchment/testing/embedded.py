@@ -75,6 +75,12 @@ class Broker:
             raise RuntimeError("The broker is not running: use it in a `with` statement, or call start().")
         return f"{_HOST}:{self._port}"
 
+    def listener_port(self, name: str) -> int:
+        """The port of one of several `listeners`, by its name."""
+        if self._server is None:
+            raise RuntimeError("The broker is not running.")
+        return self._server.endpoints[name].port
+
     def start(self) -> None:
         """Return once clients can connect; raise what kept the broker from starting."""
         if self.is_running:

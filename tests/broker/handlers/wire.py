@@ -1,6 +1,7 @@
 """A blocking client for the tests of handlers: one request, one answer, at any version."""
 
 import socket
+import struct
 from types import TracebackType
 from typing import Any
 
@@ -13,9 +14,10 @@ _DEADLINE_S = 30
 
 
 class Wire:
-    def __init__(self, broker: Broker) -> None:
-        host, _, port = broker.bootstrap_servers.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=_DEADLINE_S)
+    def __init__(self, broker: Broker, port: int | None = None) -> None:
+        """Connect to the broker's first listener, or to the one at `port`."""
+        host, _, first_port = broker.bootstrap_servers.rpartition(":")
+        self._socket = socket.create_connection((host, port or int(first_port)), timeout=_DEADLINE_S)
         self._protocol = ClientProtocol("test")
 
     def __enter__(self) -> "Wire":
@@ -33,6 +35,17 @@ class Wire:
 
     def send(self, request: Any, version: int) -> None:
         self._socket.sendall(self._protocol.request(request, version))
+
+    def exchange(self, frame: bytes) -> bytes:
+        """Send a frame as it is; the frame that comes back."""
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        received = b""
+        while len(received) < 4 or len(received) < 4 + struct.unpack(">i", received[:4])[0]:
+            data = self._socket.recv(1 << 20)
+            if not data:
+                raise ConnectionError("the broker closed the connection")
+            received += data
+        return received[4:]
 
     def receive(self) -> Any:
         while True:

@@ -1,0 +1,34 @@
+"""ApiVersions over the wire: the table of claims, and a hand held out to clients from the future."""
+
+import struct
+
+import pytest
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
+from tests.broker.handlers.wire import Wire
+
+from catchment.broker.handlers import CLAIMS
+
+REQUEST = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_table_is_what_the_handlers_claim(wire: Wire, version: int) -> None:
+    answer = wire.ask(REQUEST, version)
+    assert answer.error_code is ErrorCode.none
+    told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    assert told.pop(0) == (0, 13)
+    assert told == {key: (claim.oldest, claim.newest) for key, claim in CLAIMS.items() if key != 0}
+
+
+def test_an_unknown_version_gets_the_table_in_a_form_that_everybody_reads(wire: Wire) -> None:
+    answer = wire.exchange(struct.pack(">hhih", 18, 99, 7, -1))
+    correlation_id, error, count = struct.unpack_from(">ihi", answer)
+    assert (correlation_id, error, count) == (7, ErrorCode.unsupported_version.value, len(CLAIMS))
+    assert len(answer) == 10 + 6 * count
+
+
+@pytest.mark.parametrize("key_and_version", [(0, 2), (0, 14), (1, 3), (999, 0), (-1, 0)])
+def test_a_request_that_is_not_served_ends_the_connection(wire: Wire, key_and_version: tuple[int, int]) -> None:
+    with pytest.raises(ConnectionError):
+        wire.exchange(struct.pack(">hhih", *key_and_version, 7, -1))
