@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from threading import Lock
 
-_FRAMES_AT_ONCE = (1, 1, 1, 8)
+_FRAMES_AT_ONCE = (1, 1, 1, 1, 1, 1, 1, 1, 8)
 """Mostly one a connection: answers that came before the broker hung up may be lost on the way."""
 _SILENCE_SECONDS = 0.5
 

@@ -22,14 +22,15 @@ def content(number: int) -> bytes:
 
 
 class Ledger:
-    """Writes numbered records without pause, and notes the place of each that was acknowledged."""
+    """Writes numbered records, with a pause after each if told so, and notes the place of each that was acknowledged."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, pause_s: float = 0.0) -> None:
         self.acknowledged: dict[int, tuple[int, int]] = {}
         self.failures: list[str] = []
         self._topic = topic
         self._partitions = partitions
         self._next_number = 0
+        self._pause_s = pause_s
         self._is_over = threading.Event()
         self._producer = Producer(
             {
@@ -67,7 +68,7 @@ class Ledger:
         assert self._producer.flush(_DRAIN_SECONDS) == 0, "records were neither acknowledged nor refused"
 
     def _write(self) -> None:
-        while not self._is_over.is_set():
+        while not self._is_over.wait(self._pause_s):
             number = self._next_number
             try:
                 self._producer.produce(

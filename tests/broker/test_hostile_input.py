@@ -24,7 +24,7 @@ from catchment.protocol.headers import encode_request_header
 
 FRAMES = int(os.environ.get("CATCHMENT_HOSTILE_FRAMES", "200000"))
 SEED = int(os.environ.get("CATCHMENT_HOSTILE_SEED", str(Random().getrandbits(32))))
-CLIENTS = 8
+CLIENTS = 4
 MEMORY_BYTES = 300 * 1024 * 1024
 TOPIC = "honest"
 PARTITIONS = 2
@@ -43,7 +43,7 @@ def broker(tmp_path: Path) -> Iterator[ChildBroker]:
 @pytest.fixture
 def honest_client(broker: ChildBroker) -> Iterator[Ledger]:
     """Writes all the while; in the end, all that it wrote must be there."""
-    ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS)
+    ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS, pause_s=0.002)
     ledger.start()
     yield ledger
     ledger.finish()

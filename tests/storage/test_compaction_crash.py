@@ -76,6 +76,7 @@ def check_recovered(disk: MemoryDisk, recovery_point: int, allowed: list[list[Ke
     log = reopened(disk, CONFIG, recovery_point=recovery_point)
     assert data_records(log) in allowed
     assert log.log_end_offset == end_offset
+    assert log.aborted_transactions(0, end_offset) == [(7, 60)]
     check_indexes(log)
     assert names(disk, ".swap") == names(disk, ".cleaned") == names(disk, ".deleted") == []
 
@@ -102,7 +103,7 @@ def test_a_power_loss_during_a_cleaning_or_the_recovery_from_it_leaves_old_or_ne
         recovering._root = lost._root
         recovering.watch = lambda disk=recovering, again=again: again.append(disk.crash(random))  # type: ignore[misc]
         reopened(recovering, CONFIG, recovery_point=recovery_point)
-        for twice_lost in again[:: max(1, len(again) // 4)]:
+        for twice_lost in again[:: max(1, len(again) // 2)]:
             check_recovered(twice_lost, recovery_point, states, log.log_end_offset)
 
 

@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import logging
 import struct
+import sys
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -19,7 +20,7 @@ from catchment.broker.context import RequestContext
 from catchment.broker.handlers import CLAIMS
 from catchment.protocol import codec
 from catchment.protocol.apis import API_VERSIONS_KEY, APIS
-from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.errors import ApiError, MalformedRequest
 from catchment.protocol.headers import RequestHeader, encode_response_header, parse_request_header
 from catchment.protocol.wire import Piece
 
@@ -192,7 +193,11 @@ class Router:
         connection.finish_answer(answer, (_LENGTH.pack(size) + head, *body))
 
     def _failed(self, connection: Connection, header: RequestHeader) -> None:
-        """A fault of ours: the client is told by the end of its connection, and retries."""
+        """A fault of ours, or a refusal that no answer can carry: the client is told by the end of its connection."""
         name = APIS[header.api_key].name
-        _logger.exception("%s version %d failed; closing %s", name, header.api_version, connection.peer_host)
+        error = sys.exception()
+        if isinstance(error, ApiError):
+            _logger.warning("%s from %s was refused without an answer: %s", name, connection.peer_host, error)
+        else:
+            _logger.exception("%s version %d failed; closing %s", name, header.api_version, connection.peer_host)
         connection.abort()

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
 
@@ -64,17 +65,24 @@ def broker(
     bar = ProgressBar(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )
-    with bar:
-        task = bar.add_task("starting", total=runner.step_count(found, names, rounds))
-        progress = runner.Progress(
-            describe=lambda text: bar.update(task, description=text), advance=lambda: bar.advance(task)
-        )
-        runner.run(found, names, rounds, results, progress)
+    try:
+        with bar:
+            task = bar.add_task("starting", total=runner.step_count(found, names, rounds))
+            progress = runner.Progress(
+                describe=lambda text: bar.update(task, description=text), advance=lambda: bar.advance(task)
+            )
+            runner.run(found, names, rounds, results, progress)
+    finally:
+        # A run that is broken off has measured something too.
+        _report(console, results, json_file, plot_file)
+
+
+def _report(console: Console, results: Results, json_file: Path | None, plot_file: Path | None) -> None:
     console.print(ratio_table(results))
     for name, reason in results.unavailable.items():
-        console.print(f"[yellow]{name} was not measured:[/yellow] {reason}")
+        console.print(f"[yellow]{name} was not measured:[/yellow] {escape(reason)}")
     for failure in results.failures:
-        console.print(f"[red]failed:[/red] {failure}")
+        console.print(f"[red]failed:[/red] {escape(failure)}")
     if json_file is not None:
         json_file.write_text(json.dumps(results.as_json(), indent=2) + "\n")
     if plot_file is not None:

@@ -66,7 +66,8 @@ class ProducerState:
             return None
         if header.producer_epoch < entry.epoch:
             raise _stale_epoch(header.producer_id, header.producer_epoch, entry.epoch)
-        if is_from_client:
+        is_next = header.producer_epoch == entry.epoch and follows(entry.last_sequence, header.base_sequence)
+        if is_from_client and not is_next:
             duplicate = entry.duplicate_of(header)
             if duplicate is not None:
                 return duplicate
@@ -171,17 +172,17 @@ class ProducerState:
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
-    if header.producer_epoch != entry.epoch:
-        if header.base_sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
-            raise ApiError(
-                ErrorCode.out_of_order_sequence_number,
-                f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence "
-                f"{header.base_sequence}, not 0",
-            )
-    elif not follows(entry.last_sequence, header.base_sequence):
+    """A batch that does not go on from the last one may only be the first of a new epoch."""
+    if header.producer_epoch == entry.epoch:
         raise ApiError(
             ErrorCode.out_of_order_sequence_number,
             f"producer {header.producer_id} sent sequence {header.base_sequence} after {entry.last_sequence}",
+        )
+    if header.base_sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+        raise ApiError(
+            ErrorCode.out_of_order_sequence_number,
+            f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence "
+            f"{header.base_sequence}, not 0",
         )
 
 

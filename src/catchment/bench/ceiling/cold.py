@@ -120,7 +120,7 @@ class ColdAnswers:
                             offset=i64(
                                 0
                                 if wanted.timestamp == _EARLIEST
-                                else self._topics.by_name[topic.name][wanted.partition_index].end_offset
+                                else self._topics.create(topic.name, 1)[wanted.partition_index].end_offset
                             ),
                             leader_epoch=i32(0),
                         )

@@ -48,6 +48,6 @@ async def _exchange(host: str, port: int, frame: bytes, connections: int, reques
 
 
 def exchange(bootstrap_servers: str, topic: str, connections: int, requests: int) -> None:
-    """Send that many requests over that many connections, at least ten."""
+    """Send that many requests over that many connections, at least one for each request under way."""
     host, _, port = bootstrap_servers.rpartition(":")
-    uvloop.run(_exchange(host, int(port), list_offsets_frame(topic), connections, requests))
+    uvloop.run(_exchange(host, int(port), list_offsets_frame(topic), max(connections, _IN_FLIGHT), requests))
