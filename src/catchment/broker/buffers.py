@@ -73,6 +73,9 @@ class ReceiveBuffer:
         available = self.available
         if wanted <= len(self._buffer):
             self._buffer[:available] = self._view[self.start : self.end]
+        elif self._buffer is self._small and available < SMALL_BYTES // 2:
+            # So far the frame is a promise: a thousand strangers who make one must not get a large buffer each.
+            return
         else:
             larger = self._pool.borrow(wanted)
             larger[:available] = self._view[self.start : self.end]

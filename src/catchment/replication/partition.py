@@ -75,13 +75,15 @@ class Partition:
                 f"min.insync.replicas is {self.log.config.min_insync_replicas}",
             )
         info = self.log.append_as_leader(batch, self.leader_epoch)
-        if not info.is_duplicate:
-            if self.log.config.sync_acks:
+        if info.is_duplicate:
+            return info
+        if self._must_sync():
+            self._start_sync()
+        else:
+            self.advance(info.last_offset + 1)
+            if info.base_offset == self.log.segments.active.base_offset and len(self.log.segments) > 1:
+                # A new segment: put the finished one on the device, so that recovery need not read it.
                 self._start_sync()
-            else:
-                self.advance(info.last_offset + 1)
-                if self._is_flush_due():
-                    self._start_sync()
         return info
 
     def durable(self, info: AppendInfo) -> "asyncio.Future[None] | None":
@@ -116,8 +118,11 @@ class Partition:
         self.writers.fail(ApiError(ErrorCode.not_leader_or_follower))
         self.readers.notify()
 
-    def _is_flush_due(self) -> bool:
-        return self.log.log_end_offset - self.log.synced_offset >= self.log.config.flush_messages
+    def _must_sync(self) -> bool:
+        """Whether the end of the log is safe only once it is on the device."""
+        config = self.log.config
+        unsynced = self.log.log_end_offset - self.log.synced_offset
+        return unsynced > 0 and (config.sync_acks or unsynced >= config.flush_messages)
 
     def _start_sync(self) -> None:
         if self._syncing is None:
@@ -126,11 +131,13 @@ class Partition:
     async def _sync(self) -> None:
         log = self.log
         try:
-            while log.synced_offset < (end := log.log_end_offset):
+            while True:
+                end = log.log_end_offset
                 await self._disk.sync_files(log.unsynced_files())
                 log.mark_synced(end)
-                if log.config.sync_acks:
-                    self.advance(end)
+                self.advance(end)
+                if not self._must_sync():
+                    break
         except OSError as error:
             _logger.error("%s-%d is offline: a sync failed: %s", self.topic, self.number, error)
             log.fail(error)
