@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format docs bench clean
+.PHONY: help setup run test lint format docs bench clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,8 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup ## Render the reference pages of settings, metrics and commands
+docs: setup ## Render the parts of the documentation that the code knows better
+	$(BIN)/python tools/render_docs.py
 	$(BIN)/python -m catchment.ports.settings_reference > docs/reference/settings.md
 	$(BIN)/python -m catchment.ports.telemetry > docs/reference/metrics.md
 	$(BIN)/python -m catchment.cli.reference > docs/reference/cli.md
