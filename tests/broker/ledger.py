@@ -27,6 +27,8 @@ class Ledger:
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, pause_s: float = 0.0) -> None:
         self.acknowledged: dict[int, tuple[int, int]] = {}
         self.failures: list[str] = []
+        self.slowest_s = 0.0
+        """The longest that an acknowledgement has taken."""
         self._topic = topic
         self._partitions = partitions
         self._next_number = 0
@@ -80,7 +82,10 @@ class Ledger:
                 self._producer.poll(0.05)
 
     def _note(self, number: int) -> Callable[[Any, Any], None]:
+        start_s = time.monotonic()
+
         def delivered(error: Any, message: Any) -> None:
+            self.slowest_s = max(self.slowest_s, time.monotonic() - start_s)
             if error is None:
                 self.acknowledged[number] = (message.partition(), message.offset())
             else:

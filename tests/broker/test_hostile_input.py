@@ -28,6 +28,8 @@ CLIENTS = 4
 MEMORY_BYTES = 300 * 1024 * 1024
 TOPIC = "honest"
 PARTITIONS = 2
+PATIENCE_S = 5.0
+"""Far below the time-outs of any client, and far above what a busy machine needs."""
 API_VERSIONS_KEY = 18
 
 
@@ -50,6 +52,7 @@ def honest_client(broker: ChildBroker) -> Iterator[Ledger]:
     assert broker.is_alive, broker.log_tail()
     assert not ledger.failures
     assert ledger.acknowledged
+    assert ledger.slowest_s < PATIENCE_S
     auditor = Auditor(broker.bootstrap_servers, TOPIC, PARTITIONS)
     auditor.read_on()
     assert_none_lost(ledger.acknowledged.items(), auditor.places)

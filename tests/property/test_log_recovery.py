@@ -43,7 +43,6 @@ class World:
         self.disk = MemoryDisk()
         self.directory = self._open()
         self.log: Log = self.directory.create_log("topic", 0, None, CONFIG)
-        self.log.assign_leader_epoch(EPOCH)
         self.appended: list[Batch] = []
         self.synced_end = 0
         self.next_sequences = [0] * PRODUCERS
@@ -148,7 +147,6 @@ class World:
         self.check()
         # What the log says of itself is what readers are told, so it must be true.
         self.synced_end = max(self.synced_end, self.log.synced_offset)
-        self.log.assign_leader_epoch(EPOCH)
 
     def _forget_what_was_lost(self) -> None:
         """What was never synced may be gone; its producers have seen no answer and go on from what is there."""

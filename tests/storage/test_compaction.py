@@ -110,6 +110,17 @@ def test_a_log_is_due_by_its_dirty_share_or_when_it_has_waited_too_long() -> Non
     assert not find_dirt(made.log, end, end, NOW_MS + 5001).is_due(config)
 
 
+def test_records_that_must_be_compacted_in_time_leave_the_active_segment_in_time() -> None:
+    made = Compacted(replace(COMPACTED, max_compaction_lag_ms=5000))
+    made.append((b"a", b"1"))
+    made.clock.advance(5000)
+    made.append((b"a", b"2"))
+    assert len(made.log.segments) == 1
+    made.clock.advance(1)
+    made.append((b"a", b"3"))
+    assert len(made.log.segments) == 2
+
+
 @pytest.mark.parametrize("clean_offset", [-1, 5, 1000])
 def test_a_checkpoint_outside_the_log_is_not_believed(clean_offset: int) -> None:
     made = Compacted(replace(COMPACTED, segment_bytes=200))

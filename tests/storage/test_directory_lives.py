@@ -67,7 +67,6 @@ class Lives:
 
     def new_epoch(self) -> None:
         self.epoch += 1
-        self.log.assign_leader_epoch(self.epoch)
 
     def truncate(self) -> None:
         offset = self.random.choice(self.boundaries[-4:])

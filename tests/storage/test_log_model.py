@@ -47,7 +47,6 @@ class LogHistory(RuleBasedStateMachine):
     @rule()
     def new_epoch(self) -> None:
         self.epoch += 1
-        self.log.assign_leader_epoch(self.epoch)
 
     @rule()
     def roll(self) -> None:

@@ -36,6 +36,7 @@ class Writer:
         self.values: list[bytes] = []
         self.synced_count = 0
         self.synced_recovery_point = 0
+        self.epoch = 0
         self.sequences = {1: 0, 2: 0, 3: 0}
 
     def run(self, steps: int) -> None:
@@ -44,7 +45,7 @@ class Writer:
             if kind < 0.08:
                 self.sync()
             elif kind < 0.12:
-                self.log.assign_leader_epoch(step)
+                self.epoch = step
             elif kind < 0.16:
                 self.log.roll()
             else:
@@ -63,7 +64,7 @@ class Writer:
             epoch, sequence = 0, self.sequences[producer_id]
             self.sequences[producer_id] += len(values)
         data = batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
-        self.log.append_as_leader(data, max(self.log.leader_epochs.latest, 0))
+        self.log.append_as_leader(data, self.epoch)
         self.values.extend(values)
 
 

@@ -68,6 +68,7 @@ def test_several_run_at_once_and_know_nothing_of_each_other() -> None:
 
 
 def test_it_stops_when_its_block_ends_even_by_an_error() -> None:
+    before = broker_threads()
     addresses: list[str] = []
 
     def fail_in_the_block() -> None:
@@ -77,13 +78,14 @@ def test_it_stops_when_its_block_ends_even_by_an_error() -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail_in_the_block()
-    assert broker_threads() == []
+    assert broker_threads() == before
     host, port = addresses[0].split(":")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
 
 
 def test_what_keeps_it_from_starting_is_raised_here_and_leaves_nothing_behind() -> None:
+    before = broker_threads()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -91,7 +93,7 @@ def test_what_keeps_it_from_starting_is_raised_here_and_leaves_nothing_behind() 
         with pytest.raises(OSError, match="in use"):
             broker.start()
     assert not broker.is_running
-    assert broker_threads() == []
+    assert broker_threads() == before
 
 
 def test_a_setting_that_does_not_exist_is_refused_with_the_nearest_that_does() -> None:

@@ -66,6 +66,12 @@ class Partition:
             raise ApiError(ErrorCode.fenced_leader_epoch)
         raise ApiError(ErrorCode.unknown_leader_epoch)
 
+    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch up to this one, and its end. The log knows an epoch from its first record on."""
+        if leader_epoch == self.leader_epoch:
+            return leader_epoch, self.log.log_end_offset
+        return self.log.epoch_end_offset(leader_epoch)
+
     def append(self, batch: memoryview, acks: int) -> AppendInfo:
         """Append one batch from a client. It is not safe yet: see `durable`."""
         if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:

@@ -17,6 +17,8 @@ from catchment.storage.log import Log
 
 _logger = logging.getLogger(__name__)
 
+_MOST_CONFIGS = 4096
+
 
 class _Topic:
     """A topic and its partitions; None stands for one that another broker leads, or that the disk did not take."""
@@ -35,6 +37,7 @@ class Replicas:
         self._directories = directories
         self._topics: dict[str | UUID, _Topic] = {}
         """By name and by id, so that each way of asking is one look-up."""
+        self._configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         for key, topic in list(self._topics.items()):
@@ -67,16 +70,23 @@ class Replicas:
     def use_settings(self, settings: BrokerSettings) -> None:
         """Take on other defaults: every topic that does not override them changes with them."""
         self._settings = settings
+        self._configs.clear()
         for key, topic in list(self._topics.items()):
             if isinstance(key, str):
                 self._update(topic.image)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The settings of a log whose topic has these overrides."""
-        values = self._settings.topic_values(overrides)
-        return LogConfig.from_settings(
-            {**values, "producer.id.expiration.ms": self._settings["producer.id.expiration.ms"]}
-        )
+        """The settings of a log whose topic has these overrides; equal ones share a configuration."""
+        key = frozenset(overrides.items())
+        config = self._configs.get(key)
+        if config is None:
+            values = self._settings.topic_values(overrides)
+            expiration_ms = self._settings["producer.id.expiration.ms"]
+            config = LogConfig.from_settings({**values, "producer.id.expiration.ms": expiration_ms})
+            if len(self._configs) >= _MOST_CONFIGS:
+                self._configs.clear()
+            self._configs[key] = config
+        return config
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         return {(partition.topic, partition.number): partition.high_watermark for partition in self}
@@ -127,7 +137,6 @@ class Replicas:
             log = directory.create_log(image.name, state.partition, image.id, config)
         else:
             _settle(log)
-        log.assign_leader_epoch(state.leader_epoch)
         return Partition(image.name, log, self._disk, leader_epoch=state.leader_epoch)
 
     def _existing_log(self, image: TopicImage, number: int) -> Log | None:

@@ -51,6 +51,13 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def longest_segment_ms(self) -> int:
+        """What is to be compacted in time must have left the active segment by then."""
+        if self.is_compacted and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def is_log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 

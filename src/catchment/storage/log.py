@@ -206,11 +206,6 @@ class Log:
         """The largest epoch up to `leader_epoch`, and its end; (-1, -1) if it is not known."""
         return self.leader_epochs.end_offset(leader_epoch, self.log_end_offset)
 
-    def assign_leader_epoch(self, leader_epoch: int) -> None:
-        """Leadership begins: the epoch starts at the end of the log."""
-        self.leader_epochs.assign(leader_epoch, self.log_end_offset)
-        self.has_changed = True
-
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that touch a range of offsets."""
         found: list[tuple[int, int]] = []
@@ -291,8 +286,11 @@ class Log:
         return self._clock.now_ms()
 
     def close(self, *, clean: bool = True) -> None:
-        """Let go of the files; a clean close first makes everything durable, so that the next start reads no data."""
-        if clean and not self.is_offline and self.has_changed:
+        """Let go of the files; a clean close first makes everything durable, so that the next start reads no data.
+
+        A log that never had a record has nothing to lose: thousands of new partitions close without a sync.
+        """
+        if clean and not self.is_offline and self.has_changed and self.log_end_offset > 0:
             for file in self.segments.active.seal():
                 self.unsynced.add(file, self.segments.active.base_offset)
             if self.producer_files.newest_offset != self.log_end_offset:

@@ -22,7 +22,7 @@ def must_roll(
         or segment.is_index_full(config.segment_index_bytes)
         or (
             segment.size > 0
-            and _age_ms(segment, max_timestamp_ms, now_ms) > config.segment_ms - _jitter_ms(segment, config)
+            and _age_ms(segment, max_timestamp_ms, now_ms) > config.longest_segment_ms - _jitter_ms(segment, config)
         )
     )
 
@@ -53,5 +53,5 @@ def _age_ms(segment: Segment, max_timestamp_ms: int, now_ms: int) -> int:
 
 def _jitter_ms(segment: Segment, config: LogConfig) -> int:
     """Spread the rolls of many partitions; derived from the segment's name, so that it stays the same."""
-    most_ms = min(config.segment_jitter_ms, config.segment_ms)
+    most_ms = min(config.segment_jitter_ms, config.longest_segment_ms)
     return zlib.crc32(segment.path("").encode()) % most_ms if most_ms > 0 else 0

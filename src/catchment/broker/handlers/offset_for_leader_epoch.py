@@ -48,7 +48,7 @@ def _partition(context: RequestContext, topic: str, asked: OffsetForLeaderPartit
     try:
         partition = context.services.replicas.find(topic, asked.partition)
         partition.check_epoch(asked.current_leader_epoch)
-        epoch, end_offset = partition.log.epoch_end_offset(asked.leader_epoch)
+        epoch, end_offset = partition.epoch_end_offset(asked.leader_epoch)
     except ApiError as error:
         code = error.code
     return EpochEndOffset(

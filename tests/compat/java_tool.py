@@ -1,0 +1,39 @@
+"""Run a Java tool of Apache Kafka, or skip the test where Java or the jars cannot be had."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from catchment.bench.peers.java import java_command, kafka_classpath, run_tool
+from catchment.bench.peers.maven import PeerUnavailable
+
+TIMEOUT_S = 120.0
+
+
+@cache
+def java_missing() -> str | None:
+    """Why Kafka's Java programs cannot run here."""
+    try:
+        java_command()
+        kafka_classpath()
+    except PeerUnavailable as reason:
+        return str(reason)
+    return None
+
+
+def require_java() -> None:
+    if (reason := java_missing()) is not None:
+        pytest.skip(reason)
+
+
+def java_tool(
+    name: str, *arguments: str, standard_input: bytes = b"", package: str = "org.apache.kafka.tools"
+) -> bytes:
+    """What the tool printed; a tool that fails, fails the test."""
+    require_java()
+    finished = run_tool(f"{package}.{name}", arguments, TIMEOUT_S, standard_input)
+    output = finished.stdout + finished.stderr
+    assert finished.returncode == 0, output.decode(errors="replace")[-3000:]
+    return finished.stdout
