@@ -33,7 +33,7 @@ def read(broker: catchment.Broker) -> list[tuple[int, bytes | None, bytes | None
     )
     try:
         consumer.assign([TopicPartition("table", 0, 0)])
-        found = []
+        found: list[tuple[int, bytes | None, bytes | None]] = []
         while True:
             message = consumer.poll(_SECONDS)
             assert message is not None

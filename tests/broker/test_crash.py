@@ -20,6 +20,8 @@ import catchment
 CRASHES = int(os.environ.get("CATCHMENT_CRASHES", "20"))
 PARTITIONS = 3
 TOPIC = "ledger"
+PAUSE_S = 0.0002
+"""Some thousand records a second: always some in flight, and not so many that reading them back takes all the time."""
 SMALL_SEGMENTS = {"log.segment.bytes": str(1024 * 1024)}
 _LONGEST_LIFE_S = 0.3
 _RECONNECT_SECONDS = 60.0
@@ -46,7 +48,7 @@ def test_kill_9_at_random_moments_loses_alters_and_repeats_nothing(tmp_path: Pat
     with ChildBroker(tmp_path, SMALL_SEGMENTS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
-        ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS)
+        ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS, pause_s=PAUSE_S)
         auditor = Auditor(broker.bootstrap_servers, TOPIC, PARTITIONS)
         ledger.start()
         for crash in range(CRASHES):
@@ -71,7 +73,7 @@ def test_power_losses_at_random_moments_lose_alter_and_repeat_nothing() -> None:
     with catchment.Broker(settings=SMALL_SEGMENTS) as broker:
         broker.create_topic(TOPIC, PARTITIONS)
         bootstrap_servers = broker.bootstrap_servers
-        ledger = Ledger(bootstrap_servers, TOPIC, PARTITIONS)
+        ledger = Ledger(bootstrap_servers, TOPIC, PARTITIONS, pause_s=PAUSE_S)
         auditor = Auditor(bootstrap_servers, TOPIC, PARTITIONS)
         ledger.start()
         for _ in range(CRASHES):

@@ -32,6 +32,7 @@ from catchment.replication.replicas import Replicas
 from catchment.replication.upkeep import Upkeep
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory
+from catchment.storage.layout import format_uuid
 from catchment.storage.log import Log
 
 _logger = logging.getLogger(__name__)
@@ -204,4 +205,7 @@ class BrokerServer:
         return self._settings if self._services is None else self._services.settings
 
     def _new_uuid(self) -> UUID:
-        return UUID(int=self._randomness.getrandbits(128), version=4)
+        """A random id that, as Kafka writes ids, does not look like an option of a command."""
+        while format_uuid(made := UUID(int=self._randomness.getrandbits(128), version=4)).startswith("-"):
+            pass
+        return made

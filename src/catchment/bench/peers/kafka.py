@@ -51,7 +51,8 @@ class KafkaServer(Server):
         properties = directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties(directory).items()))
         options = ("-cp", kafka_classpath(), f"-Dlog4j2.configurationFile={logging}")
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # A leading dash would look like an option to the tool.
+        cluster_id = "c" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         formatting = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
         formatted = subprocess.run([*java, *options, *formatting], capture_output=True, text=True, check=False)
         if formatted.returncode != 0:
