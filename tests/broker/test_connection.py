@@ -69,15 +69,15 @@ class FakeListener:
     def router(self) -> "FakeListener":
         return self
 
-    def dispatch(self, connection: Connection, frame: memoryview) -> None:
-        if frame[:1] == b"!":
+    def dispatch(self, connection: Connection, frame: memoryview) -> Sequence[bytes] | None:
+        body = bytes(frame)
+        if body.startswith(b"!"):
             raise MalformedRequest("nonsense")
-        self.frames.append(bytes(frame))
-        answer = connection.begin_answer(holds_up=frame[:1] == b"h")
-        if frame[:1] == b"e":
-            connection.finish_answer(answer, (bytes(frame),))
-        else:
-            self.answers.append(answer)
+        self.frames.append(body)
+        if body.startswith(b"e"):
+            return (body,)
+        self.answers.append(connection.answer_later(holds_up=body.startswith(b"h")))
+        return None
 
     def connected(self, connection: Connection) -> bool:
         return self.accepts

@@ -29,11 +29,15 @@ def require_java() -> None:
 
 
 def java_tool(
-    name: str, *arguments: str, standard_input: bytes = b"", package: str = "org.apache.kafka.tools"
+    name: str,
+    *arguments: str,
+    standard_input: bytes = b"",
+    package: str = "org.apache.kafka.tools",
+    with_errors: bool = False,
 ) -> bytes:
-    """What the tool printed; a tool that fails, fails the test."""
+    """What the tool printed, on request also what it complained of; a tool that fails, fails the test."""
     require_java()
     finished = run_tool(f"{package}.{name}", arguments, TIMEOUT_S, standard_input)
     output = finished.stdout + finished.stderr
     assert finished.returncode == 0, output.decode(errors="replace")[-3000:]
-    return finished.stdout
+    return output if with_errors else finished.stdout

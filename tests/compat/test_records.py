@@ -56,9 +56,7 @@ def test_a_reader_starts_where_it_is_told(each_client: Client, broker: Broker, m
     assert [stored.record for stored in each_client.read(topic, 3, first_offset=17)] == records[17:]
 
 
-def test_a_producers_timestamps_are_kept(
-    each_client: Client, broker: Broker, make_topic: Callable[..., str]
-) -> None:
+def test_a_producers_timestamps_are_kept(each_client: Client, broker: Broker, make_topic: Callable[..., str]) -> None:
     topic = make_topic()
     writer = each_client if each_client.sets_timestamps else Librdkafka(broker.bootstrap_servers)
     writer.write(topic, [Record(b"value")] * 4, timestamps_ms=_TIMESTAMPS_MS)
@@ -67,9 +65,7 @@ def test_a_producers_timestamps_are_kept(
     assert not any(each.is_log_append_time for each in stored)
 
 
-def test_the_broker_stamps_records_where_the_topic_says_so(
-    each_client: Client, make_topic: Callable[..., str]
-) -> None:
+def test_the_broker_stamps_records_where_the_topic_says_so(each_client: Client, make_topic: Callable[..., str]) -> None:
     topic = make_topic(settings={"message.timestamp.type": "LogAppendTime"})
     began_ms = time.time_ns() // 1_000_000
     timestamps_ms = _TIMESTAMPS_MS if each_client.sets_timestamps else None

@@ -1,6 +1,7 @@
 """Our hand-written Produce against kio's, at every version."""
 
 import io
+from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -111,3 +112,31 @@ def test_kio_reads_the_answer_that_was_meant(version: int, offset: int, time_ms:
         assert bad.error_message == text
     if version >= 10:
         assert (bad.current_leader.leader_id, bad.current_leader.leader_epoch) == (3, 9)
+
+
+@pytest.mark.parametrize("version", range(9, 13))
+@given(
+    names, st.integers(0, 1 << 30), st.binary(min_size=1, max_size=40_000), st.binary(max_size=3), st.integers(0, 30)
+)
+def test_the_short_way_of_reading_never_differs_from_the_long_one(
+    version: int, name: str, partition: int, records: bytes, tail: bytes, position: int
+) -> None:
+    module = _kio(version, "request")
+    data = module.PartitionProduceData(index=partition, records=records)
+    topic = module.TopicProduceData(name=name, partition_data=(data,))
+    message = module.ProduceRequest(acks=-1, timeout=timedelta(seconds=1), topic_data=(topic,))
+    buffer = io.BytesIO()
+    entity_writer(module.ProduceRequest)(buffer, message)
+    whole = bytearray(buffer.getvalue())
+    assert produce.decode_request(memoryview(whole), 0, version) == produce.decode_any(memoryview(whole), 0, version)
+    # Damage near the start, and change the end: both readers must say the same, or both refuse.
+    whole[position % len(whole)] ^= 1 + len(tail)
+    damaged = memoryview(bytes(whole[: len(whole) - len(tail)]) + tail)
+    assert _outcome(produce.decode_request, damaged, version) == _outcome(produce.decode_any, damaged, version)
+
+
+def _outcome(decode: Callable[[memoryview, int, int], ProduceRequest], data: memoryview, version: int) -> object:
+    try:
+        return decode(data, 0, version)
+    except MalformedRequest:
+        return MalformedRequest

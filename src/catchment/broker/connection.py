@@ -23,6 +23,8 @@ _logger = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
 _WRITE_HIGH_WATER_BYTES = 1024 * 1024
+_PIECES_OF_A_SMALL_ANSWER = 2
+"""An answer with records has more pieces; it is sent at once, since it may be large."""
 
 
 class Answer:
@@ -60,8 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         self._may_write = True
         self._is_ending = False
         self._is_held_up = False
-        self._is_taking = False
         self._is_flush_due = False
+        self._ready: list[Piece] = []
         self._unsent_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,39 +116,43 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def begin_answer(self, *, holds_up: bool) -> Answer:
+    def answer_later(self, *, holds_up: bool) -> Answer:
+        """Keep a place in the order for an answer that is not there yet."""
         answer = Answer(holds_up=holds_up)
         self._is_held_up = holds_up
         self._answers.append(answer)
         return answer
 
     def finish_answer(self, answer: Answer, pieces: Sequence[Piece]) -> None:
-        """Fill an answer's place, and send what is ready, in order.
+        """Fill an answer's place, and send what is ready.
 
-        A send costs more than all the work on a small request. So answers to frames that arrived together leave together,
-        and so do those that one event has set free, such as a sync that many requests waited for.
+        A send costs more than all the work on a small request. So answers that one event has set free leave together, such
+        as those to requests that waited for one sync; and so do the answers to frames that arrived together.
         """
         answer.pieces = pieces
         if answer.holds_up:
             self._is_held_up = False
-            self._flush()
-        elif not self._is_taking and not self._is_flush_due:
+        if not self._is_flush_due:
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_flush_due = False
         answers = self._answers
-        ready: list[Piece] = []
         while answers and (pieces := answers[0].pieces) is not None:
-            ready += pieces
+            self._ready += pieces
             answers.popleft()
-        if ready and self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(ready)
-        if not self._is_reading and not self._is_taking:
+        self._send()
+        if not self._is_reading:
             self._resume()
         if self._is_ending:
             self._close_if_done()
+
+    def _send(self) -> None:
+        if self._ready:
+            ready, self._ready = self._ready, []
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.writelines(ready)
 
     def _size_kernel_buffers(self, socket_of_transport: socket.socket | None) -> None:
         for option, size in (
@@ -157,12 +163,7 @@ class Connection(asyncio.BufferedProtocol):
                 socket_of_transport.setsockopt(socket.SOL_SOCKET, option, size)
 
     def _take_frames(self) -> None:
-        self._is_taking = True
-        self._serve_frames()
-        self._is_taking = False
-        self._flush()
-
-    def _serve_frames(self) -> None:
+        """Serve the frames that have arrived, and send at once what can be answered at once."""
         received = self._received
         while received.available >= _LENGTH.size:
             (size,) = _LENGTH.unpack(received.view(0, _LENGTH.size))
@@ -174,21 +175,31 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if received.available < _LENGTH.size + size:
                 received.make_room(_LENGTH.size + size)
-                return
-            if len(self._answers) >= self._limits.max_waiting_answers:
-                self._flush()
+                break
             if not self._may_write or self._is_held_up or len(self._answers) >= self._limits.max_waiting_answers:
                 self._pause()
-                return
-            try:
-                self.listener.router.dispatch(self, received.view(_LENGTH.size, size))
-            except MalformedRequest as error:
-                _logger.warning("%s sent a request that cannot be read: %s", self.peer_host, error)
-                self.abort()
-                return
-            if not self.is_open:
+                break
+            if not self._serve(received.view(_LENGTH.size, size)):
                 return
             received.use(_LENGTH.size + size)
+        self._send()
+
+    def _serve(self, frame: memoryview) -> bool:
+        """Whether the connection is still there after the request."""
+        try:
+            pieces = self.listener.router.dispatch(self, frame)
+        except MalformedRequest as error:
+            _logger.warning("%s sent a request that cannot be read: %s", self.peer_host, error)
+            self.abort()
+            return False
+        if pieces:
+            if self._answers:
+                self.answer_later(holds_up=False).pieces = pieces
+            else:
+                self._ready += pieces
+                if len(pieces) > _PIECES_OF_A_SMALL_ANSWER:
+                    self._send()
+        return self.is_open
 
     def _note_unsent(self, size: int) -> None:
         self.listener.unsent_changed(size - self._unsent_bytes)

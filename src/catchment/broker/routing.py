@@ -120,8 +120,8 @@ class Router:
         self._interceptor = interceptor
         self._tasks: dict[asyncio.Task[None], None] = {}
 
-    def dispatch(self, connection: Connection, frame: memoryview) -> None:
-        """Serve one request; MalformedRequest if it cannot be read."""
+    def dispatch(self, connection: Connection, frame: memoryview) -> Sequence[Piece] | None:
+        """Serve one request: its answer, or None if it will come later; MalformedRequest if it cannot be read."""
         header = parse_request_header(frame)
         claim = CLAIMS.get(header.api_key)
         if claim is None or not claim.oldest <= header.api_version <= claim.newest:
@@ -130,24 +130,25 @@ class Router:
             # Any version of ApiVersions gets an answer that the client can read: version 0, with the error and the table.
             header, route, request = header._replace(api_version=0), route_for(API_VERSIONS_KEY), None
         else:
-            route = route_for(header.api_key)
+            route = _routes.get(header.api_key) or route_for(header.api_key)
             request = route.decode(frame, header)
         context = RequestContext(self._services, header, connection.listener.name, connection.peer_host)
         self._services.traffic.requested(header.api_key)
-        answer = connection.begin_answer(holds_up=route.holds_up)
         coroutine = self._handler(route, context, request)
         try:
             awaited = coroutine.send(None)
         except StopIteration as finished:
-            self._finish(connection, answer, route, header, finished.value)
+            return self._encoded(connection, route, header, finished.value)
         except Exception:
             self._failed(connection, header)
-        else:
-            task = asyncio.get_running_loop().create_task(
-                self._finish_later(connection, answer, route, header, _continue(coroutine, awaited))
-            )
-            self._tasks[task] = None
-            task.add_done_callback(self._tasks.pop)
+            return ()
+        answer = connection.answer_later(holds_up=route.holds_up)
+        task = asyncio.get_running_loop().create_task(
+            self._finish_later(connection, answer, route, header, _continue(coroutine, awaited))
+        )
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+        return None
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -175,22 +176,20 @@ class Router:
         except Exception:
             self._failed(connection, header)
         else:
-            self._finish(connection, answer, route, header, response)
+            connection.finish_answer(answer, self._encoded(connection, route, header, response))
 
-    def _finish(
-        self, connection: Connection, answer: Answer, route: Route, header: RequestHeader, response: Any
-    ) -> None:
+    def _encoded(self, connection: Connection, route: Route, header: RequestHeader, response: Any) -> Sequence[Piece]:
+        """The answer as a frame; nothing where the client wants none."""
         if response is None:
-            connection.finish_answer(answer, ())
-            return
+            return ()
         try:
             body = route.encode(response, header)
         except Exception:
             self._failed(connection, header)
-            return
+            return ()
         head = encode_response_header(header.correlation_id, header.api_key, header.api_version)
         size = len(head) + sum(map(len, body))
-        connection.finish_answer(answer, (_LENGTH.pack(size) + head, *body))
+        return (_LENGTH.pack(size) + head, *body)
 
     def _failed(self, connection: Connection, header: RequestHeader) -> None:
         """A fault of ours, or a refusal that no answer can carry: the client is told by the end of its connection."""

@@ -174,7 +174,8 @@ class BrokerServer:
     def _open_logs(self, directories: list[LogDirectory], replicas: Replicas, image: MetadataImage) -> None:
         def config(topic: str) -> LogConfig:
             known = image.topics.get(topic)
-            return replicas.log_config(known.settings if known is not None else {})
+            # Of a topic that somebody else wrote we do not know whether it was compacted, so gaps must be expected.
+            return replicas.log_config({"cleanup.policy": "compact,delete"} if known is None else known.settings)
 
         for directory in directories:
             directory.open_logs(config)
@@ -188,6 +189,11 @@ class BrokerServer:
                     directory.delete_log(topic, number)
                 elif topic not in controller.image.topics:
                     found.setdefault(topic, {})[number] = log
+        if found:
+            # New producers must not be taken for those whose sequences the logs remember.
+            adopted = [log for logs in found.values() for log in logs.values()]
+            highest = max((entry.producer_id for log in adopted for entry in log.producers), default=-1)
+            await controller.allocate_producer_ids(highest + 1)
         for topic, logs in found.items():
             epochs = {number: log.leader_epochs.latest for number, log in logs.items()}
             await controller.adopt_topic(topic, next(iter(logs.values())).topic_id, epochs)

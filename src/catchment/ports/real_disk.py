@@ -49,24 +49,28 @@ class RealFile:
         return self._descriptor
 
     def append(self, pieces: Sequence[Buffer]) -> None:
-        views = [memoryview(piece).cast("B") for piece in pieces]
-        total = sum(view.nbytes for view in views)
         descriptor = self.descriptor()
-        written = 0
+        total = sum([memoryview(piece).nbytes for piece in pieces])
         try:
-            while written < total:
-                count = os.pwritev(descriptor, views[:_PIECES_A_WRITE], self.size + written)
-                if count == 0:
-                    raise OSError(errno.EIO, "the disk took no bytes", self.path)
-                written += count
-                if written < total:
-                    views = _after(views, count)
+            written = os.pwritev(descriptor, pieces, self.size) if len(pieces) <= _PIECES_A_WRITE else 0
+            if written < total:
+                self._append_rest(descriptor, pieces, written, total)
         except OSError:
             # A partial batch must not stay: the next append would follow it, and recovery would cut both.
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, self.size)
             raise
         self.size += total
+
+    def _append_rest(self, descriptor: int, pieces: Sequence[Buffer], written: int, total: int) -> None:
+        """Go on after a short write, or write what is too much for one call."""
+        views = _after([memoryview(piece).cast("B") for piece in pieces], written)
+        while written < total:
+            count = os.pwritev(descriptor, views[:_PIECES_A_WRITE], self.size + written)
+            if count == 0:
+                raise OSError(errno.EIO, "the disk took no bytes", self.path)
+            written += count
+            views = _after(views, count)
 
     def read(self, position: int, size: int) -> bytes:
         data = os.pread(self.descriptor(), size, position)

@@ -10,13 +10,19 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from catchment.protocol.apis import API_VERSIONS_KEY, is_flexible, knows
+from catchment.protocol.apis import API_VERSIONS_KEY, APIS, is_flexible
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.varints import read_unsigned_varint
 
 _FIXED_PART: Final = Struct(">hhih")
 _CORRELATION_ID: Final = Struct(">i")
 _NO_TAGS: Final = b"\x00"
+_FLEXIBLE: Final = frozenset(
+    (key, version)
+    for key, api in APIS.items()
+    for version in range(api.oldest, api.newest + 1)
+    if is_flexible(key, version)
+)
 
 
 class RequestHeader(NamedTuple):
@@ -51,7 +57,7 @@ def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
             raise MalformedRequest("the client id is not UTF-8") from None
     elif client_id_length != -1:
         raise MalformedRequest("the client id has a negative length")
-    if knows(api_key, api_version) and is_flexible(api_key, api_version):
+    if (api_key, api_version) in _FLEXIBLE:
         offset = skip_tagged_fields(frame, offset)
     return RequestHeader(api_key, api_version, correlation_id, client_id, offset)
 
@@ -84,7 +90,7 @@ def encode_request_header(api_key: int, api_version: int, correlation_id: int, c
 
 def encode_response_header(correlation_id: int, api_key: int, api_version: int) -> bytes:
     """The header that the broker writes before its response."""
-    if api_key != API_VERSIONS_KEY and is_flexible(api_key, api_version):
+    if (api_key, api_version) in _FLEXIBLE and api_key != API_VERSIONS_KEY:
         return _CORRELATION_ID.pack(correlation_id) + _NO_TAGS
     return _CORRELATION_ID.pack(correlation_id)
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from catchment.protocol import wire
+from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.varints import read_unsigned_varint
 from catchment.protocol.wire import WireReader
 
 API_KEY = 0
@@ -19,6 +21,10 @@ _ACKS_AND_TIMEOUT = struct.Struct(">hi")
 _ANSWER = struct.Struct(">ihqq")
 _ANSWER_WITH_START = struct.Struct(">ihqqq")
 _I32 = struct.Struct(">i")
+_ONE = 2
+"""A compact array's length is written one higher."""
+_NO_TAGS_THRICE = b"\x00\x00\x00"
+_ONE_GOOD_PARTITION = struct.Struct(">bihqqqbbbbib")
 _LEADER = struct.Struct(">iib")
 
 TopicKey = str | UUID
@@ -58,6 +64,36 @@ class TopicAnswer(NamedTuple):
 
 
 def decode_request(data: memoryview, position: int, version: int) -> ProduceRequest:
+    if FIRST_FLEXIBLE <= version < FIRST_WITH_TOPIC_IDS:
+        usual = _decode_usual(data, position)
+        if usual is not None:
+            return usual
+    return decode_any(data, position, version)
+
+
+def _decode_usual(data: memoryview, position: int) -> ProduceRequest | None:
+    """The shape of nearly every request, read in a few steps: no transaction, one topic, one partition, no tags.
+
+    None if the request has another shape, or is malformed: then the general reader has the last word.
+    """
+    try:
+        name_size = data[position + 8] - 1
+        second = position + 9 + name_size
+        if data[position] or data[position + 7] != _ONE or data[second] != _ONE or not 0 < name_size < 0x7F:
+            return None
+        acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(data, position + 1)
+        (partition,) = _I32.unpack_from(data, second + 1)
+        size, start = read_unsigned_varint(data, second + 5)
+        end = start + size - 1
+        if size == 0 or data.nbytes != end + 3 or data[end:] != _NO_TAGS_THRICE:
+            return None
+        name = str(data[position + 9 : second], "utf-8")
+    except (IndexError, ValueError, struct.error, MalformedRequest):
+        return None
+    return ProduceRequest(None, acks, timeout_ms, [TopicData(name, [PartitionData(partition, data[start:end])])])
+
+
+def decode_any(data: memoryview, position: int, version: int) -> ProduceRequest:
     reader = WireReader(data, position, flexible=version >= FIRST_FLEXIBLE)
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.unpack(_ACKS_AND_TIMEOUT)
@@ -76,6 +112,10 @@ def decode_request(data: memoryview, position: int, version: int) -> ProduceRequ
 
 def encode_response(topics: list[TopicAnswer], version: int, throttle_time_ms: int = 0) -> bytes:
     flexible = version >= FIRST_FLEXIBLE
+    if flexible and len(topics) == 1 and len(topics[0].partitions) == 1:
+        answer = topics[0].partitions[0]
+        if answer.error_code == 0:
+            return _encode_usual(topics[0].topic, answer, throttle_time_ms)
     pieces = [wire.array_length(len(topics), flexible=flexible)]
     for topic in topics:
         key = topic.topic
@@ -88,6 +128,12 @@ def encode_response(topics: list[TopicAnswer], version: int, throttle_time_ms: i
     if flexible:
         pieces.append(wire.NO_TAGS)
     return b"".join(pieces)
+
+
+def _encode_usual(topic: TopicKey, answer: PartitionAnswer, throttle_time_ms: int) -> bytes:
+    """One partition that took its batch: no record errors, no message, no tags."""
+    key = topic.bytes if isinstance(topic, UUID) else wire.string(topic, flexible=True)
+    return b"\x02" + key + _ONE_GOOD_PARTITION.pack(_ONE, *answer[:5], 1, 0, 0, 0, throttle_time_ms, 0)
 
 
 def _partition(answer: PartitionAnswer, version: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from catchment.protocol.batch import BatchHeader
@@ -12,6 +13,7 @@ class TransactionOutcomes:
     """Batches and markers must be shown in the order of the log."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """`aborted` comes in the order of the log as well."""
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         for transaction in aborted:
             self._aborted.setdefault(transaction.producer_id, []).append(transaction)
@@ -32,11 +34,8 @@ class TransactionOutcomes:
         return False, self._abort_around(marker)
 
     def _abort_around(self, header: BatchHeader) -> AbortedTransaction | None:
-        return next(
-            (
-                transaction
-                for transaction in self._aborted.get(header.producer_id, ())
-                if transaction.first_offset <= header.base_offset <= transaction.last_offset
-            ),
-            None,
-        )
+        transactions = self._aborted.get(header.producer_id, [])
+        index = bisect_right(transactions, header.base_offset, key=lambda transaction: transaction.first_offset) - 1
+        if index >= 0 and header.base_offset <= transactions[index].last_offset:
+            return transactions[index]
+        return None

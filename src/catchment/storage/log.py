@@ -23,7 +23,7 @@ from catchment.storage.control_record import TransactionMarker, read_marker
 from catchment.storage.follower_batches import split_batches
 from catchment.storage.log_parts import AppendInfo, LogParts, LogSlice
 from catchment.storage.lookup import FileRange, Lookup, TimestampedOffset
-from catchment.storage.rolling import must_roll
+from catchment.storage.rolling import RollLimits, must_roll, roll_limits
 from catchment.storage.segment import Segment
 from catchment.storage.unsynced import Unsynced
 from catchment.storage.validation import check_batch, needs_transform, transform
@@ -37,6 +37,7 @@ class Log:
         "_failure",
         "_last_sync_ms",
         "_needs_transform",
+        "_roll_limits",
         "directory",
         "has_changed",
         "leader_epochs",
@@ -82,6 +83,7 @@ class Log:
     def config(self, config: LogConfig) -> None:
         self._config = config
         self._needs_transform = needs_transform(config)
+        self._roll_limits: RollLimits | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -255,7 +257,6 @@ class Log:
         self.unsynced.add(file, self.segments.active.base_offset)
         self.unsynced.note_directory()
         self.topic_id = topic_id
-        self.has_changed = True
 
     def fail(self, error: OSError) -> None:
         """Refuse writes from now on: what the disk holds is no longer known."""
@@ -263,10 +264,12 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from `offset` on; a batch that holds it goes whole."""
+        self._roll_limits = None
         truncation.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and begin again at `offset`."""
+        self._roll_limits = None
         truncation.start_at(self, offset)
 
     def advance_log_start(self, offset: int) -> None:
@@ -288,9 +291,9 @@ class Log:
     def close(self, *, clean: bool = True) -> None:
         """Let go of the files; a clean close first makes everything durable, so that the next start reads no data.
 
-        A log that never had a record has nothing to lose: thousands of new partitions close without a sync.
+        A new log that was not touched has nothing to lose: thousands of them close without a sync.
         """
-        if clean and not self.is_offline and self.has_changed and self.log_end_offset > 0:
+        if clean and not self.is_offline and self.has_changed:
             for file in self.segments.active.seal():
                 self.unsynced.add(file, self.segments.active.base_offset)
             if self.producer_files.newest_offset != self.log_end_offset:
@@ -314,8 +317,18 @@ class Log:
     ) -> Segment:
         """The active segment, or a new one if the batches do not belong there."""
         segment = self.segments.active
+        limits = self._roll_limits
+        if (
+            limits is not None
+            and limits.segment is segment
+            and segment.size + size <= limits.size
+            and last_offset <= limits.offset
+            and max_timestamp_ms <= limits.timestamp_ms
+        ):
+            return segment
         try:
             if not must_roll(segment, self._config, size, last_offset, max_timestamp_ms, now_ms):
+                self._roll_limits = roll_limits(segment, self._config)
                 return segment
             if size > self._config.segment_bytes:
                 raise ApiError(

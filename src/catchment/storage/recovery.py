@@ -79,7 +79,7 @@ def open_log(
         log_start_offset=max(log_start_offset, segments.first_offset),
         log_end_offset=segments.active.base_offset,
         synced_offset=0,
-        has_changed=is_new or not is_clean,
+        has_changed=not is_new and not is_clean,
     )
     if is_clean:
         is_clean = _open_clean(parts, recovery_point)

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from catchment.protocol.batch import HEADER_SIZE
 from catchment.storage.config import LogConfig
-from catchment.storage.segment import Segment
+from catchment.storage.segment import LARGEST_RELATIVE_OFFSET, Segment
+from catchment.storage.sparse_index import TIME_ENTRY
 
 if TYPE_CHECKING:
     from catchment.storage.log import Log
+
+
+class RollLimits(NamedTuple):
+    """Bounds within which a batch certainly fits into a segment: most appends compare three numbers and look no further."""
+
+    segment: Segment
+    size: int
+    offset: int
+    timestamp_ms: int
+
+
+def roll_limits(segment: Segment, config: LogConfig) -> RollLimits | None:
+    """None while the segment has no record whose clock its age could be told by."""
+    if segment.size == 0 or segment.first_timestamp_ms < 0:
+        return None
+    # An index gets at most one entry an interval, and never more than one a batch.
+    entries = config.segment_index_bytes // TIME_ENTRY.size - 2
+    return RollLimits(
+        segment,
+        min(config.segment_bytes, entries * max(config.index_interval_bytes, HEADER_SIZE)),
+        segment.base_offset + LARGEST_RELATIVE_OFFSET,
+        segment.first_timestamp_ms + config.longest_segment_ms - _jitter_ms(segment, config),
+    )
 
 
 def must_roll(
@@ -53,5 +78,7 @@ def _age_ms(segment: Segment, max_timestamp_ms: int, now_ms: int) -> int:
 
 def _jitter_ms(segment: Segment, config: LogConfig) -> int:
     """Spread the rolls of many partitions; derived from the segment's name, so that it stays the same."""
+    if not config.segment_jitter_ms:
+        return 0
     most_ms = min(config.segment_jitter_ms, config.longest_segment_ms)
     return zlib.crc32(segment.path("").encode()) % most_ms if most_ms > 0 else 0

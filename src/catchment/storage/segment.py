@@ -17,7 +17,7 @@ from catchment.storage.batch_scan import PlacedBatch, scan_headers
 from catchment.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
 from catchment.storage.transaction_index import TransactionIndex
 
-_LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
+LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 class Segment:
@@ -93,7 +93,7 @@ class Segment:
         return self._first_timestamp_ms
 
     def holds_relative(self, offset: int) -> bool:
-        return offset - self.base_offset <= _LARGEST_RELATIVE_OFFSET
+        return offset - self.base_offset <= LARGEST_RELATIVE_OFFSET
 
     def is_index_full(self, index_bytes: int) -> bool:
         return (

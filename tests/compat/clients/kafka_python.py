@@ -21,7 +21,10 @@ from tests.compat.clients.client import (
 with warnings.catch_warnings():
     # It reads its schemas in a way that Python has deprecated: not our warning to heed.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.admin import ConfigResource as KafkaConfigResource
+
+__all__ = ["KafkaConfigResource", "KafkaPython", "TopicPartition", "kafka_admin"]
 
 _LOG_APPEND_TIME = 1
 
@@ -97,3 +100,10 @@ class KafkaPython(Client):
 def _stored(message: Any) -> Stored:
     record = Record(message.value, message.key, tuple((name, value) for name, value in message.headers))
     return Stored(record, message.offset, message.timestamp, message.timestamp_type == _LOG_APPEND_TIME)
+
+
+@contextmanager
+def kafka_admin(bootstrap_servers: str) -> Iterator[Any]:
+    """The admin client, closed at the end."""
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap_servers)) as admin:
+        yield admin
