@@ -71,7 +71,7 @@ def test_librdkafka_describes_and_alters_configs(librdkafka: AdminClient, make_t
         librdkafka.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
 
     assert described()["retention.ms"].value == "1000"
-    assert described()["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    assert ConfigSource(described()["retention.ms"].source) == ConfigSource.DYNAMIC_TOPIC_CONFIG
     alter(
         ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET),
         ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE),

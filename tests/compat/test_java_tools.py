@@ -52,9 +52,12 @@ def test_configs_of_topics_and_brokers_are_altered_and_described(tool: Tool, mak
     assert "max.message.bytes=2000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:max.message.bytes=2000" in described
     assert "retention.ms" not in described
     everything = configure("--describe", "--topic", topic, "--all")
-    assert re.search(r"retention.ms=604800000 .*DEFAULT_CONFIG", everything)
-    configure("--alter", "--broker", "1", "--add-config", "log.cleaner.threads=2")
-    assert "log.cleaner.threads=2" in configure("--describe", "--broker", "1")
+    assert "retention.ms=604800000 sensitive=false synonyms={}" in everything
+    assert (
+        "segment.bytes=1073741824 sensitive=false synonyms={DEFAULT_CONFIG:log.segment.bytes=1073741824}" in everything
+    )
+    configure("--alter", "--broker", "1", "--add-config", "log.index.interval.bytes=5000")
+    assert "log.index.interval.bytes=5000" in configure("--describe", "--broker", "1")
     configure("--alter", "--broker-defaults", "--add-config", "log.retention.ms=7200000")
     assert "log.retention.ms=7200000" in configure("--describe", "--broker-defaults")
     configure("--alter", "--broker-defaults", "--delete-config", "log.retention.ms")

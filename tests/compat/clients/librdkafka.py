@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Message, Producer, TopicPartition
 from tests.compat.clients.client import (
@@ -41,10 +42,10 @@ class Librdkafka(Client):
                 "acks": acks,
                 "enable.idempotence": idempotent,
                 "message.max.bytes": MAX_REQUEST_BYTES,
+                "log_level": 0,
             }
         )
         for number, record in enumerate(records):
-            options = {} if timestamps_ms is None else {"timestamp": timestamps_ms[number]}
             producer.produce(
                 topic,
                 record.value,
@@ -52,7 +53,8 @@ class Librdkafka(Client):
                 partition=0,
                 headers=list(record.headers),
                 on_delivery=delivered,
-                **options,
+                # 0 stands for now.
+                timestamp=0 if timestamps_ms is None else timestamps_ms[number],
             )
         assert producer.flush(TIMEOUT_S) == 0
         assert errors == []
@@ -84,13 +86,20 @@ class Librdkafka(Client):
 
     def _consumer(self) -> Consumer:
         return Consumer(
-            {"bootstrap.servers": self.bootstrap_servers, "group.id": "unused", "enable.auto.commit": False}
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
         )
 
 
 def _stored(message: Message) -> Stored:
     assert message.error() is None, message.error()
+    offset = message.offset()
+    assert offset is not None
     kind, timestamp_ms = message.timestamp()
-    headers = tuple((name, value) for name, value in message.headers() or ())
-    record = Record(message.value(), message.key(), headers)
-    return Stored(record, message.offset(), timestamp_ms, kind == TIMESTAMP_LOG_APPEND_TIME)
+    headers: Any = message.headers() or ()
+    record = Record(message.value(), message.key(), tuple((name, value) for name, value in headers))
+    return Stored(record, offset, timestamp_ms, kind == TIMESTAMP_LOG_APPEND_TIME)
