@@ -32,6 +32,8 @@ from tests.compat.clients.librdkafka import Librdkafka
 from catchment.testing.embedded import Broker
 
 _MAX_TIMESTAMP = -3
+# The records below bear times long past, and retention would take them away.
+_KEPT = {"retention.ms": "-1"}
 
 
 def _fill(broker: Broker, topic: str) -> None:
@@ -103,7 +105,7 @@ def test_librdkafka_describes_the_broker_and_the_cluster(librdkafka: AdminClient
 def test_librdkafka_deletes_records_and_lists_offsets(
     librdkafka: AdminClient, broker: Broker, make_topic: Callable[..., str]
 ) -> None:
-    topic = make_topic()
+    topic = make_topic(settings=_KEPT)
     _fill(broker, topic)
     partition = TopicPartition(topic, 0)
 
@@ -121,7 +123,7 @@ def test_librdkafka_deletes_records_and_lists_offsets(
 def test_kafka_python_administers(broker: Broker) -> None:
     name = "kafka-python-topic"
     with kafka_admin(broker.bootstrap_servers) as admin:
-        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "1000"}}})
+        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1, "configs": _KEPT}})
         admin.create_partitions({name: 3})
         (topic,) = admin.describe_topics([name])
         assert len(topic["partitions"]) == 3
@@ -129,7 +131,7 @@ def test_kafka_python_administers(broker: Broker) -> None:
         assert len(partitioned["partitions"]) == 3
         admin.alter_configs([KafkaConfigResource("TOPIC", name, {"max.message.bytes": "2000"})])
         configs = admin.describe_configs([KafkaConfigResource("TOPIC", name)])["topic"][name]
-        assert (configs["retention.ms"]["value"], configs["max.message.bytes"]["value"]) == ("1000", "2000")
+        assert (configs["retention.ms"]["value"], configs["max.message.bytes"]["value"]) == ("-1", "2000")
         _fill(broker, name)
         partition = KafkaTopicPartition(name, 0)
         assert admin.list_partition_offsets({partition: _MAX_TIMESTAMP})[partition].offset == 2
@@ -146,15 +148,15 @@ async def test_aiokafka_administers(broker: Broker) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     await admin.start()
     try:
-        await admin.create_topics([AioNewTopic(name, 2, 1, topic_configs={"retention.ms": "1000"})])
+        await admin.create_topics([AioNewTopic(name, 2, 1, topic_configs=_KEPT)])
         await admin.create_partitions({name: AioNewPartitions(3)})
         (topic,) = await admin.describe_topics([name])
         assert len(topic["partitions"]) == 3
-        resource = AioConfigResource(AioConfigResourceType.TOPIC, name, configs={"retention.ms": "2000"})
+        resource = AioConfigResource(AioConfigResourceType.TOPIC, name, configs={**_KEPT, "max.message.bytes": "2000"})
         await admin.alter_configs([resource])
         (answer,) = await admin.describe_configs([AioConfigResource(AioConfigResourceType.TOPIC, name)])
         values = {entry[0]: entry[1] for entry in answer.resources[0][4]}
-        assert values["retention.ms"] == "2000"
+        assert (values["retention.ms"], values["max.message.bytes"]) == ("-1", "2000")
         _fill(broker, name)
         partition = AioTopicPartition(name, 0)
         assert await admin.delete_records({partition: RecordsToDelete(3)}) == {partition: 3}

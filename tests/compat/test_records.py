@@ -14,6 +14,8 @@ from catchment.testing.embedded import Broker
 
 _SIZES = (1, 1000, 1_000_000, 10 * 1024 * 1024)
 _FIRST_MS = 1_700_000_000_000
+# These times are long past, and retention would take such records away.
+_KEPT = {"retention.ms": -1}
 # The latest is not the last, so that a lookup must not stop at the first record it sees.
 _TIMESTAMPS_MS = (_FIRST_MS, _FIRST_MS + 1000, _FIRST_MS + 3000, _FIRST_MS + 2000)
 
@@ -57,7 +59,7 @@ def test_a_reader_starts_where_it_is_told(each_client: Client, broker: Broker, m
 
 
 def test_a_producers_timestamps_are_kept(each_client: Client, broker: Broker, make_topic: Callable[..., str]) -> None:
-    topic = make_topic()
+    topic = make_topic(settings=_KEPT)
     writer = each_client if each_client.sets_timestamps else Librdkafka(broker.bootstrap_servers)
     writer.write(topic, [Record(b"value")] * 4, timestamps_ms=_TIMESTAMPS_MS)
     stored = each_client.read(topic, 4)
@@ -77,7 +79,7 @@ def test_the_broker_stamps_records_where_the_topic_says_so(each_client: Client, 
 
 @pytest.fixture(scope="module")
 def timed_topic(broker: Broker, make_topic: Callable[..., str]) -> str:
-    topic = make_topic()
+    topic = make_topic(settings=_KEPT)
     Librdkafka(broker.bootstrap_servers).write(topic, [Record(b"value")] * 4, timestamps_ms=_TIMESTAMPS_MS)
     return topic
 
@@ -105,7 +107,7 @@ def test_a_time_after_the_last_record_has_no_offset(each_client: Client, timed_t
 def test_a_client_that_speaks_old_versions_is_served(
     broker: Broker, make_topic: Callable[..., str], age: tuple[int, int]
 ) -> None:
-    topic = make_topic()
+    topic = make_topic(settings=_KEPT)
     client = KafkaPython(broker.bootstrap_servers, api_version=age)
     records = [Record(b"value %d" % number, b"key", (("name", b"value"),)) for number in range(5)]
     client.write(topic, records, codec="gzip", timestamps_ms=range(_FIRST_MS, _FIRST_MS + 5))

@@ -6,7 +6,7 @@ import struct
 from dataclasses import replace
 
 import pytest
-from crc32c import crc32c
+from catchment.protocol.checksum import crc32c
 from kio.schema.errors import ErrorCode
 from tests.storage.logs import NOW_MS, SMALL, batch, new_log, path_of, read_all, reopened
 

@@ -8,10 +8,9 @@ torn write but a bad disk; cutting there would lose what was acknowledged, so it
 from collections.abc import Iterator, Sequence
 from struct import Struct
 
-from crc32c import crc32c
-
 from catchment.cluster.node_tree import Entry, NodeTree, StagedGroup, StagedTransaction
 from catchment.ports.coordination import Create, Delete, Set
+from catchment.protocol.checksum import crc32c
 
 _MAGIC = b"CMJ1"
 _FRAME = Struct(">4sII")

@@ -13,8 +13,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
 from typing_extensions import Buffer
+
+from catchment.protocol.checksum import crc32c
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12

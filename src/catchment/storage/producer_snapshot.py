@@ -9,9 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
 from catchment.protocol.batch import NO_SEQUENCE
+from catchment.protocol.checksum import crc32c
 from catchment.storage.producer_entry import ProducerEntry, RememberedBatch
 
 _VERSION = 1
