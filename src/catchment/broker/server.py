@@ -111,6 +111,7 @@ class BrokerServer:
         replicas.apply(MetadataImage(), controller.image)
         controller.subscribe(self._use_dynamic_settings)
         controller.subscribe(replicas.apply)
+        taken.push_async_callback(replicas.synced)
         upkeep = Upkeep(replicas, self._clock, lambda: services.settings)
         upkeep.start()
         taken.push_async_callback(upkeep.close)

@@ -91,6 +91,11 @@ class Replicas:
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         return {(partition.topic, partition.number): partition.high_watermark for partition in self}
 
+    async def synced(self) -> None:
+        """Wait until no partition has a sync under way."""
+        for partition in self:
+            await partition.synced()
+
     def _update(self, image: TopicImage) -> None:
         topic = self._topics.get(image.name)
         if topic is None:

@@ -1,0 +1,71 @@
+"""How many connections there may be, and how long one may be silent."""
+
+import socket
+import time
+from collections.abc import Mapping
+
+import pytest
+from tests.broker.handlers.log_requests import append, batch, fetch_request
+from tests.broker.handlers.wire import Wire
+
+from catchment.testing.embedded import Broker
+
+DEADLINE_S = 30.0
+
+
+def _is_served(broker: Broker) -> bool:
+    try:
+        with Wire(broker) as wire:
+            wire.exchange(b"\x00\x12\x00\x00\x00\x00\x00\x07\xff\xff")
+    except ConnectionError:
+        return False
+    return True
+
+
+def _connect(broker: Broker) -> socket.socket:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max.connections": 2},
+        {"max.connections.per.ip": 2},
+        {"max.connections.per.ip": 100, "max.connections.per.ip.overrides": "127.0.0.1:2"},
+    ],
+    ids=["in all", "by address", "by this address"],
+)
+def test_beyond_the_limit_connections_are_refused_until_one_leaves(settings: Mapping[str, object]) -> None:
+    with Broker(settings=settings) as broker:
+        first, second = Wire(broker), Wire(broker)
+        for wire in (first, second):
+            wire.exchange(b"\x00\x12\x00\x00\x00\x00\x00\x07\xff\xff")
+        assert not _is_served(broker)
+        first.close()
+        deadline = time.monotonic() + DEADLINE_S
+        while not _is_served(broker):
+            assert time.monotonic() < deadline
+        second.close()
+
+
+def test_a_silent_connection_is_closed() -> None:
+    with Broker(settings={"connections.max.idle.ms": 200}) as broker, _connect(broker) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_a_connection_that_waits_for_its_answer_is_not_silent() -> None:
+    with Broker(settings={"connections.max.idle.ms": 200}) as broker, Wire(broker) as waiting:
+        broker.create_topic("a")
+        waiting.send(fetch_request("a", (0, 0), max_wait_ms=60_000), 12)
+        with _connect(broker) as silent:
+            assert silent.recv(1) == b""
+        with Wire(broker) as writer:
+            append(writer, "a", batch(b"x"))
+        assert waiting.receive().responses[0].partitions[0].records
+
+
+def test_kernel_buffers_take_the_size_that_was_set() -> None:
+    settings = {"socket.send.buffer.bytes": 65_536, "socket.receive.buffer.bytes": 65_536}
+    with Broker(settings=settings) as broker:
+        assert _is_served(broker)
