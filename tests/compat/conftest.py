@@ -15,11 +15,6 @@ from catchment.testing.embedded import Broker
 _numbers = itertools.count(1)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """kafka-python reads its schemas in a way that Python has deprecated: not our warning to heed."""
-    config.addinivalue_line("filterwarnings", r"ignore:.*Use files\(\):DeprecationWarning:kafka\.")
-
-
 @pytest.fixture(scope="session")
 def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")

@@ -132,3 +132,21 @@ def test_a_directory_locked_here_is_refused_in_another_process(tmp_path: Path) -
     assert "BlockingIOError" in refused.stderr
     lock.release()
     assert subprocess.run(command, check=False).returncode == 0
+
+
+async def test_what_is_read_later_is_what_the_file_holds_even_if_it_is_gone_by_then(tmp_path: Path) -> None:
+    disk = RealDisk()
+    file = disk.open_file(str(tmp_path / "log"))
+    file.append([b"0123456789" * 1000])
+    reading = asyncio.ensure_future(disk.read_later(file, 5, 9000))
+    await asyncio.sleep(0)
+    file.close()
+    disk.remove_file(file.path)
+    assert await reading == (b"0123456789" * 1000)[5:9005]
+
+
+def test_what_was_just_written_does_not_block(tmp_path: Path) -> None:
+    file = RealDisk().open_file(str(tmp_path / "log"))
+    file.append([b"x" * 100_000])
+    assert not file.would_block(0, 100_000)
+    assert not file.would_block(0, 0)

@@ -6,13 +6,13 @@ import struct
 from dataclasses import replace
 
 import pytest
-from catchment.protocol.checksum import crc32c
 from kio.schema.errors import ErrorCode
 from tests.storage.logs import NOW_MS, SMALL, batch, new_log, path_of, read_all, reopened
 
 from catchment.ports.clock import ManualClock
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.batch import read_header
+from catchment.protocol.checksum import crc32c
 from catchment.protocol.errors import ApiError
 from catchment.storage import layout, producer_snapshot
 from catchment.storage.log import Log

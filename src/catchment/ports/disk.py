@@ -33,6 +33,10 @@ class File(Protocol):
         """Up to `size` bytes; fewer only at the end of the file."""
         ...
 
+    def would_block(self, position: int, size: int) -> bool:
+        """Whether a read would have to wait for the device: then `Disk.read_later` keeps the event loop free."""
+        ...
+
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
@@ -89,4 +93,8 @@ class Disk(Protocol):
 
     async def sync_files(self, files: Sequence[File]) -> None:
         """Sync without holding up the event loop; OSError as `File.sync`."""
+        ...
+
+    async def read_later(self, file: File, position: int, size: int) -> bytes:
+        """As `File.read`, without holding up the event loop; the file may be renamed or removed meanwhile."""
         ...

@@ -21,6 +21,7 @@ from typing_extensions import Buffer
 from catchment.ports.disk import DirectoryEntry, DirectoryLock, File
 
 _PIECES_A_WRITE = 1024
+_NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _DESCRIPTORS_FOR_SOCKETS = 512
 
 
@@ -73,13 +74,23 @@ class RealFile:
             views = _after(views, count)
 
     def read(self, position: int, size: int) -> bytes:
-        data = os.pread(self.descriptor(), size, position)
-        while len(data) < size and position + len(data) < self.size:
-            more = os.pread(self.descriptor(), size - len(data), position + len(data))
-            if not more:
-                break
-            data += more
-        return data
+        return _read_all(self.descriptor(), position, size)
+
+    def would_block(self, position: int, size: int) -> bool:
+        """Ask the kernel for the first and the last byte, on condition that they are in the page cache."""
+        if _NO_WAIT is None or size == 0:
+            return False
+        descriptor = self.descriptor()
+        probe = [bytearray(1)]
+        try:
+            os.preadv(descriptor, probe, position, _NO_WAIT)
+            os.preadv(descriptor, probe, position + size - 1, _NO_WAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            # A file system that cannot tell: read as if it were cached.
+            return False
+        return False
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self.descriptor(), size)
@@ -209,6 +220,31 @@ class RealDisk:
     async def sync_files(self, files: Sequence[File]) -> None:
         duplicates = [os.dup(file.descriptor()) for file in files if isinstance(file, RealFile)]
         await asyncio.get_running_loop().run_in_executor(self._threads, _sync_and_close, duplicates)
+
+    async def read_later(self, file: File, position: int, size: int) -> bytes:
+        if not isinstance(file, RealFile):
+            return file.read(position, size)
+        duplicate = os.dup(file.descriptor())
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, _read_and_close, duplicate, position, size
+        )
+
+
+def _read_and_close(descriptor: int, position: int, size: int) -> bytes:
+    try:
+        return _read_all(descriptor, position, size)
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, position: int, size: int) -> bytes:
+    data = os.pread(descriptor, size, position)
+    while len(data) < size:
+        more = os.pread(descriptor, size - len(data), position + len(data))
+        if not more:
+            break
+        data += more
+    return data
 
 
 def _sync_and_close(descriptors: list[int]) -> None:

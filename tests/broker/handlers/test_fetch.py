@@ -1,5 +1,6 @@
 """Fetch over the wire: what is handed out, limits, waiting, sessions."""
 
+import asyncio
 import threading
 
 import pytest
@@ -7,6 +8,8 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.log_requests import LEADER, append, batch, fetch, fetch_request, topic_id
 from tests.broker.handlers.wire import Wire
 
+from catchment.ports.disk import File
+from catchment.ports.memory_disk import MemoryDisk, MemoryFile
 from catchment.testing.embedded import Broker
 
 LONG_WAIT_MS = 60_000
@@ -164,3 +167,23 @@ def test_readers_of_committed_data_get_a_list_of_aborted_transactions(wire: Wire
     answer = fetch(wire, fetch_request("a", (0, 0), isolation_level=1), 12).partitions[0][1]
     assert answer.aborted_transactions == ()
     assert fetch(wire, fetch_request("a", (0, 0)), 12).partitions[0][1].aborted_transactions is None
+
+
+def test_a_reader_of_cold_data_keeps_nobody_else_waiting(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm = threading.Event()
+
+    async def read_later(disk: MemoryDisk, file: File, position: int, size: int) -> bytes:
+        await asyncio.get_running_loop().run_in_executor(None, warm.wait, 30)
+        return file.read(position, size)
+
+    monkeypatch.setattr(MemoryFile, "would_block", lambda file, position, size: True)
+    monkeypatch.setattr(MemoryDisk, "read_later", read_later)
+    broker.create_topic("a")
+    with Wire(broker) as writer:
+        append(writer, "a", batch(b"cold"))
+        wire.send(fetch_request("a", (0, 0)), 12)
+        assert append(writer, "a", batch(b"meanwhile")).base_offset == 1
+        warm.set()
+        assert wire.receive().responses[0].partitions[0].records

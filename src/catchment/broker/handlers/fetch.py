@@ -5,6 +5,7 @@ Behaviour
     is over. The first batch found is always returned whole, however large, or a consumer would be stuck for ever (KIP-74).
     Readers see up to the high watermark, readers of committed data up to the last stable offset, with the aborted
     transactions of what they get. With a session (KIP-227) only partitions that have something new are answered.
+    Data that the page cache does not hold is read by another thread, so that nobody else waits for the device.
     Later requests of the same connection wait, as with Kafka: an answer may be large.
 Versions
     4-18. Topic ids from 13 on.
@@ -71,7 +72,7 @@ async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
     found = _find_all(context, request, session)
     if not _is_enough(found, request):
         found = await _wait(context, request, session, found)
-    return _answer(context, request, session, found)
+    return await _answer(context, request, session, found)
 
 
 def _find_all(context: RequestContext, request: FetchRequest, session: FetchSession) -> list[_Found]:
@@ -146,11 +147,13 @@ async def _wait(
     return found
 
 
-def _answer(context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Found]) -> FetchAnswer:
+async def _answer(
+    context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Found]
+) -> FetchAnswer:
     topics: dict[TopicKey, TopicAnswer] = {}
     sent_bytes = 0
     for each in found:
-        answer = _read(request, each)
+        answer = await _read(context, request, each)
         if session.should_send(each.asked, answer):
             sent_bytes += each.size
             topic = topics.get(each.asked.topic)
@@ -161,7 +164,7 @@ def _answer(context: RequestContext, request: FetchRequest, session: FetchSessio
     return FetchAnswer(list(topics.values()), session_id=session.id)
 
 
-def _read(request: FetchRequest, found: _Found) -> PartitionAnswer:
+async def _read(context: RequestContext, request: FetchRequest, found: _Found) -> PartitionAnswer:
     number = found.asked.request.partition
     partition = found.partition
     if found.error is not None or partition is None:
@@ -173,7 +176,10 @@ def _read(request: FetchRequest, found: _Found) -> PartitionAnswer:
     records: Piece = b""
     if found.range is not None:
         try:
-            records = found.range.file.read(found.range.position, found.range.size)
+            if found.range.file.would_block(found.range.position, found.range.size):
+                records = await context.services.disk.read_later(*found.range)
+            else:
+                records = found.range.file.read(found.range.position, found.range.size)
         except OSError:
             return PartitionAnswer(number, ErrorCode.kafka_storage_error.value)
         if committed:
