@@ -89,6 +89,18 @@ def test_a_directory_in_use_is_named(start: Start, tmp_path: Path) -> None:
     assert f"{tmp_path}/data is in use by another process" in errors.decode()
 
 
+def test_a_directory_of_another_node_is_named(start: Start, tmp_path: Path) -> None:
+    first = start("broker", *settings(tmp_path))
+    wait_for_address(first)
+    first.terminate()
+    first.wait(30)
+    second = start("broker", *settings(tmp_path), "--set", "node.id=7")
+    _, errors = second.communicate(timeout=30)
+    assert second.returncode == 1
+    assert b"belongs to node 1" in errors
+    assert b"bug" not in errors
+
+
 def test_a_directory_that_cannot_be_made_is_named(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import Self
 from catchment.broker.server import BrokerServer
 from catchment.cli.failure import CommandError
 from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.disk import UnusableDirectory
 from catchment.ports.settings import InvalidSetting
 
 _logger = logging.getLogger(__name__)
@@ -52,7 +54,9 @@ class RunningBroker:
             await self.server.start()
             self._closing.push_async_callback(self.server.close)
             self._serve_metrics()
-        except (OSError, InvalidSetting) as error:
+            # What is alive now lives as long as the broker: the collector need not look at it again.
+            gc.freeze()
+        except (OSError, InvalidSetting, UnusableDirectory) as error:
             await self._closing.aclose()
             raise startup_failure(error, self._settings) from error
         return self
@@ -83,10 +87,12 @@ class RunningBroker:
         _logger.info("metrics at http://%s:%d/metrics", metrics.host, metrics.port)
 
 
-def startup_failure(error: OSError | InvalidSetting, settings: BrokerSettings) -> CommandError:
+def startup_failure(error: OSError | InvalidSetting | UnusableDirectory, settings: BrokerSettings) -> CommandError:
     """Why the broker could not start, for the person who tried to start it."""
     if isinstance(error, InvalidSetting):
         return CommandError(str(error), "The settings are listed in docs/reference/settings.md.")
+    if isinstance(error, UnusableDirectory):
+        return CommandError(str(error))
     if isinstance(error, BlockingIOError):
         return CommandError(
             f"the data directory {error.filename} is in use by another process",

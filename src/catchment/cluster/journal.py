@@ -10,6 +10,7 @@ from struct import Struct
 
 from catchment.cluster.node_tree import Entry, NodeTree, StagedGroup, StagedTransaction
 from catchment.ports.coordination import Create, Delete, Set
+from catchment.ports.disk import UnusableDirectory
 from catchment.protocol.checksum import crc32c
 
 _MAGIC = b"CMJ1"
@@ -21,7 +22,7 @@ _NODE = Struct(">HIIQ")
 _CREATE, _SET, _DELETE = 1, 2, 3
 
 
-class DamagedStore(Exception):
+class DamagedStore(UnusableDirectory):
     """A file of the store was altered after it had been written; the text says which, where, and what to do."""
 
 

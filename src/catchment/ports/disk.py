@@ -10,6 +10,10 @@ from typing import NamedTuple, Protocol
 from typing_extensions import Buffer
 
 
+class UnusableDirectory(Exception):
+    """A directory that a broker must not use as it is; the message says why and what to do."""
+
+
 class DirectoryEntry(NamedTuple):
     name: str
     is_directory: bool

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from uuid import UUID, uuid4
 
 from catchment.ports.clock import Clock
-from catchment.ports.disk import Disk
+from catchment.ports.disk import Disk, UnusableDirectory
 from catchment.storage import checkpoint, layout
 from catchment.storage.config import LogConfig
 from catchment.storage.log import Log
@@ -19,7 +19,7 @@ from catchment.storage.recovery import create_log, open_log
 TopicPartition = tuple[str, int]
 
 
-class LogDirectoryMismatch(Exception):
+class LogDirectoryMismatch(UnusableDirectory):
     """The directory belongs to another node or cluster."""
 
 
