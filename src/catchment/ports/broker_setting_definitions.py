@@ -40,7 +40,7 @@ _COARSER_UNITS: Final = [
         "log.flush.scheduler.interval.ms",
         Kind.LONG,
         (1 << 63) - 1,
-        "How often the broker looks for logs that `flush.ms` says must be forced to the device.",
+        "How often the broker looks for logs that `flush.ms` says must be forced to the device; at least once a second.",
     ),
     Setting("log.retention.hours", Kind.INT, 168, "Like `log.retention.ms`, in hours. The finer unit wins."),
     Setting("log.retention.minutes", Kind.INT, None, "Like `log.retention.ms`, in minutes. The finer unit wins."),

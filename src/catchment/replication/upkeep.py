@@ -6,6 +6,7 @@ request. A failure at one partition is logged and does not keep the others from 
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 
 from catchment.ports.broker_settings import BrokerSettings
@@ -17,7 +18,7 @@ from catchment.replication.replicas import Replicas
 _logger = logging.getLogger(__name__)
 
 _PARTITIONS_A_TURN = 32
-_LONGEST_WAIT_MS = 60_000
+_LONGEST_WAIT_S = 60.0
 
 
 class Upkeep:
@@ -28,13 +29,14 @@ class Upkeep:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        for work, interval_setting in (
-            (self.apply_retention, "log.retention.check.interval.ms"),
-            (self.flush_overdue, "log.flush.scheduler.interval.ms"),
-            (self.checkpoint, "log.flush.offset.checkpoint.interval.ms"),
-            (self.remove_deleted, "log.retention.check.interval.ms"),
+        for work, interval_setting, longest_s in (
+            (self.apply_retention, "log.retention.check.interval.ms", math.inf),
+            # In Kafka nobody looks unless this setting says how often; here `flush.ms` alone is enough.
+            (self.flush_overdue, "log.flush.scheduler.interval.ms", 1.0),
+            (self.checkpoint, "log.flush.offset.checkpoint.interval.ms", math.inf),
+            (self.remove_deleted, "log.retention.check.interval.ms", _LONGEST_WAIT_S),
         ):
-            self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(work, interval_setting)))
+            self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(work, interval_setting, longest_s)))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -70,11 +72,18 @@ class Upkeep:
             except (OSError, ApiError) as error:
                 _logger.error("upkeep of %s-%d failed: %s", partition.topic, partition.number, error)
 
-    async def _repeat(self, work: Callable[[], Awaitable[None]], interval_setting: str) -> None:
+    async def _repeat(self, work: Callable[[], Awaitable[None]], interval_setting: str, longest_s: float) -> None:
+        """Do the work at every interval; a long one is looked at again from time to time, since it may be shortened."""
+        last_s = self._clock.monotonic_s()
         while True:
-            interval_ms = min(self._settings().integer(interval_setting), _LONGEST_WAIT_MS)
-            await asyncio.sleep(interval_ms / 1000)
+            interval_s = min(self._settings().integer(interval_setting) / 1000, longest_s)
+            left_s = last_s + interval_s - self._clock.monotonic_s()
+            if left_s > 0:
+                await asyncio.sleep(min(left_s, _LONGEST_WAIT_S))
+                continue
+            last_s = self._clock.monotonic_s()
             try:
                 await work()
             except OSError as error:
                 _logger.error("what %s times has failed and will be tried again: %s", interval_setting, error)
+            await asyncio.sleep(0)

@@ -1,0 +1,93 @@
+"""Upkeep: what happens to logs unasked, and how often."""
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.clock import SystemClock
+from catchment.ports.disk import Disk
+from catchment.ports.memory_disk import MemoryDisk
+from catchment.protocol.records import encode_batch, numbered
+from catchment.replication.replicas import Replicas
+from catchment.replication.upkeep import Upkeep
+from catchment.storage.directory import LogDirectory
+
+DEADLINE_S = 30
+
+
+def _replicas(disk: Disk, settings: BrokerSettings, topic_settings: dict[str, str]) -> Replicas:
+    directory = LogDirectory(disk, SystemClock(), "/logs", node_id=1)
+    replicas = Replicas(settings, disk, [directory])
+    directory.open_logs(lambda topic: replicas.log_config({}))
+    state = PartitionImage(0, leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
+    topic = TopicImage("a", UUID(int=1), (state,), topic_settings)
+    replicas.apply(MetadataImage(), MetadataImage().with_topics([topic]))
+    return replicas
+
+
+def _append(replicas: Replicas, timestamp_ms: int) -> None:
+    batch = encode_batch(numbered([(None, b"x")]), base_timestamp_ms=timestamp_ms)
+    replicas.find("a", 0).append(memoryview(batch), 1)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_old_records_go_by_themselves_and_free_their_space() -> None:
+    disk = MemoryDisk()
+    settings = BrokerSettings({"log.retention.check.interval.ms": "10"})
+    replicas = _replicas(disk, settings, {"retention.ms": "1000", "file.delete.delay.ms": "0"})
+    _append(replicas, SystemClock().now_ms() - 5000)
+    log = replicas.find("a", 0).log
+    await replicas.synced()
+    upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
+    upkeep.start()
+    await _until(lambda: log.log_start_offset == 1)
+    await _until(lambda: not disk.exists(f"{log.directory}/00000000000000000000.log.deleted"))
+    assert not disk.exists(f"{log.directory}/00000000000000000000.log")
+    await upkeep.close()
+
+
+async def test_flush_ms_alone_brings_records_to_the_device() -> None:
+    settings = BrokerSettings({"catchment.sync.acks": "false"})
+    replicas = _replicas(MemoryDisk(), settings, {"flush.ms": "10"})
+    _append(replicas, SystemClock().now_ms())
+    log = replicas.find("a", 0).log
+    assert log.synced_offset == 0
+    upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
+    upkeep.start()
+    await _until(lambda: log.synced_offset == 1)
+    await upkeep.close()
+
+
+async def test_checkpoints_tell_the_next_start_what_is_safe() -> None:
+    disk = MemoryDisk()
+    settings = BrokerSettings({"log.flush.offset.checkpoint.interval.ms": "10"})
+    replicas = _replicas(disk, settings, {})
+    _append(replicas, SystemClock().now_ms())
+    await replicas.synced()
+    upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
+    upkeep.start()
+    await _until(lambda: disk.exists("/logs/recovery-point-offset-checkpoint"))
+    await _until(lambda: b"a 0 1" in disk.read_file("/logs/recovery-point-offset-checkpoint"))
+    await upkeep.close()
+
+
+async def test_a_topic_that_the_disk_did_not_take_opens_when_there_is_room() -> None:
+    disk = MemoryDisk()
+    settings = BrokerSettings()
+    replicas = _replicas(disk, settings, {})
+    state = PartitionImage(0, leader=1, leader_epoch=0, replicas=(1,), isr=(1,))
+    late = TopicImage("late", UUID(int=2), (state,), {})
+    disk.fail_writes = True
+    replicas.apply(MetadataImage(), MetadataImage().with_topics([late]))
+    disk.fail_writes = False
+    assert replicas.find("late", 0).topic == "late"
+    assert replicas.find(UUID(int=2), 0) is replicas.find("late", 0)
