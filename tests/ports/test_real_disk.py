@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -150,3 +152,23 @@ def test_what_was_just_written_does_not_block(tmp_path: Path) -> None:
     file.append([b"x" * 100_000])
     assert not file.would_block(0, 100_000)
     assert not file.would_block(0, 0)
+
+
+def test_a_large_file_loses_its_name_at_once_and_its_space_soon(tmp_path: Path) -> None:
+    disk = RealDisk()
+    file = disk.open_file(str(tmp_path / "log"))
+    file.append([b"x" * (2 << 20)])
+    file.close()
+    disk.remove_file(file.path)
+    assert not disk.exists(file.path)
+    deadline = time.monotonic() + 30
+    while _is_open(file.path):
+        assert time.monotonic() < deadline
+
+
+def _is_open(path: str) -> bool:
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith(path):
+                return True
+    return False

@@ -8,6 +8,7 @@ up by loads that do not count: a JVM compiles what it runs often, and a cold one
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -82,6 +83,8 @@ def _start(
 
 
 def _measure(policy: FlushPolicy, workload: Workload, target: Target, results: Results) -> None:
+    # What the server before has left in the page cache is written now, not on this one's time.
+    os.sync()
     try:
         if isinstance(target.server, RabbitServer):
             results.add(policy, target.name, run_on_rabbitmq(workload, target, target.server))

@@ -40,6 +40,14 @@ ON_TOPIC: Final = _bits(
     Operation.ALTER_CONFIGS,
 )
 
+ON_GROUP: Final = _bits(
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+
 ON_CLUSTER: Final = _bits(
     Operation.CREATE,
     Operation.ALTER,

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from catchment.broker.buffers import BufferPool
 from catchment.broker.config_changes import check_topic_settings
+from catchment.broker.coordinators.groups import GroupCoordinator
 from catchment.broker.fetch_sessions import FetchSessions
 from catchment.broker.listeners import Connections, bind
 from catchment.broker.routing import Interceptor, Router
@@ -106,6 +107,7 @@ class BrokerServer:
             self._disk,
             self._randomness,
             FetchSessions(self._settings.integer("max.incremental.fetch.session.cache.slots"), self._randomness),
+            GroupCoordinator(self._settings, controller, replicas, self._clock, self._randomness),
         )
         self._use_dynamic_settings(MetadataImage(), controller.image)
         replicas.apply(MetadataImage(), controller.image)
@@ -119,6 +121,8 @@ class BrokerServer:
         cleaner = Cleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
         cleaner.start()
         taken.push_async_callback(cleaner.close)
+        await services.groups.start()
+        taken.push_async_callback(services.groups.close)
         await self._listen(taken, services)
 
     async def _listen(self, taken: contextlib.AsyncExitStack, services: Services) -> None:

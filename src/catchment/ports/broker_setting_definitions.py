@@ -151,6 +151,77 @@ _TOPICS: Final = [
     ),
 ]
 
+_GROUPS: Final = [
+    Setting(
+        "group.initial.rebalance.delay.ms",
+        Kind.INT,
+        3000,
+        "How long an empty group waits for more members before its first rebalance, and again after each that comes.",
+    ),
+    Setting(
+        "group.max.session.timeout.ms",
+        Kind.INT,
+        1_800_000,
+        "The longest session time-out that a member of a classic group may ask for.",
+    ),
+    Setting("group.max.size", Kind.INT, 2_147_483_647, "How many members a classic group may have.", Bounds(1)),
+    Setting(
+        "group.min.session.timeout.ms",
+        Kind.INT,
+        6000,
+        "The shortest session time-out that a member of a classic group may ask for.",
+    ),
+    Setting(
+        "offset.metadata.max.bytes",
+        Kind.INT,
+        4096,
+        "How much text may go with a committed offset.",
+    ),
+    Setting(
+        "offsets.commit.timeout.ms",
+        Kind.INT,
+        5000,
+        "How long a request to the group coordinator waits for the disk before it is answered with an error.",
+        Bounds(1),
+    ),
+    Setting(
+        "offsets.retention.check.interval.ms",
+        Kind.LONG,
+        600_000,
+        "How often the group coordinator looks for offsets to forget.",
+        Bounds(1),
+    ),
+    Setting(
+        "offsets.retention.minutes",
+        Kind.INT,
+        10_080,
+        "How long the offsets of a group are kept after its last member has left. Without members, it is since the commit.",
+        Bounds(1),
+    ),
+    Setting(
+        "offsets.topic.num.partitions",
+        Kind.INT,
+        50,
+        "Partitions of `__consumer_offsets`. The topic is made when the first group asks for its coordinator, and must not "
+        "grow later: groups would look for their offsets in another partition.",
+        Bounds(1),
+    ),
+    Setting(
+        "offsets.topic.replication.factor",
+        Kind.SHORT,
+        3,
+        "Replicas of `__consumer_offsets`, but no more than there are brokers when it is made.",
+        Bounds(1),
+    ),
+    Setting(
+        "offsets.topic.segment.bytes",
+        Kind.INT,
+        104_857_600,
+        "Segment size of `__consumer_offsets`: small enough that compaction keeps loading short.",
+        Bounds(1),
+    ),
+]
+
 _CONNECTIONS: Final = [
     Setting(
         "advertised.listeners",
@@ -267,7 +338,7 @@ _CONNECTIONS: Final = [
 
 BROKER_SETTINGS: Final = Definitions(
     sorted(
-        [*_IDENTITY_AND_FILES, *_CONNECTIONS, *_TOPICS, *_LOGS, *_COARSER_UNITS, *_topic_defaults()],
+        [*_IDENTITY_AND_FILES, *_CONNECTIONS, *_GROUPS, *_TOPICS, *_LOGS, *_COARSER_UNITS, *_topic_defaults()],
         key=lambda setting: setting.name,
     )
 )

@@ -27,8 +27,7 @@ group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.mig
 group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
 group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
 group.coordinator.append.linger.ms group.coordinator.background.threads group.coordinator.rebalance.protocols
-group.coordinator.threads group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
-group.min.session.timeout.ms group.share.assignors group.share.delivery.count.limit group.share.heartbeat.interval.ms
+group.coordinator.threads group.share.assignors group.share.delivery.count.limit group.share.heartbeat.interval.ms
 group.share.initialize.retry.interval.ms group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
 group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
 group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions
@@ -46,9 +45,8 @@ leader.imbalance.check.interval.seconds log.dir.failure.timeout.ms log.flush.sta
 log.initial.task.delay.ms metadata.log.dir metadata.log.max.record.bytes.between.snapshots
 metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
 metadata.max.retention.bytes metadata.max.retention.ms metrics.num.samples metrics.recording.level
-metrics.sample.window.ms num.replica.alter.log.dirs.threads offset.metadata.max.bytes offsets.commit.timeout.ms
-offsets.load.buffer.size offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes process.roles
+metrics.sample.window.ms num.replica.alter.log.dirs.threads offsets.load.buffer.size offsets.topic.compression.codec
+process.roles
 queued.max.request.bytes
 producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests quota.window.num
 quota.window.size.seconds remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import resource
-import shutil
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from catchment.ports.disk import DirectoryEntry, DirectoryLock, File
 _PIECES_A_WRITE = 1024
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _DESCRIPTORS_FOR_SOCKETS = 512
+_LARGE_FILE_BYTES = 1 << 20
 
 
 class RealFile:
@@ -169,11 +169,30 @@ class RealDisk:
         os.makedirs(path, exist_ok=True)
 
     def remove_file(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        """Take the name away at once; the space of a large file is freed by another thread, since that takes a while."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            is_large = os.fstat(descriptor).st_size > _LARGE_FILE_BYTES
             os.remove(path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if is_large:
+            self._threads.submit(os.close, descriptor)
+        else:
+            os.close(descriptor)
 
     def remove_tree(self, path: str) -> None:
-        shutil.rmtree(path)
+        for entry in self.list_directory(path):
+            inner = os.path.join(path, entry.name)
+            if entry.is_directory:
+                self.remove_tree(inner)
+            else:
+                self.remove_file(inner)
+        os.rmdir(path)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

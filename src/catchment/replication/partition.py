@@ -72,15 +72,15 @@ class Partition:
             return leader_epoch, self.log.log_end_offset
         return self.log.epoch_end_offset(leader_epoch)
 
-    def append(self, batch: memoryview, acks: int) -> AppendInfo:
-        """Append one batch from a client. It is not safe yet: see `durable`."""
+    def append(self, batch: memoryview, acks: int, *, is_from_client: bool = True) -> AppendInfo:
+        """Append one batch from a client, or from a coordinator of this broker. It is not safe yet: see `durable`."""
         if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
             raise ApiError(
                 ErrorCode.not_enough_replicas,
                 f"{self.topic}-{self.number} has {len(self.isr)} in-sync replicas, "
                 f"min.insync.replicas is {self.log.config.min_insync_replicas}",
             )
-        info = self.log.append_as_leader(batch, self.leader_epoch)
+        info = self.log.append_as_leader(batch, self.leader_epoch, is_from_client=is_from_client)
         if info.is_duplicate:
             return info
         if self._must_sync():

@@ -12,9 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, get_origin
 
 from kio.schema.errors import ErrorCode
+from kio.schema.offset_commit.v10.response import OffsetCommitResponseTopic
+from kio.schema.offset_fetch.v10.response import OffsetFetchResponseTopics
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 
 from catchment.protocol import codec
+from catchment.protocol.adapters import offset_commit, offset_fetch
 from catchment.protocol.apis import newest, response_class
 
 _ONE_NAME: Final = {"index": "partition", "partition_index": "partition"}
@@ -33,6 +36,12 @@ _EMPTY: Final[dict[str, Any]] = {
     "datetime_i64": datetime.fromtimestamp(0, UTC),
 }
 
+_NAMED: Final[dict[Any, Any]] = {
+    OffsetCommitResponseTopic: offset_commit.OffsetCommitResponseTopic,
+    OffsetFetchResponseTopics: offset_fetch.OffsetFetchResponseTopics,
+}
+"""Topics that Kafka's newest answers know by id alone, with the name that older versions want."""
+
 
 def encoded_error_answer(api_key: int, version: int, body: memoryview | bytes, code: ErrorCode) -> bytes:
     """The body of an answer with this error, from the body of a request."""
@@ -46,6 +55,7 @@ def error_answer(api_key: int, request: Any, code: ErrorCode) -> Any:
 
 
 def _mirror(answer_class: Any, asked: Any, code: ErrorCode) -> Any:
+    answer_class = _NAMED.get(answer_class, answer_class)
     values: dict[str, Any] = {
         one.name: _entries(one, asked, code) for one in fields(answer_class) if _is_array_of_structs(one)
     }

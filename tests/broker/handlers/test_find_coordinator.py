@@ -1,11 +1,16 @@
-"""FindCoordinator over the wire, while there is none to find."""
+"""FindCoordinator over the wire: groups have a coordinator, transactions do not yet."""
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import FindCoordinatorResponse
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.types import TopicName
 from kio.static.primitive import i8
 from tests.broker.handlers.wire import Wire
+
+from catchment.testing.embedded import Broker
 
 
 def find(wire: Wire, *keys: str, key_type: int = 0, version: int = 6) -> FindCoordinatorResponse:
@@ -15,10 +20,18 @@ def find(wire: Wire, *keys: str, key_type: int = 0, version: int = 6) -> FindCoo
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_key_is_answered_at_every_version(wire: Wire, version: int) -> None:
+def test_a_group_is_found_at_every_version(broker: Broker, wire: Wire, version: int) -> None:
     (coordinator,) = find(wire, "group", version=version).coordinators
-    assert coordinator.error_code is ErrorCode.coordinator_not_available
-    assert coordinator.node_id == -1
+    assert coordinator.error_code is ErrorCode.none
+    assert (coordinator.node_id, f"{coordinator.host}:{coordinator.port}") == (1, broker.bootstrap_servers)
+
+
+def test_the_first_group_brings_the_offsets_topic_into_being(wire: Wire) -> None:
+    find(wire, "group")
+    asked = MetadataRequestTopic(topic_id=None, name=TopicName("__consumer_offsets"))
+    described = wire.ask(MetadataRequest(topics=(asked,), include_topic_authorized_operations=False), 12)
+    (topic,) = described.topics
+    assert (topic.is_internal, len(topic.partitions)) == (True, 50)
 
 
 def test_each_of_many_keys_gets_its_own_answer(wire: Wire) -> None:
@@ -29,3 +42,20 @@ def test_each_of_many_keys_gets_its_own_answer(wire: Wire) -> None:
 
 def test_an_unknown_type_of_key_is_refused(wire: Wire) -> None:
     assert find(wire, "a", key_type=9).coordinators[0].error_code is ErrorCode.invalid_request
+
+
+def test_asking_for_its_metadata_does_not_make_the_offsets_topic(wire: Wire) -> None:
+    asked = MetadataRequestTopic(topic_id=None, name=TopicName("__consumer_offsets"))
+    request = MetadataRequest(
+        topics=(asked,), allow_auto_topic_creation=True, include_topic_authorized_operations=False
+    )
+    assert wire.ask(request, 12).topics[0].error_code is ErrorCode.unknown_topic_or_partition
+
+
+def test_an_offsets_topic_that_came_without_settings_is_kept_for_ever_from_the_next_start_on(broker: Broker) -> None:
+    broker.create_topic("__consumer_offsets", 3)
+    broker.restart()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    resource = ConfigResource("topic", "__consumer_offsets")
+    described = admin.describe_configs([resource])[resource].result(30)
+    assert described["cleanup.policy"].value == "compact"

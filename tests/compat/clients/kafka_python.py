@@ -24,7 +24,7 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource as KafkaConfigResource
 
-__all__ = ["KafkaConfigResource", "KafkaPython", "TopicPartition", "kafka_admin"]
+__all__ = ["KafkaConfigResource", "KafkaConsumer", "KafkaPython", "TopicPartition", "kafka_admin"]
 
 _LOG_APPEND_TIME = 1
 

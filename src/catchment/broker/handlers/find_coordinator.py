@@ -1,11 +1,13 @@
 """FindCoordinator (key 10): which broker looks after a group or a transaction.
 
 Behaviour
-    Each key is answered for itself (KIP-699).
+    Each key is answered for itself (KIP-699). The first group of all brings `__consumer_offsets` into being, and the answer
+    waits for it.
 Versions
     0-6. One key up to 3, many from 4 on; share groups from 6 on.
 Gaps
-    There are no coordinators yet: every key gets COORDINATOR_NOT_AVAILABLE, on which clients wait and ask again.
+    Transactions and share groups have no coordinators yet: their keys get COORDINATOR_NOT_AVAILABLE, on which clients wait and
+    ask again.
 """
 
 from kio.schema.errors import ErrorCode
@@ -17,22 +19,45 @@ from kio.static.primitive import i32
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.cluster.metadata import Endpoint
+from catchment.protocol.errors import ApiError
 
-_KINDS = {0: "groups", 1: "transactions", 2: "share groups"}
+_GROUPS = 0
+_NOT_YET = {1: "transactions", 2: "share groups"}
 
 
 @api(10, versions=(0, 6))
 async def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    return FindCoordinatorResponse(
-        throttle_time=NO_THROTTLE,
-        coordinators=tuple(_coordinator(key, request.key_type) for key in request.coordinator_keys),
+    coordinators = [await _coordinator(context, key, request.key_type) for key in request.coordinator_keys]
+    return FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(coordinators))
+
+
+async def _coordinator(context: RequestContext, key: str, key_type: int) -> Coordinator:
+    try:
+        node_id, endpoint = await _find(context, key, key_type)
+    except ApiError as error:
+        return Coordinator(
+            key=key, node_id=BrokerId(-1), host="", port=i32(-1), error_code=error.code, error_message=error.message
+        )
+    return Coordinator(
+        key=key,
+        node_id=BrokerId(node_id),
+        host=endpoint.host,
+        port=i32(endpoint.port),
+        error_code=ErrorCode.none,
+        error_message=None,
     )
 
 
-def _coordinator(key: str, key_type: int) -> Coordinator:
-    kind = _KINDS.get(key_type)
-    if kind is None:
-        code, message = ErrorCode.invalid_request, f"Unknown type of coordinator: {key_type}"
-    else:
-        code, message = ErrorCode.coordinator_not_available, f"This broker has no coordinator of {kind} yet."
-    return Coordinator(key=key, node_id=BrokerId(-1), host="", port=i32(-1), error_code=code, error_message=message)
+async def _find(context: RequestContext, key: str, key_type: int) -> tuple[int, Endpoint]:
+    if key_type in _NOT_YET:
+        kind = _NOT_YET[key_type]
+        raise ApiError(ErrorCode.coordinator_not_available, f"This broker has no coordinator of {kind} yet.")
+    if key_type != _GROUPS:
+        raise ApiError(ErrorCode.invalid_request, f"Unknown type of coordinator: {key_type}")
+    partition = await context.services.groups.find(key)
+    broker = context.image.brokers.get(partition.leader)
+    endpoint = None if broker is None else broker.endpoints.get(context.listener_name)
+    if endpoint is None:
+        raise ApiError(ErrorCode.coordinator_not_available, f"The coordinator of '{key}' has no leader at the moment.")
+    return partition.leader, endpoint

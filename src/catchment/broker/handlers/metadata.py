@@ -27,7 +27,7 @@ from kio.static.primitive import i32
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
-from catchment.cluster.metadata import NO_LEADER, PartitionImage, TopicImage
+from catchment.cluster.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.cluster.topic_names import check_topic_name
 from catchment.protocol.errors import ApiError
@@ -85,6 +85,8 @@ async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_cre
         return topic
     check_topic_name(asked.name)
     settings = context.services.settings
+    # An internal topic is made by its coordinator, with settings that keep its records.
+    may_create = may_create and asked.name not in INTERNAL_TOPICS
     if not (may_create and settings.boolean("auto.create.topics.enable")):
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     try:

@@ -4,7 +4,8 @@ Behaviour
     Each partition's data is one version-2 batch, appended as it came. With acks=0 there is no answer; if something goes
     wrong then, the connection is closed, which is all that such a client can notice. With acks=all the answer waits until
     the high watermark has passed the batch, at most for the request's time-out. A repeated batch of an idempotent producer
-    is answered with its first offset, once the original is safe.
+    is answered with its first offset, once the original is safe. Internal topics belong to the coordinators: a client's batch
+    gets INVALID_TOPIC_EXCEPTION there.
 Versions
     3-13, advertised from 0: librdkafka before 2.11.1 turns compression off otherwise (KAFKA-18659). Topic ids from 13 on.
 Gaps
@@ -20,6 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.cluster.metadata import INTERNAL_TOPICS
 from catchment.protocol import produce as wire
 from catchment.protocol.errors import ApiError
 from catchment.protocol.headers import RequestHeader
@@ -28,6 +30,8 @@ from catchment.protocol.wire import Piece
 from catchment.storage.log_parts import AppendInfo
 
 ALL = -1
+_ADMIN_CLIENT_ID = "__admin_client"
+"""By this name Kafka's own tools are told from other clients."""
 _ACKS = (ALL, 0, 1)
 
 
@@ -51,28 +55,26 @@ def _encode(topics: list[TopicAnswer], header: RequestHeader) -> Sequence[Piece]
 @api(wire.API_KEY, versions=(3, 13), decode=_decode, encode=_encode)
 async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicAnswer] | None:
     # All appends come before the first wait: the records are views of a buffer that the next frame will overwrite.
-    outcomes = [
-        (topic.topic, [(data.partition, _append(context, request, topic.topic, data)) for data in topic.partitions])
-        for topic in request.topics
-    ]
+    outcomes: list[tuple[TopicKey, list[tuple[int, _Outcome]]]] = []
+    waiting: list[asyncio.Future[None]] = []
+    refusal: ApiError | None = None
+    for topic, partitions in request.topics:
+        row: list[tuple[int, _Outcome]] = []
+        for data in partitions:
+            outcome = _append(context, request, topic, data)
+            row.append((data.partition, outcome))
+            if isinstance(outcome, ApiError):
+                refusal = outcome
+            elif outcome.safe is not None:
+                waiting.append(outcome.safe)
+        outcomes.append((topic, row))
     if request.acks == 0:
-        for _, partitions in outcomes:
-            for _, outcome in partitions:
-                if isinstance(outcome, ApiError):
-                    raise outcome
+        if refusal is not None:
+            raise refusal
         return None
-    waiting = [
-        outcome.safe
-        for _, partitions in outcomes
-        for _, outcome in partitions
-        if isinstance(outcome, _Appended) and outcome.safe is not None
-    ]
     if waiting:
         await _wait(waiting, request.timeout_ms)
-    return [
-        TopicAnswer(topic, [_answer(number, outcome) for number, outcome in partitions])
-        for topic, partitions in outcomes
-    ]
+    return [TopicAnswer(topic, [_answer(number, outcome) for number, outcome in row]) for topic, row in outcomes]
 
 
 def _append(context: RequestContext, request: ProduceRequest, topic: TopicKey, data: PartitionData) -> _Outcome:
@@ -84,6 +86,8 @@ def _append(context: RequestContext, request: ProduceRequest, topic: TopicKey, d
         if data.records is None:
             raise ApiError(ErrorCode.invalid_record, "a partition without records")
         partition = context.services.replicas.find(topic, data.partition)
+        if partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
+            raise ApiError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {partition.topic}")
         info = partition.append(data.records, request.acks)
         context.services.traffic.produced(data.records.nbytes)
         return _Appended(info, partition.durable(info) if request.acks == ALL else None)

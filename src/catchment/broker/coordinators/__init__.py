@@ -1,0 +1,1 @@
+"""What runs the coordinators' state machines: appends, replays, timers and the waiting for the high watermark."""

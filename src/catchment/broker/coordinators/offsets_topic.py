@@ -1,0 +1,36 @@
+"""The topic that keeps groups and offsets, and the settings that groups obey."""
+
+from typing import Final
+
+from catchment.cluster.metadata import MetadataImage
+from catchment.cluster.new_topic import NewTopic
+from catchment.coordination.commands import GroupLimits
+from catchment.ports.broker_settings import BrokerSettings
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+def offsets_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
+    """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves groups too."""
+    replication_factor = min(settings.integer("offsets.topic.replication.factor"), max(len(image.brokers), 1))
+    return NewTopic(
+        OFFSETS_TOPIC,
+        settings.integer("offsets.topic.num.partitions"),
+        replication_factor,
+        settings={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings.integer("offsets.topic.segment.bytes")),
+        },
+    )
+
+
+def group_limits(settings: BrokerSettings) -> GroupLimits:
+    return GroupLimits(
+        min_session_timeout_ms=settings.integer("group.min.session.timeout.ms"),
+        max_session_timeout_ms=settings.integer("group.max.session.timeout.ms"),
+        max_size=settings.integer("group.max.size"),
+        initial_rebalance_delay_ms=settings.integer("group.initial.rebalance.delay.ms"),
+        offset_metadata_max_bytes=settings.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=settings.integer("offsets.retention.minutes") * 60_000,
+    )

@@ -1,0 +1,236 @@
+"""One shard of the group coordinator on its partition: decide, append, replay at once, answer when it is safe.
+
+The shard decides; what it wants written is appended to the partition and replayed in the same step, so that the next
+command sees it. The outcome is told once the high watermark has passed, and only while this broker still leads the
+partition in the epoch in which the shard was loaded: what a former leader appended may be lost. Reads wait in the same way
+for everything that they have seen. An append that fails leaves the log in doubt: the shard is dropped, everybody who waits
+gets an error, and the log is replayed into a new one.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.coordinators.loading import replay_log
+from catchment.coordination.commands import GroupLimits, Write
+from catchment.coordination.group_records import UnreadableRecord
+from catchment.coordination.shard import GroupShard
+from catchment.coordination.timers import Moment
+from catchment.ports.clock import Clock
+from catchment.protocol.batch import CorruptBatch
+from catchment.protocol.errors import ApiError
+from catchment.protocol.records import encode_batch, numbered
+from catchment.replication.partition import Partition
+
+_logger = logging.getLogger(__name__)
+
+_ALL = -1
+
+Command = Callable[[GroupShard, Moment], None]
+
+
+class ShardRunner:
+    def __init__(self, partition: Partition, limits: GroupLimits, clock: Clock, commit_timeout_ms: int) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self._limits = limits
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+        self._shard: GroupShard | None = None
+        self._end_offset = 0
+        """Behind the last record that the shard has replayed."""
+        self._pending: dict[asyncio.Future[None], Write] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ms = 0
+        self._loading: asyncio.Task[None] | None = None
+        self._is_unreadable = False
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begin to replay the log; until that is done, commands are refused with COORDINATOR_LOAD_IN_PROGRESS."""
+        self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    def close(self, error: ErrorCode = ErrorCode.not_coordinator) -> None:
+        self._is_closed = True
+        if self._loading is not None:
+            self._loading.cancel()
+        self._drop(error)
+
+    def run(self, command: Command) -> None:
+        """Let the shard decide, and write what it decided; ApiError if there is no shard to ask."""
+        shard = self._active_shard()
+        now = self._now()
+        try:
+            command(shard, now)
+        except ApiError:
+            raise
+        except Exception:
+            # A fault of ours may have left the shard half changed; what the log says is sound.
+            self._reload(ErrorCode.unknown_server_error)
+            raise
+        self._write_decisions(shard, now)
+        self._set_alarm(shard, now)
+
+    async def settled(self) -> None:
+        """Wait until all that the shard has replayed cannot be lost; ApiError if it may have been."""
+        self._active_shard()
+        if self._end_offset > self.partition.high_watermark:
+            safe = self.partition.writers.add(self._end_offset)
+            timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, self._time_out, safe)
+            try:
+                await safe
+            except ApiError as error:
+                raise ApiError(coordinator_error(error.code), error.message) from error
+            finally:
+                timer.cancel()
+            self._active_shard()
+
+    def _active_shard(self) -> GroupShard:
+        if self._is_closed or self._is_unreadable or self.partition.log.is_offline:
+            raise ApiError(ErrorCode.not_coordinator)
+        if self.partition.leader_epoch != self.leader_epoch:
+            raise ApiError(ErrorCode.not_coordinator)
+        if self._shard is None:
+            raise ApiError(ErrorCode.coordinator_load_in_progress)
+        return self._shard
+
+    async def _load(self) -> None:
+        partition = self.partition
+        shard = GroupShard(self._limits)
+        end_offset = partition.log.log_end_offset
+        try:
+            await replay_log(partition.log, end_offset, shard.replay)
+        except (ApiError, OSError, CorruptBatch, UnreadableRecord) as error:
+            _logger.error(
+                "the groups of %s-%d cannot be loaded, so they are not served: %s",
+                partition.topic,
+                partition.number,
+                error,
+            )
+            self._is_unreadable = True
+            return
+        self._end_offset = end_offset
+        self._shard = shard
+        now = self._now()
+        shard.loaded(now)
+        self._write_decisions(shard, now)
+        self._set_alarm(shard, now)
+
+    def _write_decisions(self, shard: GroupShard, now: Moment) -> None:
+        while writes := shard.take_writes():
+            for write in writes:
+                if self._shard is shard:
+                    self._append(shard, write, now)
+                else:
+                    write.failed(ErrorCode.not_coordinator, now)
+
+    def _append(self, shard: GroupShard, write: Write, now: Moment) -> None:
+        partition = self.partition
+        batch = encode_batch(numbered(write.records), base_timestamp_ms=now.wall_ms)
+        if len(batch) > partition.log.config.max_message_bytes:
+            # Nothing was written, so nothing is in doubt: only this one command fails, as in Kafka.
+            write.failed(ErrorCode.unknown_server_error, now)
+            return
+        try:
+            info = partition.append(memoryview(batch), _ALL, is_from_client=False)
+        except ApiError as error:
+            _logger.error("%s-%d: an append failed, loading it anew: %s", partition.topic, partition.number, error)
+            write.failed(coordinator_error(error.code), now)
+            self._reload(coordinator_error(error.code))
+            return
+        for key, value in write.records:
+            shard.replay(key, value)
+        self._end_offset = info.last_offset + 1
+        safe = partition.durable(info)
+        if safe is None and not self._pending:
+            write.committed(now)
+            return
+        if safe is None:
+            # Earlier writes are safe too, but have not been told yet.
+            safe = asyncio.get_running_loop().create_future()
+            safe.set_result(None)
+        self._pending[safe] = write
+        timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, self._time_out, safe)
+        safe.add_done_callback(partial(self._finish, shard, timer))
+
+    def _finish(self, shard: GroupShard, timer: asyncio.TimerHandle, safe: "asyncio.Future[None]") -> None:
+        """A write's outcome is known, or it has waited too long."""
+        timer.cancel()
+        error = safe.exception()
+        write = self._pending.pop(safe, None)
+        if write is None or self._shard is not shard:
+            return
+        now = self._now()
+        if self.partition.leader_epoch != self.leader_epoch:
+            error = ApiError(ErrorCode.not_leader_or_follower)
+        if error is None:
+            write.committed(now)
+        else:
+            code = error.code if isinstance(error, ApiError) else ErrorCode.unknown_server_error
+            write.failed(coordinator_error(code), now)
+            if code is not ErrorCode.request_timed_out:
+                self._reload(coordinator_error(code))
+                return
+        self._write_decisions(shard, now)
+        self._set_alarm(shard, now)
+
+    def _time_out(self, safe: "asyncio.Future[None]") -> None:
+        if not safe.done():
+            safe.set_exception(ApiError(ErrorCode.request_timed_out))
+
+    def _reload(self, error: ErrorCode) -> None:
+        self._drop(error)
+        if not self._is_closed:
+            self.start()
+
+    def _drop(self, error: ErrorCode) -> None:
+        """Give up the shard; everybody who waits for it gets the error."""
+        shard, self._shard = self._shard, None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        pending, self._pending = self._pending, {}
+        now = self._now()
+        for write in pending.values():
+            write.failed(error, now)
+        if shard is not None:
+            shard.close(error)
+
+    def _set_alarm(self, shard: GroupShard, now: Moment) -> None:
+        """Wake the shard when it wants to be; an alarm that comes too early costs less than moving it every time."""
+        deadline_ms = shard.next_deadline_ms
+        if deadline_ms is None or self._shard is not shard:
+            return
+        if self._alarm is not None:
+            if self._alarm_ms <= deadline_ms:
+                return
+            self._alarm.cancel()
+        self._alarm_ms = deadline_ms
+        delay_s = max(deadline_ms - now.steady_ms, 0) / 1000
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        with contextlib.suppress(ApiError):
+            self.run(lambda shard, now: shard.on_time(now))
+
+    def _now(self) -> Moment:
+        return Moment(self._clock.now_ms(), int(self._clock.monotonic_s() * 1000))
+
+
+def coordinator_error(code: ErrorCode) -> ErrorCode:
+    """What a client of a coordinator is told when the log refuses a write, as in Kafka."""
+    if code in (ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error):
+        return ErrorCode.not_coordinator
+    if code in (
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.not_enough_replicas_after_append,
+        ErrorCode.request_timed_out,
+    ):
+        return ErrorCode.coordinator_not_available
+    return ErrorCode.unknown_server_error

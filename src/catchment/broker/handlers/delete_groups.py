@@ -1,0 +1,35 @@
+"""DeleteGroups (key 42): forget groups without members, with all that they have committed.
+
+Behaviour
+    Each group is answered for itself, once its deletion is safe in the log.
+Versions
+    0-2. Version 2 is the first flexible one.
+Gaps
+    None.
+"""
+
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+
+@api(42, versions=(0, 2))
+async def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    results = [
+        DeletableGroupResult(group_id=group_id, error_code=await _delete(context, group_id))
+        for group_id in request.groups_names
+    ]
+    return DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
+
+
+async def _delete(context: RequestContext, group_id: GroupId) -> ErrorCode:
+    try:
+        return await context.services.groups.delete(group_id)
+    except ApiError as error:
+        return error.code

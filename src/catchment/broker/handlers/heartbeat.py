@@ -1,0 +1,35 @@
+"""Heartbeat (key 12): a member is alive, and learns whether it has to join again.
+
+Behaviour
+    A heartbeat begins the member's session anew. While a rebalance waits for joins the answer is REBALANCE_IN_PROGRESS. When
+    the coordinator has to load its log first, the answer is none: clients take the error for a lost coordinator otherwise.
+Versions
+    0-4. Instance ids from 3 on.
+Gaps
+    None.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.heartbeat.v4.response import HeartbeatResponse
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+
+@api(12, versions=(0, 4))
+async def heartbeat(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    return HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=_outcome(context, request))
+
+
+def _outcome(context: RequestContext, request: HeartbeatRequest) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.invalid_group_id
+    try:
+        return context.services.groups.heartbeat(
+            request.group_id, request.generation_id, request.member_id, request.group_instance_id
+        )
+    except ApiError as error:
+        return ErrorCode.none if error.code is ErrorCode.coordinator_load_in_progress else error.code

@@ -1,0 +1,46 @@
+"""ListGroups (key 16): the groups that this broker coordinates.
+
+Behaviour
+    States and types filter without regard to case. While a shard is loading, the answer is COORDINATOR_LOAD_IN_PROGRESS: a
+    list with gaps would look complete.
+Versions
+    0-5. Filter by state from 4 on (KIP-518), by type from 5 on (KIP-848).
+Gaps
+    Every group is a classic one.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+from kio.schema.types import GroupId
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+_CLASSIC = "classic"
+
+
+@api(16, versions=(0, 5))
+async def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    try:
+        found = await context.services.groups.listing()
+    except ApiError as error:
+        return ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=error.code, groups=())
+    states = [state.lower() for state in request.states_filter]
+    types = [name.lower() for name in request.types_filter]
+    return ListGroupsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        groups=tuple(
+            ListedGroup(
+                group_id=GroupId(group.group_id),
+                protocol_type=group.protocol_type,
+                group_state=group.state.value,
+                group_type=_CLASSIC,
+            )
+            for group in found
+            if (not states or group.state.value.lower() in states) and (not types or _CLASSIC in types)
+        ),
+    )

@@ -1,0 +1,112 @@
+"""What a shard of the group coordinator is asked, and how it answers.
+
+An answer goes to a `Reply`: at once, or when other members have come, or when the records that it rests on cannot be lost
+any more. Records leave a shard as a `Write`; whoever runs the shard appends them, replays them, and tells the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from catchment.coordination.group_records import EncodedRecord
+from catchment.coordination.timers import Moment
+
+NO_GENERATION = -1
+NO_MEMBER = ""
+MAX_NAME_BYTES = 32_000
+"""Strings in records have a length of 16 bits; newer requests can carry longer ones."""
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""The names of the protocols that a member knows, best first, with its metadata for each."""
+
+
+class GroupLimits(NamedTuple):
+    """The settings that groups obey."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2_147_483_647
+    initial_rebalance_delay_ms: int = 3_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 604_800_000
+
+
+class Write(NamedTuple):
+    """Records to append together, and what to do when they are safe, or when they are known not to be written."""
+
+    records: list[EncodedRecord]
+    committed: Callable[[Moment], None]
+    failed: Callable[[ErrorCode, Moment], None]
+
+
+class JoinRequest(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    """-1 from clients that have none: then the session's counts."""
+    protocol_type: str
+    protocols: Protocols
+    fresh_id: str
+    """A random text, of which the shard makes the id of a member that has none."""
+    requires_known_member_id: bool = True
+    """Whether a new member has to come again with the id that it is given (KIP-394)."""
+    supports_skipping_assignment: bool = True
+    """Whether a static leader that comes back can be told not to assign again (KIP-814)."""
+
+
+class JoinAnswer(NamedTuple):
+    error: ErrorCode
+    member_id: str = NO_MEMBER
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str = NO_MEMBER
+    skip_assignment: bool = False
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    """For the leader, each member's id, instance id and metadata."""
+
+
+class SyncRequest(NamedTuple):
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol_name: str | None
+    assignments: dict[str, bytes]
+
+
+class SyncAnswer(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class LeavingMember(NamedTuple):
+    member_id: str
+    instance_id: str | None = None
+
+
+class OffsetToCommit(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+def is_too_long(text: str | None) -> bool:
+    """Whether a record cannot hold the text, with room for what a member's id adds to it."""
+    return text is not None and len(text.encode()) > MAX_NAME_BYTES
+
+
+JoinReply = Callable[[JoinAnswer], None]
+SyncReply = Callable[[SyncAnswer], None]

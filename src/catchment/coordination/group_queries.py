@@ -1,0 +1,88 @@
+"""ListGroups, DescribeGroups and DeleteGroups: what administrators ask of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from catchment.coordination.group import GroupState
+from catchment.coordination.group_records import GroupKey, OffsetKey, encode_group_key
+from catchment.coordination.offset_commands import tombstone
+from catchment.coordination.shard_state import ShardState
+from catchment.protocol.errors import ApiError
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: GroupState
+
+
+class DescribedMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class DescribedGroup(NamedTuple):
+    state: GroupState
+    protocol_type: str
+    protocol_name: str
+    members: tuple[DescribedMember, ...]
+
+
+class GroupQueries:
+    __slots__ = ("_state",)
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+
+    def listing(self) -> list[ListedGroup]:
+        return [
+            ListedGroup(group.group_id, group.protocol_type or "", group.state) for group in self._state.groups.values()
+        ]
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """The group as it stands; metadata and assignments only while they are valid. ApiError if there is none."""
+        group = self._state.existing(group_id, ErrorCode.group_id_not_found)
+        is_stable = group.state is GroupState.STABLE
+        members = tuple(
+            DescribedMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(group.protocol_name) if is_stable else b"",
+                member.assignment if is_stable else b"",
+            )
+            for member in group.members.values()
+        )
+        protocol_name = group.protocol_name if is_stable else None
+        return DescribedGroup(group.state, group.protocol_type or "", protocol_name or "", members)
+
+    def delete(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
+        """Delete an empty group with all that it has committed."""
+        try:
+            if not group_id:
+                raise ApiError(ErrorCode.invalid_group_id)
+            group = self._state.existing(group_id, ErrorCode.group_id_not_found)
+            if group.state is not GroupState.EMPTY:
+                raise ApiError(ErrorCode.non_empty_group)
+        except ApiError as error:
+            reply(error.code)
+            return
+        group.pending_ids.clear()
+        offsets = self._state.offsets.of_group(group_id)
+        records = [tombstone(OffsetKey(group_id, *partition)) for partition in offsets]
+        if group_id in self._state.logged:
+            records.append((encode_group_key(GroupKey(group_id)), None))
+        if not records:
+            self._state.forget_if_idle(group_id)
+            reply(ErrorCode.none)
+            return
+        self._state.write(records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error))

@@ -1,0 +1,79 @@
+"""Deadlines as data: who wants to be woken, and when.
+
+A heartbeat moves its member's deadline thousands of times before it ever passes. So moving one later costs a look-up: the
+queue keeps the earlier time, and the entry goes back into it when that time comes.
+"""
+
+import heapq
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Moment(NamedTuple):
+    """The time of a command, by both clocks: what is written down has the wall's, deadlines go by the other."""
+
+    wall_ms: int
+    steady_ms: int
+    """Milliseconds that never jump nor go back."""
+
+
+Key = tuple[str, str, str]
+"""What kind of deadline, of which group, of which member (or an empty string)."""
+Action = Callable[[Moment], None]
+
+
+class _Timer(NamedTuple):
+    deadline_ms: int
+    action: Action
+
+
+class Timers:
+    __slots__ = ("_queue", "_queued_ms", "_timers")
+
+    def __init__(self) -> None:
+        self._timers: dict[Key, _Timer] = {}
+        self._queue: list[tuple[int, Key]] = []
+        self._queued_ms: dict[Key, int] = {}
+        """For each key in the queue, the time of its one entry that counts."""
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._timers
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When to call `run_due` next. It may turn out that nothing is due then."""
+        return self._queue[0][0] if self._queue else None
+
+    def set(self, key: Key, deadline_ms: int, action: Action) -> None:
+        """Run the action at the deadline, in place of what was set for this key."""
+        self._timers[key] = _Timer(deadline_ms, action)
+        queued_ms = self._queued_ms.get(key)
+        if queued_ms is None or deadline_ms < queued_ms:
+            self._enqueue(key, deadline_ms)
+
+    def cancel(self, key: Key) -> None:
+        self._timers.pop(key, None)
+
+    def run_due(self, now: Moment) -> None:
+        """Run what is due, in the order of the deadlines."""
+        queue = self._queue
+        while queue and queue[0][0] <= now.steady_ms:
+            queued_ms, key = heapq.heappop(queue)
+            if self._queued_ms.get(key) != queued_ms:
+                continue
+            del self._queued_ms[key]
+            timer = self._timers.get(key)
+            if timer is None:
+                continue
+            if timer.deadline_ms > now.steady_ms:
+                self._enqueue(key, timer.deadline_ms)
+                continue
+            del self._timers[key]
+            timer.action(now)
+
+    def _enqueue(self, key: Key, deadline_ms: int) -> None:
+        self._queued_ms[key] = deadline_ms
+        heapq.heappush(self._queue, (deadline_ms, key))

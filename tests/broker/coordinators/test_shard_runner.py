@@ -1,0 +1,237 @@
+"""A shard on its partition: answers wait for the disk, and nothing is answered that a new leader may not know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.coordinators.shard_runner import ShardRunner
+from catchment.coordination.commands import GroupLimits, OffsetToCommit
+from catchment.coordination.group_records import (
+    CommittedOffset,
+    OffsetKey,
+    encode_offset,
+    encode_offset_key,
+)
+from catchment.coordination.shard import GroupShard
+from catchment.coordination.timers import Moment
+from catchment.ports.clock import ManualClock, SystemClock
+from catchment.ports.disk import File
+from catchment.ports.memory_disk import MemoryDisk
+from catchment.protocol.errors import ApiError
+from catchment.protocol.records import encode_batch, numbered
+from catchment.replication.partition import Partition
+from catchment.storage.config import LogConfig
+from catchment.storage.control_record import TransactionMarker, encode_marker
+from catchment.storage.recovery import create_log
+
+_TIMEOUT_S = 30
+_ALL = -1
+_CONFIG = LogConfig()
+
+
+class SlowDisk(MemoryDisk):
+    """A disk whose syncs wait until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def sync_files(self, files: Sequence[File]) -> None:
+        await self.gate.wait()
+        await super().sync_files(files)
+
+
+def partition_on(disk: MemoryDisk, config: LogConfig = _CONFIG) -> Partition:
+    disk.make_directory("/logs")
+    log = create_log(disk, ManualClock(), "/logs/o-0", "__consumer_offsets", 0, None, config)
+    partition = Partition("__consumer_offsets", log, disk, leader_epoch=4)
+    partition.isr = (1,)
+    return partition
+
+
+async def loaded(partition: Partition, *, commit_timeout_ms: int = 30_000) -> ShardRunner:
+    runner = ShardRunner(partition, GroupLimits(), SystemClock(), commit_timeout_ms)
+    runner.start()
+    await until_loaded(runner)
+    return runner
+
+
+async def until_loaded(runner: ShardRunner) -> None:
+    async with asyncio.timeout(_TIMEOUT_S):
+        while True:
+            try:
+                runner.run(lambda _, __: None)
+                return
+            except ApiError as error:
+                if error.code is not ErrorCode.coordinator_load_in_progress:
+                    raise
+                await asyncio.sleep(0)
+
+
+def commit(runner: ShardRunner, offset: int) -> asyncio.Future[list[ErrorCode]]:
+    answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
+    offsets = [OffsetToCommit("t", 0, offset, -1, "")]
+    runner.run(lambda shard, now: shard.offsets.commit("g", -1, "", None, offsets, answered.set_result, now))
+    return answered
+
+
+def committed(runner: ShardRunner) -> int | None:
+    found: list[Any] = []
+    runner.run(lambda shard, _: found.append(shard.offsets.fetch("g").get(("t", 0))))
+    return None if found[0] is None else int(found[0].offset)
+
+
+def record(offset: int) -> tuple[bytes, bytes]:
+    return encode_offset_key(OffsetKey("g", "t", 0)), encode_offset(CommittedOffset(offset, -1, "", 0))
+
+
+async def test_an_answer_and_a_read_wait_for_the_high_watermark() -> None:
+    disk = SlowDisk()
+    runner = await loaded(partition_on(disk))
+    answered = commit(runner, 7)
+    read = asyncio.ensure_future(runner.settled())
+    await asyncio.sleep(0.01)
+    assert committed(runner) == 7
+    assert not answered.done()
+    assert not read.done()
+    disk.gate.set()
+    assert await answered == [ErrorCode.none]
+    await read
+
+
+async def test_a_disk_that_does_not_answer_in_time_is_an_error_and_not_a_hang() -> None:
+    runner = await loaded(partition_on(SlowDisk()), commit_timeout_ms=20)
+    assert await commit(runner, 7) == [ErrorCode.coordinator_not_available]
+    with pytest.raises(ApiError) as late:
+        await runner.settled()
+    assert late.value.code is ErrorCode.coordinator_not_available
+
+
+async def test_a_leader_that_was_deposed_acknowledges_nothing_that_it_had_appended() -> None:
+    disk = SlowDisk()
+    partition = partition_on(disk)
+    runner = await loaded(partition)
+    answered = commit(runner, 7)
+    partition.leader_epoch += 1
+    disk.gate.set()
+    assert await answered == [ErrorCode.not_coordinator]
+    with pytest.raises(ApiError) as deposed:
+        commit(runner, 8)
+    assert deposed.value.code is ErrorCode.not_coordinator
+
+
+async def test_an_append_that_fails_drops_the_shard_and_the_log_is_loaded_anew() -> None:
+    disk = MemoryDisk()
+    runner = await loaded(partition_on(disk))
+    assert await commit(runner, 7) == [ErrorCode.none]
+    disk.fill()
+    assert await commit(runner, 8) == [ErrorCode.not_coordinator]
+    disk.make_room()
+    await until_loaded(runner)
+    assert committed(runner) == 7
+    assert await commit(runner, 9) == [ErrorCode.none]
+
+
+async def test_a_failed_sync_ends_the_service_of_the_shard_and_everybody_is_told() -> None:
+    disk = SlowDisk()
+    runner = await loaded(partition_on(disk))
+    answers = [commit(runner, 7), commit(runner, 8)]
+    disk.fail_syncs = True
+    disk.gate.set()
+    assert await asyncio.gather(*answers) == [[ErrorCode.not_coordinator]] * 2
+    with pytest.raises(ApiError) as offline:
+        commit(runner, 9)
+    assert offline.value.code is ErrorCode.not_coordinator
+
+
+async def test_a_write_that_is_too_large_fails_alone() -> None:
+    runner = await loaded(partition_on(MemoryDisk(), LogConfig(max_message_bytes=1000)))
+    answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
+    many = [OffsetToCommit("t", number, 1, -1, "") for number in range(100)]
+    runner.run(lambda shard, now: shard.offsets.commit("g", -1, "", None, many, answered.set_result, now))
+    assert await answered == [ErrorCode.unknown_server_error] * 100
+    assert await commit(runner, 7) == [ErrorCode.none]
+    assert committed(runner) == 7
+
+
+async def test_a_fault_in_a_command_drops_the_shard_and_what_the_log_says_is_served_again() -> None:
+    runner = await loaded(partition_on(MemoryDisk()))
+    assert await commit(runner, 7) == [ErrorCode.none]
+
+    def faulty(shard: GroupShard, now: Moment) -> None:
+        shard.state.offsets.replay(OffsetKey("g", "t", 0), None)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        runner.run(faulty)
+    await until_loaded(runner)
+    assert committed(runner) == 7
+
+
+async def test_closing_answers_everybody() -> None:
+    runner = await loaded(partition_on(SlowDisk()))
+    answered = commit(runner, 7)
+    runner.close()
+    assert await answered == [ErrorCode.not_coordinator]
+
+
+async def test_until_the_log_is_replayed_clients_are_asked_to_wait() -> None:
+    partition = partition_on(MemoryDisk())
+    partition.append(memoryview(encode_batch(numbered([record(5)]))), _ALL, is_from_client=False)
+    runner = ShardRunner(partition, GroupLimits(), SystemClock(), 1000)
+    runner.start()
+    with pytest.raises(ApiError) as loading:
+        commit(runner, 6)
+    assert loading.value.code is ErrorCode.coordinator_load_in_progress
+    await until_loaded(runner)
+    assert committed(runner) == 5
+
+
+async def test_a_log_that_cannot_be_read_is_not_served() -> None:
+    partition = partition_on(MemoryDisk())
+    key, _ = record(5)
+    partition.append(memoryview(encode_batch(numbered([(key, b"\x00\x63")]))), _ALL, is_from_client=False)
+    runner = ShardRunner(partition, GroupLimits(), SystemClock(), 1000)
+    runner.start()
+    with pytest.raises(ApiError) as unreadable:
+        await until_loaded(runner)
+    assert unreadable.value.code is ErrorCode.not_coordinator
+
+
+@pytest.mark.parametrize(("is_commit", "expected"), [(True, 6), (False, 5)])
+async def test_offsets_of_a_transaction_count_from_its_commit_on(is_commit: bool, expected: int) -> None:
+    partition = partition_on(MemoryDisk())
+    in_transaction = encode_batch(
+        numbered([record(6)]), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    marker = encode_marker(TransactionMarker(is_commit, 0), producer_id=1, producer_epoch=0, timestamp_ms=0)
+    for batch in (encode_batch(numbered([record(5)])), in_transaction, marker):
+        partition.append(memoryview(batch), _ALL, is_from_client=False)
+    assert committed(await loaded(partition)) == expected
+
+
+async def test_a_hundred_thousand_offsets_of_ten_thousand_groups_load_in_seconds() -> None:
+    partition = partition_on(MemoryDisk(), LogConfig(sync_acks=False))
+    for group in range(10_000):
+        records = [
+            (
+                encode_offset_key(OffsetKey(f"group-{group}", "topic", number)),
+                encode_offset(CommittedOffset(number, 0, "", 1)),
+            )
+            for number in range(10)
+        ]
+        partition.append(memoryview(encode_batch(numbered(records))), _ALL, is_from_client=False)
+    loop = asyncio.get_running_loop()
+    runner = ShardRunner(partition, GroupLimits(), SystemClock(), 1000)
+    began_s = loop.time()
+    runner.start()
+    await until_loaded(runner)
+    assert loop.time() - began_s < _TIMEOUT_S
+    sizes: list[int] = []
+    runner.run(lambda shard, _: sizes.append(len(shard.state.offsets)))
+    assert sizes == [100_000]

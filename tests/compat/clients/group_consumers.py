@@ -1,0 +1,166 @@
+"""Members of a consumer group, whatever client they are: subscribe, take records, commit, go."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AioTopicPartition
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from tests.compat.clients.kafka_python import KafkaConsumer, TopicPartition
+
+_SESSION_MS = 10_000
+_POLL_S = 0.1
+
+
+class GroupConsumer(abc.ABC):
+    """Begins at the start of the topic if the group has committed nothing; commits only when told."""
+
+    @abc.abstractmethod
+    def poll(self) -> list[bytes]:
+        """The values that have come since the last call, if only after a moment."""
+
+    @abc.abstractmethod
+    def assignment(self) -> set[int]:
+        """The partitions that it owns."""
+
+    @abc.abstractmethod
+    def commit(self) -> None: ...
+
+    @abc.abstractmethod
+    def seek(self, partition: int, offset: int) -> None: ...
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+
+class ConfluentConsumer(GroupConsumer):
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, **options: Any) -> None:
+        self._topic = topic
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": _SESSION_MS,
+                "heartbeat.interval.ms": 300,
+                **{name.replace("_", "."): value for name, value in options.items()},
+            }
+        )
+        self._consumer.subscribe([topic])
+
+    def poll(self) -> list[bytes]:
+        messages = self._consumer.consume(100, _POLL_S)
+        return [message.value() or b"" for message in messages if message.error() is None]
+
+    def assignment(self) -> set[int]:
+        return {one.partition for one in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit(asynchronous=False)
+
+    def seek(self, partition: int, offset: int) -> None:
+        self._consumer.seek(ConfluentTopicPartition(self._topic, partition, offset))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPythonConsumer(GroupConsumer):
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, **options: Any) -> None:
+        self._topic = topic
+        self._consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap_servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=_SESSION_MS,
+            heartbeat_interval_ms=300,
+            **options,
+        )
+
+    def poll(self) -> list[bytes]:
+        fetched = self._consumer.poll(int(_POLL_S * 1000))
+        return [record.value for records in fetched.values() for record in records]
+
+    def assignment(self) -> set[int]:
+        return {one.partition for one in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def seek(self, partition: int, offset: int) -> None:
+        self._consumer.seek(TopicPartition(self._topic, partition), offset)
+
+    def close(self) -> None:
+        self._consumer.close(autocommit=False)
+
+
+class AioKafkaConsumer(GroupConsumer):
+    """Its rebalances run in the background of a loop that only runs while somebody polls: all share one."""
+
+    _runner: asyncio.Runner | None = None
+
+    def __init__(self, bootstrap_servers: str, group: str, topic: str, **options: Any) -> None:
+        if AioKafkaConsumer._runner is None:
+            AioKafkaConsumer._runner = asyncio.Runner()
+        self._topic = topic
+        self._consumer = self._run(self._start(bootstrap_servers, group, topic, options))
+
+    async def _start(self, bootstrap_servers: str, group: str, topic: str, options: dict[str, Any]) -> Any:
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap_servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=_SESSION_MS,
+            heartbeat_interval_ms=300,
+            **options,
+        )
+        # The start waits for an assignment, which may need a member that is not polled meanwhile.
+        self._starting = asyncio.ensure_future(consumer.start())
+        return consumer
+
+    def _run(self, coroutine: Any) -> Any:
+        assert AioKafkaConsumer._runner is not None
+        return AioKafkaConsumer._runner.run(coroutine)
+
+    def poll(self) -> list[bytes]:
+        async def poll() -> list[bytes]:
+            await asyncio.wait([self._starting], timeout=_POLL_S)
+            if not self._starting.done():
+                return []
+            fetched = await self._consumer.getmany(timeout_ms=int(_POLL_S * 1000))
+            return [record.value for records in fetched.values() for record in records]
+
+        found: list[bytes] = self._run(poll())
+        return found
+
+    def assignment(self) -> set[int]:
+        return {one.partition for one in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._run(self._consumer.commit())
+
+    def seek(self, partition: int, offset: int) -> None:
+        self._consumer.seek(AioTopicPartition(self._topic, partition), offset)
+
+    def close(self) -> None:
+        async def stop() -> None:
+            await self._starting
+            await self._consumer.stop()
+
+        self._run(stop())
+
+
+GROUP_CONSUMERS: dict[str, type[GroupConsumer]] = {
+    "confluent-kafka": ConfluentConsumer,
+    "kafka-python": KafkaPythonConsumer,
+    "aiokafka": AioKafkaConsumer,
+}
