@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from random import Random
 
 import aiokafka.codec
 import cramjam
@@ -82,3 +83,13 @@ def test_an_unknown_codec_is_refused() -> None:
         decompress(5, b"", 100)
     with pytest.raises(ValueError, match="codec 5"):
         compress(5, b"")
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
+def test_a_higher_level_packs_tighter_and_reads_back_the_same(codec: Compression) -> None:
+    dice = Random(5)
+    words = [b"harbour", b"river", b"flood", b"crew", b"bridge", b"quake"]
+    data = b" ".join(dice.choice(words) + b"%d" % dice.randrange(500) for _ in range(20_000))
+    low, high = (compress(codec, data, level) for level in (1, 9))
+    assert len(high) < len(low)
+    assert decompress(codec, low, 1 << 20) == decompress(codec, high, 1 << 20) == data

@@ -55,7 +55,7 @@ TOPIC_SETTINGS: Final = Definitions(
             "compression.lz4.level",
             Kind.INT,
             9,
-            "Level used when the broker itself compresses with lz4.",
+            "Accepted for compatibility: lz4 has one level here, so it has no effect.",
             Bounds(1, 17),
         ),
         Setting(

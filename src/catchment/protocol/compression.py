@@ -44,19 +44,22 @@ _SMALLEST_GUESS_BYTES: Final = 64 * 1024
 _BUFFER_TOO_SMALL: Final = "failed to write whole buffer"
 
 
-def compress(codec: int, data: memoryview | bytes) -> bytes:
-    """Compress the records of a batch as Kafka's own clients do, at their default levels."""
+def compress(codec: int, data: memoryview | bytes, level: int | None = None) -> bytes:
+    """Compress the records of a batch as Kafka's own clients do, at their default levels unless one is given.
+
+    Level -1 is gzip's own default, as in Kafka; snappy has no levels, and of lz4 cramjam offers one.
+    """
     match codec:
         case Compression.NONE:
             return bytes(data)
         case Compression.GZIP:
-            return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL))
+            return bytes(cramjam.gzip.compress(data, level=_GZIP_LEVEL if level in (None, -1) else level))
         case Compression.SNAPPY:
             return _compress_snappy(memoryview(data))
         case Compression.LZ4:
             return _compress_lz4(memoryview(data))
         case Compression.ZSTD:
-            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+            return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
     raise ValueError(f"there is no compression codec {codec}")
 
 

@@ -140,6 +140,7 @@ def encode_batch(
     last_offset_delta: int | None = None,
     leader_epoch: int = 0,
     compression: int = Compression.NONE,
+    compression_level: int | None = None,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
@@ -166,7 +167,7 @@ def encode_batch(
     )
     payload = b"".join([encode_record(record) for record in records])
     if records:
-        payload = compress(compression, payload)
+        payload = compress(compression, payload, compression_level)
     batch = bytearray(HEADER_SIZE) + payload
     crc = 0
     HEADER.pack_into(

@@ -35,7 +35,6 @@ class LogConfig:
     flush_ms: int = _NEVER
     compression_type: str = "producer"
     compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
     compression_zstd_level: int = 3
     preallocate: bool = False
     sync_acks: bool = True

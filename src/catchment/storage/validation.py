@@ -93,7 +93,7 @@ def transform(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms:
         _check_keys(batch)
     codec = codec_of(config)
     if codec is not None and codec != header.compression:
-        batch = memoryview(recompress(batch, header, codec))
+        batch = memoryview(recompress(batch, header, codec, level_of(config, codec)))
     if config.is_log_append_time:
         batch = memoryview(with_log_append_time(batch, now_ms))
     return batch, read_header(batch)
@@ -108,7 +108,15 @@ def codec_of(config: LogConfig) -> int | None:
     return Compression[config.compression_type.upper()]
 
 
-def recompress(batch: memoryview, header: BatchHeader, codec: int) -> bytes:
+def level_of(config: LogConfig, codec: int) -> int | None:
+    """The level that the topic prescribes for a codec, None where the codec has none."""
+    return {
+        Compression.GZIP: config.compression_gzip_level,
+        Compression.ZSTD: config.compression_zstd_level,
+    }.get(Compression(codec))
+
+
+def recompress(batch: memoryview, header: BatchHeader, codec: int, level: int | None) -> bytes:
     try:
         records = list(read_records(batch, MOST_UNCOMPRESSED_BYTES))
     except CorruptBatch as error:
@@ -121,6 +129,7 @@ def recompress(batch: memoryview, header: BatchHeader, codec: int) -> bytes:
         last_offset_delta=header.last_offset_delta,
         leader_epoch=header.leader_epoch,
         compression=codec,
+        compression_level=level,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
