@@ -203,7 +203,7 @@ TOPIC_SETTINGS: Final = Definitions(
             "preallocate",
             Kind.BOOLEAN,
             False,
-            "Whether a new segment's file is given its full size at once.",
+            "Accepted for compatibility: segments grow as they are written, so it has no effect.",
         ),
         Setting("remote.log.copy.disable", Kind.BOOLEAN, False, f"Stop copying to remote storage. {_NO_TIERS}"),
         Setting(

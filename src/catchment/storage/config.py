@@ -36,7 +36,6 @@ class LogConfig:
     compression_type: str = "producer"
     compression_gzip_level: int = -1
     compression_zstd_level: int = 3
-    preallocate: bool = False
     sync_acks: bool = True
     producer_id_expiration_ms: int = _DAY_MS
 
