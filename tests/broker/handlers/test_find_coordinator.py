@@ -26,12 +26,13 @@ def test_a_group_is_found_at_every_version(broker: Broker, wire: Wire, version: 
     assert (coordinator.node_id, f"{coordinator.host}:{coordinator.port}") == (1, broker.bootstrap_servers)
 
 
-def test_the_first_group_brings_the_offsets_topic_into_being(wire: Wire) -> None:
-    find(wire, "group")
-    asked = MetadataRequestTopic(topic_id=None, name=TopicName("__consumer_offsets"))
-    described = wire.ask(MetadataRequest(topics=(asked,), include_topic_authorized_operations=False), 12)
-    (topic,) = described.topics
-    assert (topic.is_internal, len(topic.partitions)) == (True, 50)
+def test_the_first_group_brings_the_offsets_topic_into_being() -> None:
+    with Broker(settings={"offsets.topic.num.partitions": 7}) as broker, Wire(broker) as wire:
+        find(wire, "group")
+        asked = MetadataRequestTopic(topic_id=None, name=TopicName("__consumer_offsets"))
+        described = wire.ask(MetadataRequest(topics=(asked,), include_topic_authorized_operations=False), 12)
+        (topic,) = described.topics
+        assert (topic.is_internal, len(topic.partitions)) == (True, 7)
 
 
 def test_each_of_many_keys_gets_its_own_answer(wire: Wire) -> None:
