@@ -1,6 +1,7 @@
 """A connection driven through a mock transport: framing, order, back-pressure."""
 
 import asyncio
+import socket
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,11 +23,12 @@ class FakeTransport(asyncio.Transport):
         super().__init__()
         self.sent = bytearray()
         self.sends = 0
+        self.socket: socket.socket | None = None
         self.is_reading_now = True
         self.is_closed = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("127.0.0.1", 5) if name == "peername" else default
+        return {"peername": ("127.0.0.1", 5), "socket": self.socket}.get(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
@@ -259,3 +261,15 @@ def test_a_flood_of_small_requests_is_served_without_deep_recursion() -> None:
     _feed(connection, _frame(b"e" + b"x" * 1_900_000) + _frame(b"e") * 200_000)
     assert len(listener.frames) == 200_001
     assert transport.is_reading_now
+
+
+def test_kernel_buffers_take_the_size_that_was_set_and_keep_the_systems_otherwise() -> None:
+    listener, transport = FakeListener(), FakeTransport()
+    with socket.socket() as kernel:
+        transport.socket = kernel
+        systems_own = kernel.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        limits = LIMITS._replace(send_buffer_bytes=20_000)
+        Connection(listener, BufferPool(), limits).connection_made(transport)  # type: ignore[arg-type]  # as above
+        # Linux doubles what it is asked for.
+        assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40_000
+        assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == systems_own

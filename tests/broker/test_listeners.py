@@ -63,9 +63,3 @@ def test_a_connection_that_waits_for_its_answer_is_not_silent() -> None:
         with Wire(broker) as writer:
             append(writer, "a", batch(b"x"))
         assert waiting.receive().responses[0].partitions[0].records
-
-
-def test_kernel_buffers_take_the_size_that_was_set() -> None:
-    settings = {"socket.send.buffer.bytes": 65_536, "socket.receive.buffer.bytes": 65_536}
-    with Broker(settings=settings) as broker:
-        assert _is_served(broker)
