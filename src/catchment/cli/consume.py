@@ -132,14 +132,8 @@ def consume(
     as_json: AsJson = False,
 ) -> None:
     """Print the records of a topic; Ctrl-C ends it."""
-    try:
-        position = StartPosition.parse(start, time.time_ns() // 1_000_000)
-        write = record_line if as_json else compile_format(output_format)
-    except FormatStringError as error:
-        raise typer.BadParameter(str(error), param_hint="--format") from error
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--from") from error
-    reader = Reader(topic, write, bootstrap_servers)
+    position = _position(start)
+    reader = Reader(topic, record_line if as_json else _format(output_format), bootstrap_servers)
     given = read_client_settings(client_config, client_settings)
     config = {
         **base_config(bootstrap_servers, given),
@@ -158,6 +152,20 @@ def consume(
             print_note(f"{format_count(reader.records, 'record')} of topic {topic}")
     finally:
         consumer.close()
+
+
+def _position(start: str) -> StartPosition:
+    try:
+        return StartPosition.parse(start, time.time_ns() // 1_000_000)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--from") from error
+
+
+def _format(output_format: str) -> Callable[[Message], bytes]:
+    try:
+        return compile_format(output_format)
+    except FormatStringError as error:
+        raise typer.BadParameter(str(error), param_hint="--format") from error
 
 
 def _consumer_config(until_end: bool) -> dict[str, Any]:
