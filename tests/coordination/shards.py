@@ -16,10 +16,10 @@ from catchment.coordination.commands import (
     OffsetToCommit,
     SyncAnswer,
     SyncRequest,
-    Write,
 )
 from catchment.coordination.group import GroupState
-from catchment.coordination.group_records import CommittedOffset, EncodedRecord
+from catchment.coordination.group_records import CommittedOffset
+from catchment.coordination.replayed import EncodedRecord, Write
 from catchment.coordination.shard import GroupShard
 from catchment.coordination.timers import Moment
 

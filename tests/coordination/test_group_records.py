@@ -12,7 +12,6 @@ from catchment.coordination.group_records import (
     GroupRecord,
     MemberRecord,
     OffsetKey,
-    UnreadableRecord,
     decode_group,
     decode_key,
     decode_offset,
@@ -22,6 +21,7 @@ from catchment.coordination.group_records import (
     encode_offset_key,
     subscribed_topics,
 )
+from catchment.coordination.replayed import UnreadableRecord
 
 texts = st.text(max_size=30)
 i32s = st.integers(-(2**31), 2**31 - 1)

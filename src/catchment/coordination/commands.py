@@ -1,7 +1,7 @@
 """What a shard of the group coordinator is asked, and how it answers.
 
 An answer goes to a `Reply`: at once, or when other members have come, or when the records that it rests on cannot be lost
-any more. Records leave a shard as a `Write`; whoever runs the shard appends them, replays them, and tells the outcome.
+any more.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
-
-from catchment.coordination.group_records import EncodedRecord
-from catchment.coordination.timers import Moment
 
 NO_GENERATION = -1
 NO_MEMBER = ""
@@ -32,14 +29,6 @@ class GroupLimits(NamedTuple):
     initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 604_800_000
-
-
-class Write(NamedTuple):
-    """Records to append together, and what to do when they are safe, or when they are known not to be written."""
-
-    records: list[EncodedRecord]
-    committed: Callable[[Moment], None]
-    failed: Callable[[ErrorCode, Moment], None]
 
 
 class JoinRequest(NamedTuple):

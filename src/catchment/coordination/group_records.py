@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from catchment.coordination.replayed import UnreadableRecord
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.wire import WireReader, nullable_string, string
 
@@ -28,12 +29,6 @@ _SMALLEST_MEMBER_BYTES: Final = 8
 
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
-
-EncodedRecord = tuple[bytes, bytes | None]
-
-
-class UnreadableRecord(Exception):
-    """A record of a kind that we know, in a form that we do not."""
 
 
 class OffsetKey(NamedTuple):

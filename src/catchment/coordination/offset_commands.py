@@ -15,7 +15,6 @@ from catchment.coordination.group import CONSUMER, Group, GroupState
 from catchment.coordination.group_records import (
     NO_TIME,
     CommittedOffset,
-    EncodedRecord,
     GroupKey,
     OffsetKey,
     encode_group_key,
@@ -24,6 +23,7 @@ from catchment.coordination.group_records import (
 )
 from catchment.coordination.offsets import TopicPartition, has_expired
 from catchment.coordination.rebalance import Rebalance
+from catchment.coordination.replayed import EncodedRecord
 from catchment.coordination.shard_state import ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError

@@ -11,8 +11,9 @@ from kio.schema.errors import ErrorCode
 
 from catchment.coordination.commands import SyncAnswer
 from catchment.coordination.group import Group, GroupState
-from catchment.coordination.group_records import EncodedRecord, GroupKey, encode_group, encode_group_key
+from catchment.coordination.group_records import GroupKey, encode_group, encode_group_key
 from catchment.coordination.members import Member
+from catchment.coordination.replayed import EncodedRecord
 from catchment.coordination.shard_state import ShardState
 from catchment.coordination.timers import Moment
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.commands import GroupLimits, Write
+from catchment.coordination.commands import GroupLimits
 from catchment.coordination.group import GroupState
 from catchment.coordination.group_queries import GroupQueries
 from catchment.coordination.join import Join
 from catchment.coordination.membership import Membership
 from catchment.coordination.offset_commands import OffsetCommands
 from catchment.coordination.rebalance import Rebalance
+from catchment.coordination.replayed import NO_PRODUCER, EncodedRecord, Write
 from catchment.coordination.shard_state import ShardState
 from catchment.coordination.timers import Moment
 
 
 class GroupShard:
-    __slots__ = ("_rebalance", "_state", "groups", "joining", "membership", "offsets")
+    __slots__ = ("_rebalance", "_state", "_undecided", "groups", "joining", "membership", "offsets")
 
     def __init__(self, limits: GroupLimits) -> None:
         self._state = ShardState(limits)
@@ -31,6 +32,8 @@ class GroupShard:
         self.membership = Membership(self._state, self._rebalance)
         self.offsets = OffsetCommands(self._state, self._rebalance)
         self.groups = GroupQueries(self._state)
+        self._undecided: dict[int, list[EncodedRecord]] = {}
+        """What open transactions have written, by producer."""
 
     @property
     def state(self) -> ShardState:
@@ -43,11 +46,19 @@ class GroupShard:
 
     def take_writes(self) -> list[Write]:
         """What the last calls want to be written, in order."""
-        writes, self._state.writes = self._state.writes, []
-        return writes
+        return self._state.take_writes()
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        self._state.replay(key, value)
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
+        if producer_id == NO_PRODUCER:
+            self._state.replay(key, value)
+        else:
+            self._undecided.setdefault(producer_id, []).append((key, value))
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        records = self._undecided.pop(producer_id, [])
+        if is_commit:
+            for key, value in records:
+                self._state.replay(key, value)
 
     def loaded(self, now: Moment) -> None:
         """All of the log is replayed: bring the groups to life, with a new session for every member."""

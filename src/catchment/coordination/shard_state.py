@@ -7,14 +7,11 @@ that are as stable, or as empty, as their last record says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.commands import GroupLimits, Write
+from catchment.coordination.commands import GroupLimits
 from catchment.coordination.group import Group, GroupState
 from catchment.coordination.group_records import (
-    EncodedRecord,
     GroupKey,
     GroupRecord,
     OffsetKey,
@@ -23,37 +20,19 @@ from catchment.coordination.group_records import (
     decode_offset,
 )
 from catchment.coordination.offsets import CommittedOffsets
-from catchment.coordination.timers import Moment, Timers
+from catchment.coordination.replayed import Decisions
 from catchment.protocol.errors import ApiError
 
 
-def _nothing(_: Moment) -> None:
-    return
-
-
-def _nothing_failed(_: ErrorCode, __: Moment) -> None:
-    return
-
-
-class ShardState:
-    __slots__ = ("groups", "limits", "logged", "offsets", "timers", "writes")
+class ShardState(Decisions):
+    __slots__ = ("groups", "limits", "logged", "offsets")
 
     def __init__(self, limits: GroupLimits) -> None:
+        super().__init__()
         self.limits = limits
         self.logged: dict[str, GroupRecord] = {}
         self.offsets = CommittedOffsets()
         self.groups: dict[str, Group] = {}
-        self.timers = Timers()
-        self.writes: list[Write] = []
-        """Records that wait to be appended; whoever runs the shard takes them after every call."""
-
-    def write(
-        self,
-        records: list[EncodedRecord],
-        committed: Callable[[Moment], None] = _nothing,
-        failed: Callable[[ErrorCode, Moment], None] = _nothing_failed,
-    ) -> None:
-        self.writes.append(Write(records, committed, failed))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take on what a record of the log says."""

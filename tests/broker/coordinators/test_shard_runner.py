@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,14 +55,14 @@ def partition_on(disk: MemoryDisk, config: LogConfig = _CONFIG) -> Partition:
     return partition
 
 
-async def loaded(partition: Partition, *, commit_timeout_ms: int = 30_000) -> ShardRunner:
-    runner = ShardRunner(partition, GroupLimits(), SystemClock(), commit_timeout_ms)
+async def loaded(partition: Partition, *, commit_timeout_ms: int = 30_000) -> ShardRunner[GroupShard]:
+    runner = ShardRunner(partition, partial(GroupShard, GroupLimits()), SystemClock(), commit_timeout_ms)
     runner.start()
     await until_loaded(runner)
     return runner
 
 
-async def until_loaded(runner: ShardRunner) -> None:
+async def until_loaded(runner: ShardRunner[GroupShard]) -> None:
     async with asyncio.timeout(_TIMEOUT_S):
         while True:
             try:
@@ -73,14 +74,14 @@ async def until_loaded(runner: ShardRunner) -> None:
                 await asyncio.sleep(0)
 
 
-def commit(runner: ShardRunner, offset: int) -> asyncio.Future[list[ErrorCode]]:
+def commit(runner: ShardRunner[GroupShard], offset: int) -> asyncio.Future[list[ErrorCode]]:
     answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
     offsets = [OffsetToCommit("t", 0, offset, -1, "")]
     runner.run(lambda shard, now: shard.offsets.commit("g", -1, "", None, offsets, answered.set_result, now))
     return answered
 
 
-def committed(runner: ShardRunner) -> int | None:
+def committed(runner: ShardRunner[GroupShard]) -> int | None:
     found: list[Any] = []
     runner.run(lambda shard, _: found.append(shard.offsets.fetch("g").get(("t", 0))))
     return None if found[0] is None else int(found[0].offset)
@@ -183,7 +184,7 @@ async def test_closing_answers_everybody() -> None:
 async def test_until_the_log_is_replayed_clients_are_asked_to_wait() -> None:
     partition = partition_on(MemoryDisk())
     partition.append(memoryview(encode_batch(numbered([record(5)]))), _ALL, is_from_client=False)
-    runner = ShardRunner(partition, GroupLimits(), SystemClock(), 1000)
+    runner = ShardRunner(partition, partial(GroupShard, GroupLimits()), SystemClock(), 1000)
     runner.start()
     with pytest.raises(ApiError) as loading:
         commit(runner, 6)
@@ -196,7 +197,7 @@ async def test_a_log_that_cannot_be_read_is_not_served() -> None:
     partition = partition_on(MemoryDisk())
     key, _ = record(5)
     partition.append(memoryview(encode_batch(numbered([(key, b"\x00\x63")]))), _ALL, is_from_client=False)
-    runner = ShardRunner(partition, GroupLimits(), SystemClock(), 1000)
+    runner = ShardRunner(partition, partial(GroupShard, GroupLimits()), SystemClock(), 1000)
     runner.start()
     with pytest.raises(ApiError) as unreadable:
         await until_loaded(runner)
@@ -227,7 +228,7 @@ async def test_a_hundred_thousand_offsets_of_ten_thousand_groups_load_in_seconds
         ]
         partition.append(memoryview(encode_batch(numbered(records))), _ALL, is_from_client=False)
     loop = asyncio.get_running_loop()
-    runner = ShardRunner(partition, GroupLimits(), SystemClock(), 1000)
+    runner = ShardRunner(partition, partial(GroupShard, GroupLimits()), SystemClock(), 1000)
     began_s = loop.time()
     runner.start()
     await until_loaded(runner)

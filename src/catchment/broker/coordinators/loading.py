@@ -1,10 +1,10 @@
 """Replaying a partition of an internal topic into a coordinator, without holding up the event loop for long."""
 
 import asyncio
-from collections.abc import Callable
 
+from catchment.coordination.replayed import NO_PRODUCER, Shard
 from catchment.protocol.batch import BatchHeader, iterate_headers
-from catchment.protocol.records import Record, read_records
+from catchment.protocol.records import read_records
 from catchment.storage.control_record import read_marker
 from catchment.storage.log import Log
 
@@ -12,21 +12,15 @@ _SLICE_BYTES = 64 * 1024
 """Between two slices, other requests are served."""
 _MOST_UNCOMPRESSED_BYTES = 256 << 20
 
-Replay = Callable[[bytes, bytes | None], None]
 
-
-async def replay_log(log: Log, end_offset: int, replay: Replay) -> None:
-    """Hand every committed record below `end_offset` to `replay`, in order.
-
-    What belongs to a transaction counts from its commit marker on; that of an aborted or open one not at all.
-    """
+async def replay_log(log: Log, end_offset: int, shard: Shard) -> None:
+    """Hand everything below `end_offset` to the shard, in order."""
     offset = log.log_start_offset
-    undecided: dict[int, list[Record]] = {}
     while offset < end_offset:
         data = memoryview(log.read(offset, _SLICE_BYTES, end_offset).data)
         next_offset = offset
         for position, header in iterate_headers(data):
-            _replay_batch(data[position : position + header.size], header, offset, undecided, replay)
+            _replay_batch(data[position : position + header.size], header, offset, shard)
             next_offset = header.next_offset
         if next_offset == offset:
             return
@@ -34,23 +28,13 @@ async def replay_log(log: Log, end_offset: int, replay: Replay) -> None:
         await asyncio.sleep(0)
 
 
-def _replay_batch(
-    batch: memoryview, header: BatchHeader, offset: int, undecided: dict[int, list[Record]], replay: Replay
-) -> None:
+def _replay_batch(batch: memoryview, header: BatchHeader, offset: int, shard: Shard) -> None:
     if header.is_control:
         marker = read_marker(batch)
-        records = undecided.pop(header.producer_id, [])
-        if marker is None or not marker.is_commit:
-            return
-    else:
-        records = [
-            record
-            for record in read_records(batch, _MOST_UNCOMPRESSED_BYTES)
-            if header.base_offset + record.offset_delta >= offset
-        ]
-        if header.is_transactional:
-            undecided.setdefault(header.producer_id, []).extend(records)
-            return
-    for record in records:
-        if record.key is not None:
-            replay(record.key, record.value)
+        if marker is not None:
+            shard.end_transaction(header.producer_id, marker.is_commit)
+        return
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+    for record in read_records(batch, _MOST_UNCOMPRESSED_BYTES):
+        if record.key is not None and header.base_offset + record.offset_delta >= offset:
+            shard.replay(record.key, record.value, producer_id)

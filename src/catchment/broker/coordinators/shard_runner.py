@@ -1,4 +1,4 @@
-"""One shard of the group coordinator on its partition: decide, append, replay at once, answer when it is safe.
+"""One shard of a coordinator on its partition: decide, append, replay at once, answer when it is safe.
 
 The shard decides; what it wants written is appended to the partition and replayed in the same step, so that the next
 command sees it. The outcome is told once the high watermark has passed, and only while this broker still leads the
@@ -12,13 +12,12 @@ import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Generic, TypeVar
 
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.coordinators.loading import replay_log
-from catchment.coordination.commands import GroupLimits, Write
-from catchment.coordination.group_records import UnreadableRecord
-from catchment.coordination.shard import GroupShard
+from catchment.coordination.replayed import NO_PRODUCER, Producer, Shard, UnreadableRecord, Write
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import Clock
 from catchment.protocol.batch import CorruptBatch
@@ -29,18 +28,21 @@ from catchment.replication.partition import Partition
 _logger = logging.getLogger(__name__)
 
 _ALL = -1
+_NOBODY = Producer(NO_PRODUCER, -1)
 
-Command = Callable[[GroupShard, Moment], None]
+ShardT = TypeVar("ShardT", bound=Shard)
 
 
-class ShardRunner:
-    def __init__(self, partition: Partition, limits: GroupLimits, clock: Clock, commit_timeout_ms: int) -> None:
+class ShardRunner(Generic[ShardT]):
+    def __init__(
+        self, partition: Partition, new_shard: Callable[[], ShardT], clock: Clock, commit_timeout_ms: int
+    ) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
-        self._limits = limits
+        self._new_shard = new_shard
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
-        self._shard: GroupShard | None = None
+        self._shard: ShardT | None = None
         self._end_offset = 0
         """Behind the last record that the shard has replayed."""
         self._pending: dict[asyncio.Future[None], Write] = {}
@@ -60,7 +62,7 @@ class ShardRunner:
             self._loading.cancel()
         self._drop(error)
 
-    def run(self, command: Command) -> None:
+    def run(self, command: Callable[[ShardT, Moment], None]) -> None:
         """Let the shard decide, and write what it decided; ApiError if there is no shard to ask."""
         shard = self._active_shard()
         now = self._now()
@@ -89,7 +91,7 @@ class ShardRunner:
                 timer.cancel()
             self._active_shard()
 
-    def _active_shard(self) -> GroupShard:
+    def _active_shard(self) -> ShardT:
         if self._is_closed or self._is_unreadable or self.partition.log.is_offline:
             raise ApiError(ErrorCode.not_coordinator)
         if self.partition.leader_epoch != self.leader_epoch:
@@ -100,13 +102,13 @@ class ShardRunner:
 
     async def _load(self) -> None:
         partition = self.partition
-        shard = GroupShard(self._limits)
+        shard = self._new_shard()
         end_offset = partition.log.log_end_offset
         try:
-            await replay_log(partition.log, end_offset, shard.replay)
+            await replay_log(partition.log, end_offset, shard)
         except (ApiError, OSError, CorruptBatch, UnreadableRecord) as error:
             _logger.error(
-                "the groups of %s-%d cannot be loaded, so they are not served: %s",
+                "%s-%d cannot be loaded, so what it keeps is not served: %s",
                 partition.topic,
                 partition.number,
                 error,
@@ -120,7 +122,7 @@ class ShardRunner:
         self._write_decisions(shard, now)
         self._set_alarm(shard, now)
 
-    def _write_decisions(self, shard: GroupShard, now: Moment) -> None:
+    def _write_decisions(self, shard: ShardT, now: Moment) -> None:
         while writes := shard.take_writes():
             for write in writes:
                 if self._shard is shard:
@@ -128,9 +130,16 @@ class ShardRunner:
                 else:
                     write.failed(ErrorCode.not_coordinator, now)
 
-    def _append(self, shard: GroupShard, write: Write, now: Moment) -> None:
+    def _append(self, shard: ShardT, write: Write, now: Moment) -> None:
         partition = self.partition
-        batch = encode_batch(numbered(write.records), base_timestamp_ms=now.wall_ms)
+        producer = write.producer or _NOBODY
+        batch = encode_batch(
+            numbered(write.records),
+            base_timestamp_ms=now.wall_ms,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            is_transactional=write.producer is not None,
+        )
         if len(batch) > partition.log.config.max_message_bytes:
             # Nothing was written, so nothing is in doubt: only this one command fails, as in Kafka.
             write.failed(ErrorCode.unknown_server_error, now)
@@ -143,7 +152,7 @@ class ShardRunner:
             self._reload(coordinator_error(error.code))
             return
         for key, value in write.records:
-            shard.replay(key, value)
+            shard.replay(key, value, producer.producer_id)
         self._end_offset = info.last_offset + 1
         safe = partition.durable(info)
         if safe is None and not self._pending:
@@ -157,7 +166,7 @@ class ShardRunner:
         timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, self._time_out, safe)
         safe.add_done_callback(partial(self._finish, shard, timer))
 
-    def _finish(self, shard: GroupShard, timer: asyncio.TimerHandle, safe: "asyncio.Future[None]") -> None:
+    def _finish(self, shard: ShardT, timer: asyncio.TimerHandle, safe: "asyncio.Future[None]") -> None:
         """A write's outcome is known, or it has waited too long."""
         timer.cancel()
         error = safe.exception()
@@ -200,7 +209,7 @@ class ShardRunner:
         if shard is not None:
             shard.close(error)
 
-    def _set_alarm(self, shard: GroupShard, now: Moment) -> None:
+    def _set_alarm(self, shard: ShardT, now: Moment) -> None:
         """Wake the shard when it wants to be; an alarm that comes too early costs less than moving it every time."""
         deadline_ms = shard.next_deadline_ms
         if deadline_ms is None or self._shard is not shard:

@@ -1,0 +1,149 @@
+"""The shards of one coordinator on this broker: one for each partition of its topic that this broker leads.
+
+Every command runs in the step in which its request arrived, before anything is awaited: so requests of one connection take
+effect in their order, though their answers may have to wait.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.coordinators.shard_runner import ShardRunner, ShardT
+from catchment.cluster.controller import Controller
+from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
+from catchment.cluster.new_topic import NewTopic
+from catchment.coordination.partitioning import partition_for
+from catchment.coordination.timers import Moment
+from catchment.ports.clock import Clock
+from catchment.protocol.errors import ApiError
+from catchment.replication.replicas import Replicas
+
+_logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+
+class Shards(Generic[ShardT]):
+    def __init__(
+        self,
+        topic: Callable[[MetadataImage], NewTopic],
+        new_shard: Callable[[], ShardT],
+        controller: Controller,
+        replicas: Replicas,
+        clock: Clock,
+        *,
+        node_id: int,
+        commit_timeout_ms: int,
+    ) -> None:
+        """`topic` says how to make the topic that keeps the shards, given who there is to keep it."""
+        self._new_topic = topic
+        self._topic_name = topic(controller.image).name
+        self._new_shard = new_shard
+        self._controller = controller
+        self._replicas = replicas
+        self._clock = clock
+        self._node_id = node_id
+        self._commit_timeout_ms = commit_timeout_ms
+        self._runners: dict[int, ShardRunner[ShardT]] = {}
+        self._creating = asyncio.Lock()
+
+    def __iter__(self) -> Iterator[ShardRunner[ShardT]]:
+        return iter(list(self._runners.values()))
+
+    async def start(self) -> None:
+        """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
+        await self._keep_for_ever()
+        self._follow(self._controller.image)
+        self._controller.subscribe(lambda _, new: self._follow(new))
+
+    def close(self) -> None:
+        for runner in self._runners.values():
+            runner.close()
+        self._runners.clear()
+
+    async def find(self, key: str) -> PartitionImage:
+        """The partition that the key belongs to; its topic is made if this is the first key of all."""
+        if (topic := self._topic) is None:
+            async with self._creating:
+                if (topic := self._topic) is None:
+                    topic = await self._create()
+        return topic.partitions[partition_for(key, len(topic.partitions))]
+
+    def runner_of(self, key: str) -> ShardRunner[ShardT]:
+        """The shard that looks after the key; ApiError where this broker does not lead it."""
+        topic = self._topic
+        runner = None if topic is None else self._runners.get(partition_for(key, len(topic.partitions)))
+        if runner is None:
+            raise ApiError(ErrorCode.not_coordinator)
+        return runner
+
+    def runner_at(self, number: int) -> ShardRunner[ShardT] | None:
+        """The shard of a partition, if this broker leads it."""
+        return self._runners.get(number)
+
+    async def ask(self, key: str, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> Answer:
+        """Run a command that answers now or later."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def reply(answer: Answer) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self.runner_of(key).run(lambda shard, now: command(shard, now, reply))
+        return await answered
+
+    @property
+    def _topic(self) -> TopicImage | None:
+        return self._controller.image.topics.get(self._topic_name)
+
+    async def _create(self) -> TopicImage:
+        try:
+            return await self._controller.create_topic(self._new_topic(self._controller.image))
+        except ApiError as error:
+            # It cannot be made now: the client asks again.
+            raise ApiError(ErrorCode.coordinator_not_available, error.message) from error
+
+    async def _keep_for_ever(self) -> None:
+        """Give the topic its settings if it came without, as from a directory of Kafka's: retention must not take its records."""
+        topic = self._topic
+        if topic is not None and "cleanup.policy" not in topic.settings:
+            needed = self._new_topic(self._controller.image).settings
+            await self._controller.change_topic_settings(self._topic_name, lambda given: {**needed, **given})
+
+    def _follow(self, image: MetadataImage) -> None:
+        """Have a shard for each partition that this broker leads in the epoch that the image says."""
+        topic = image.topics.get(self._topic_name)
+        for number, runner in list(self._runners.items()):
+            if topic is None or not self._still_leads(runner, topic):
+                self._runners.pop(number).close()
+        for state in () if topic is None else topic.partitions:
+            if state.leader == self._node_id and state.partition not in self._runners:
+                self._start_shard(state.partition)
+
+    def _still_leads(self, runner: ShardRunner[ShardT], topic: TopicImage) -> bool:
+        partition = runner.partition
+        state = topic.partitions[partition.number]
+        return (
+            partition.log.topic_id == topic.id
+            and state.leader == self._node_id
+            and state.leader_epoch == runner.leader_epoch
+        )
+
+    def _start_shard(self, number: int) -> None:
+        try:
+            partition = self._replicas.find(self._topic_name, number)
+        except ApiError as error:
+            _logger.error("what %s-%d keeps is not served: %s", self._topic_name, number, error)
+            return
+        runner = self._runners[number] = ShardRunner(partition, self._new_shard, self._clock, self._commit_timeout_ms)
+        runner.start()
+
+
+def answer_now(runner: ShardRunner[ShardT], command: Callable[[ShardT, Moment], Answer]) -> Answer:
+    """Run a command that answers at once."""
+    answers: list[Answer] = []
+    runner.run(lambda shard, now: answers.append(command(shard, now)))
+    return answers[0]
