@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -57,7 +57,10 @@ class FakeTransport(asyncio.Transport):
 
 
 class FakeListener:
-    """A listener whose router keeps the frames, and answers those that start with `e` at once with themselves."""
+    """A listener whose router keeps the frames, and answers those that start with `e` at once with themselves.
+
+    Those that start with `em` also mute their connection for a moment.
+    """
 
     name = "PLAINTEXT"
 
@@ -66,6 +69,8 @@ class FakeListener:
         self.answers: list[Answer] = []
         self.unsent = 0
         self.accepts = True
+        self.refusal_ms = 0
+        self.muted = 0
 
     @property
     def router(self) -> "FakeListener":
@@ -76,6 +81,8 @@ class FakeListener:
         if body.startswith(b"!"):
             raise MalformedRequest("nonsense")
         self.frames.append(body)
+        if body.startswith(b"em"):
+            connection.mute(50)
         if body.startswith(b"e"):
             return (body,)
         self.answers.append(connection.answer_later(holds_up=body.startswith(b"h")))
@@ -91,6 +98,12 @@ class FakeListener:
 
     def unsent_changed(self, difference: int) -> None:
         self.unsent += difference
+
+    def refusal_pause_ms(self, host: str) -> int:
+        return self.refusal_ms
+
+    def muted_changed(self, difference: int) -> None:
+        self.muted += difference
 
 
 def _open() -> tuple[Connection, FakeListener, FakeTransport]:
@@ -273,3 +286,54 @@ def test_kernel_buffers_take_the_size_that_was_set_and_keep_the_systems_otherwis
         # Linux doubles what it is asked for.
         assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40_000
         assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == systems_own
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.001)
+
+
+async def test_a_muted_connection_has_its_answer_and_serves_no_more_until_the_pause_is_over() -> None:
+    connection, listener, transport = _open()
+    muted_at_s = asyncio.get_running_loop().time()
+    _feed(connection, _frame(b"em1") + _frame(b"e2"))
+    assert transport.sent == b"em1"
+    assert not transport.is_reading_now
+    assert (listener.muted, connection.has_requests_waiting) == (1, True)
+    await _until(lambda: len(listener.frames) == 2)
+    assert asyncio.get_running_loop().time() - muted_at_s >= 0.05
+    assert transport.sent == b"em1e2"
+    assert transport.is_reading_now
+    assert (listener.muted, connection.has_requests_waiting) == (0, False)
+
+
+async def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
+    connection, listener, _ = _open()
+    muted_at_s = asyncio.get_running_loop().time()
+    connection.mute(60)
+    connection.mute(1)
+    connection.mute(0)
+    assert listener.muted == 1
+    await _until(lambda: listener.muted == 0)
+    assert asyncio.get_running_loop().time() - muted_at_s >= 0.06
+
+
+async def test_nothing_is_served_after_a_muted_client_has_gone() -> None:
+    connection, listener, _ = _open()
+    _feed(connection, _frame(b"em1") + _frame(b"e2"))
+    connection.connection_lost(None)
+    assert listener.muted == 0
+    assert listener.frames == [b"em1"]
+
+
+async def test_a_client_that_connects_too_often_is_not_read_and_closed_after_the_pause() -> None:
+    listener, transport = FakeListener(), FakeTransport()
+    listener.refusal_ms = 20
+    connection = Connection(listener, BufferPool(), LIMITS)  # type: ignore[arg-type]  # a listener in all it uses
+    connection.connection_made(transport)
+    assert not transport.is_reading_now
+    assert not transport.is_closed
+    await _until(lambda: transport.is_closed)

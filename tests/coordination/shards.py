@@ -42,8 +42,11 @@ class LoggedShard:
         self.safe_count = 0
         """How many records of the log cannot be lost."""
         self.now = Moment(START_MS, 0)
-        self.shard = GroupShard(limits)
+        self.shard = self.new_shard()
         self._fresh = itertools.count(1)
+
+    def new_shard(self) -> GroupShard:
+        return GroupShard(self.limits)
 
     def call(self, command: Callable[[GroupShard, Moment], Result]) -> Result:
         result = command(self.shard, self.now)
@@ -69,7 +72,7 @@ class LoggedShard:
         self.pending = []
         del self.log[len(self.log) if kept is None else kept :]
         self.safe_count = len(self.log)
-        self.shard = GroupShard(self.limits)
+        self.shard = self.new_shard()
         for key, value in self.log:
             self.shard.replay(key, value)
         self.call(lambda shard, now: shard.loaded(now))
@@ -111,7 +114,7 @@ class LoggedShard:
             supports_skipping_assignment,
         )
         answers: list[JoinAnswer] = []
-        self.call(lambda shard, now: shard.joining.join(request, answers.append, now))
+        self.call(lambda shard, now: shard.classic.join(request, answers.append, now))
         self.advance(0)
         return answers
 
@@ -130,18 +133,16 @@ class LoggedShard:
             group_id, generation, member_id, instance_id, protocol_type, protocol_name, assignments or {}
         )
         answers: list[SyncAnswer] = []
-        self.call(lambda shard, now: shard.membership.sync(request, answers.append, now))
+        self.call(lambda shard, now: shard.classic.sync(request, answers.append, now))
         return answers
 
     def heartbeat(
         self, member_id: str, generation: int, *, group_id: str = "g", instance_id: str | None = None
     ) -> ErrorCode:
-        return self.call(
-            lambda shard, now: shard.membership.heartbeat(group_id, generation, member_id, instance_id, now)
-        )
+        return self.call(lambda shard, now: shard.classic.heartbeat(group_id, generation, member_id, instance_id, now))
 
     def leave(self, *members: LeavingMember, group_id: str = "g") -> list[ErrorCode]:
-        return self.call(lambda shard, now: shard.membership.leave(group_id, members, now))
+        return self.call(lambda shard, now: shard.classic.leave(group_id, members, now))
 
     def commit(
         self,

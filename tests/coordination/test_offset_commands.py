@@ -166,9 +166,9 @@ def test_groups_are_listed_and_described() -> None:
     (member,) = shard.stable_group()
     shard.commit(1, group_id="by-hand")
     listed = shard.call(lambda inner, _: inner.groups.listing())
-    assert {(group.group_id, group.protocol_type, group.state) for group in listed} == {
-        ("g", "consumer", GroupState.STABLE),
-        ("by-hand", "", GroupState.EMPTY),
+    assert {(group.group_id, group.protocol_type, group.state_name) for group in listed} == {
+        ("g", "consumer", "Stable"),
+        ("by-hand", "", "Empty"),
     }
     described = shard.call(lambda inner, _: inner.groups.describe("g"))
     assert (described.state, described.protocol_name) == (GroupState.STABLE, "range")

@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS
 from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA
 from catchment.ports.settings import Bounds, Definitions, UpdateMode
 from catchment.ports.topic_settings import TOPIC_SETTINGS
@@ -44,6 +45,13 @@ def test_topic_settings_are_kafkas_all_of_them() -> None:
 
 def test_broker_settings_that_kafka_has_are_kafkas() -> None:
     check(BROKER_SETTINGS, kafka("broker"))
+
+
+def test_group_settings_are_kafkas_all_of_them() -> None:
+    theirs = kafka("group")
+    assert set(theirs) == set(GROUP_SETTINGS)
+    check(GROUP_SETTINGS, theirs)
+    assert {name for names in BROKER_NAMES.values() for name in names} <= set(kafka("broker"))
 
 
 def test_every_broker_setting_of_kafka_is_acted_on_or_knowingly_ignored() -> None:

@@ -7,20 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.group_settings import GROUP_SETTINGS
 from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, is_ignored
 from catchment.ports.settings import InvalidSetting, Setting, UnknownSetting
 from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, validate_topic_settings
 
 
 def test_every_default_passes_its_own_bounds() -> None:
-    for definitions in (TOPIC_SETTINGS, BROKER_SETTINGS):
+    for definitions in (TOPIC_SETTINGS, BROKER_SETTINGS, GROUP_SETTINGS):
         for setting in definitions.values():
             text = setting.render(setting.default)
             assert text is None or setting.parse(text) == setting.default, setting.name
 
 
 def test_every_setting_is_documented_in_sentences() -> None:
-    for definitions in (TOPIC_SETTINGS, BROKER_SETTINGS):
+    for definitions in (TOPIC_SETTINGS, BROKER_SETTINGS, GROUP_SETTINGS):
         for setting in definitions.values():
             assert setting.documentation.endswith("."), setting.name
             assert setting.documentation[0].isupper(), setting.name

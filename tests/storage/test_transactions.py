@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from tests.storage.logs import batch, marker, new_log, path_of, reopened
 
 from catchment.ports.memory_disk import MemoryDisk
+from catchment.protocol.batch import iterate_headers
 from catchment.protocol.errors import ApiError
 from catchment.storage import layout
 from catchment.storage.log import Log
@@ -172,3 +173,60 @@ def test_a_marker_that_cannot_be_written_leaves_no_entry_behind(disk: MemoryDisk
     disk.make_room()
     _end(log, 1, is_commit=False)
     assert log.aborted_transactions(0, 9) == [(1, 0)]
+
+
+def test_with_bumped_epochs_a_marker_must_be_above_an_open_transaction_but_may_be_repeated(log: Log) -> None:
+    _write(log, 1, epoch=5)
+    for stale in (4, 5):
+        with pytest.raises(ApiError) as refused:
+            log.producers.check_bumped_epoch(1, stale)
+        assert refused.value.code is ErrorCode.invalid_producer_epoch
+    log.producers.check_bumped_epoch(1, 6)
+    _end(log, 1, is_commit=True, epoch=6)
+    log.producers.check_bumped_epoch(1, 6)
+    log.producers.check_bumped_epoch(2, 0)
+
+
+def test_a_transaction_is_open_for_the_epoch_that_began_it_until_its_marker(log: Log) -> None:
+    _write(log, 1, epoch=5)
+    assert log.producers.has_open_transaction(1, 5)
+    assert not log.producers.has_open_transaction(1, 6)
+    assert not log.producers.has_open_transaction(2, 5)
+    _end(log, 1, is_commit=True, epoch=5)
+    assert not log.producers.has_open_transaction(1, 5)
+
+
+def test_the_last_stable_offset_is_not_below_the_start_of_the_log(log: Log) -> None:
+    _write(log, 1)
+    _write(log, 1, sequence=1)
+    log.advance_log_start(1)
+    assert log.last_stable_offset(2) == 1
+    _end(log, 1, is_commit=True)
+    assert log.last_stable_offset(3) == 3
+
+
+def test_a_reader_far_behind_hears_only_of_aborts_near_what_it_reads(log: Log) -> None:
+    for transaction in range(40):
+        _write(log, 1, sequence=transaction)
+        _end(log, 1, is_commit=False)
+    assert len(log.segments) > 1
+    end = log.log_end_offset
+    assert log.aborted_transactions(0, end) == [(1, offset) for offset in range(0, 80, 2)]
+    read = log.locate(0, 300, end)
+    assert read is not None
+    near = log.aborted_transactions(0, end, read)
+    in_the_range = [header.base_offset for _, header in iterate_headers(read.file.read(read.position, read.size))]
+    assert set(near) >= {(1, offset) for offset in in_the_range[::2]}
+    assert len(near) < 10
+
+
+def test_of_many_open_transactions_the_first_counts_after_a_restart_too(disk: MemoryDisk, log: Log) -> None:
+    for producer_id in (9, 3, 7):
+        _write(log, producer_id)
+    log.close()
+    log = reopened(disk, is_clean=True, recovery_point=3)
+    assert log.last_stable_offset(3) == 0
+    _end(log, 9, is_commit=True)
+    assert log.last_stable_offset(4) == 1
+    _end(log, 7, is_commit=True)
+    assert log.last_stable_offset(5) == 1

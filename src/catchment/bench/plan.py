@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 
 from catchment.bench.target import UNFLUSHED, FlushPolicy
+from catchment.bench.workloads.groups import Groups
 from catchment.bench.workloads.java_tools import JavaTools
 from catchment.bench.workloads.requests import Latency, SingleRecords
 from catchment.bench.workloads.startup import Startup
@@ -26,6 +27,7 @@ def workloads(policy: FlushPolicy, *, quick: bool = False, full: bool = False) -
     found: list[Workload] = []
     if policy is UNFLUSHED:
         found.append(Startup())
+        found.append(Groups(1_000 if quick else 10_000))
         found.extend(_every_combination(records) if full else _one_factor_at_a_time(records, quick=quick))
     else:
         found.extend(Throughput(size, records[size], reads_back=False) for size in records)

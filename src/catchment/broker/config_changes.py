@@ -1,7 +1,8 @@
-"""Changing the settings of topics and brokers: what AlterConfigs and IncrementalAlterConfigs share.
+"""Changing the settings of topics, brokers and groups: what AlterConfigs and IncrementalAlterConfigs share.
 
 Every check is made inside the controller's change, on the settings as they then are, so that of two clients who add to
-the same list neither overwrites the other. Codes are Kafka's: INVALID_CONFIG for a topic, INVALID_REQUEST for a broker.
+the same list neither overwrites the other. Codes are Kafka's: INVALID_CONFIG for a topic or a group,
+INVALID_REQUEST for a broker.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from catchment.broker.context import RequestContext
 from catchment.broker.logger_levels import check_levels, own_levels, set_levels
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.group_settings import validate_group_settings
 from catchment.ports.kafka_setting_names import READ_ONLY_IN_KAFKA
 from catchment.ports.settings import InvalidSetting, UpdateMode
 from catchment.ports.topic_settings import validate_topic_settings
@@ -57,16 +59,20 @@ def check_named_once(resource: tuple[int, str], resources: Sequence[tuple[int, s
 async def change_resource(
     context: RequestContext, resource_type: int, name: str, change: Change, *, validate_only: bool
 ) -> None:
-    """Apply a change to a topic, to this broker or its loggers or, under an empty name, to all brokers; or raise ApiError."""
+    """Apply a change to a topic, a group, to this broker or its loggers or, under an empty name, to all brokers.
+
+    ApiError if it cannot be.
+    """
     if resource_type == ResourceType.TOPIC:
         await _change_topic(context, name, change, validate_only=validate_only)
     elif resource_type == ResourceType.BROKER:
         await _change_broker(context, broker_of(context, name), change, validate_only=validate_only)
     elif resource_type == ResourceType.BROKER_LOGGER:
         _change_loggers(context, name, change, validate_only=validate_only)
-    elif resource_type in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
-        label = ResourceType(resource_type).name
-        raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {label} cannot be changed here")
+    elif resource_type == ResourceType.GROUP:
+        await _change_group(context, name, change, validate_only=validate_only)
+    elif resource_type == ResourceType.CLIENT_METRICS:
+        raise ApiError(ErrorCode.invalid_request, "Settings of client metrics cannot be changed here")
     else:
         raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {resource_type}")
 
@@ -126,6 +132,24 @@ async def _change_broker(
         checked(_dynamic(context, broker_id))
     else:
         await context.services.controller.change_broker_settings(broker_id, checked)
+
+
+async def _change_group(context: RequestContext, group_id: str, change: Change, *, validate_only: bool) -> None:
+    if not group_id:
+        raise ApiError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+
+    def checked(current: Mapping[str, str]) -> Mapping[str, str]:
+        changed = change(current)
+        try:
+            validate_group_settings(changed, context.services.settings)
+        except InvalidSetting as error:
+            raise ApiError(ErrorCode.invalid_config, str(error)) from error
+        return changed
+
+    if validate_only:
+        checked(context.image.group_settings.get(group_id, {}))
+    else:
+        await context.services.controller.change_group_settings(group_id, checked)
 
 
 def _change_loggers(context: RequestContext, name: str, change: Change, *, validate_only: bool) -> None:

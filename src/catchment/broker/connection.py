@@ -9,7 +9,7 @@ import logging
 import socket
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from catchment.broker.buffers import BufferPool, ReceiveBuffer
@@ -54,6 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer_host = ""
         self.last_active_s = 0.0
+        self.when_gone: dict[Hashable, Callable[[], None]] = {}
+        """What to do when the client will ask no more, by whose wish it is."""
         self._limits = limits
         self._received = ReceiveBuffer(pool)
         self._answers: deque[Answer] = deque()
@@ -63,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_ending = False
         self._is_held_up = False
         self._is_flush_due = False
+        self._unmute_timer: asyncio.TimerHandle | None = None
         self._ready: list[Piece] = []
         self._unsent_bytes = 0
 
@@ -74,12 +77,18 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_host = str(peer[0]) if peer else "unknown"
         if not self.listener.connected(self):
             self.abort()
+        elif pause_ms := self.listener.refusal_pause_ms(self.peer_host):
+            # A client that connects too often would only come again at once.
+            self._pause()
+            asyncio.get_running_loop().call_later(pause_ms / 1000, self.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._end_mute()
         self._answers.clear()
         self._note_unsent(0)
         self.listener.disconnected(self)
+        self._client_has_gone()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._received.space()
@@ -92,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The client will send no more: answer what it asked, then close."""
         self._is_ending = True
+        self._client_has_gone()
         return self._close_if_done()
 
     def pause_writing(self) -> None:
@@ -110,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def has_requests_waiting(self) -> bool:
-        return bool(self._answers)
+        return bool(self._answers) or self._unmute_timer is not None
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -135,6 +145,31 @@ class Connection(asyncio.BufferedProtocol):
         if not self._is_flush_due:
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush)
+
+    def mute(self, pause_ms: int) -> None:
+        """Serve no further request for so long. A longer pause replaces a shorter one."""
+        if pause_ms <= 0 or self._transport is None:
+            return
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + pause_ms / 1000
+        if self._unmute_timer is not None:
+            if self._unmute_timer.when() >= until_s:
+                return
+            self._unmute_timer.cancel()
+        else:
+            self.listener.muted_changed(1)
+        self._unmute_timer = loop.call_at(until_s, self._unmute)
+        self._pause()
+
+    def _unmute(self) -> None:
+        self._end_mute()
+        self._resume()
+
+    def _end_mute(self) -> None:
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
+            self.listener.muted_changed(-1)
 
     def _flush(self) -> None:
         self._is_flush_due = False
@@ -176,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
             if received.available < _LENGTH.size + size:
                 received.make_room(_LENGTH.size + size)
                 break
-            if not self._may_write or self._is_held_up or len(self._answers) >= self._limits.max_waiting_answers:
+            if not self._may_serve or len(self._answers) >= self._limits.max_waiting_answers:
                 self._pause()
                 break
             if not self._serve(received.view(_LENGTH.size, size)):
@@ -201,6 +236,10 @@ class Connection(asyncio.BufferedProtocol):
                     self._send()
         return self.is_open
 
+    @property
+    def _may_serve(self) -> bool:
+        return self._may_write and not self._is_held_up and self._unmute_timer is None
+
     def _note_unsent(self, size: int) -> None:
         self.listener.unsent_changed(size - self._unsent_bytes)
         self._unsent_bytes = size
@@ -211,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        if self._is_reading or not self._may_write or self._is_held_up:
+        if self._is_reading or not self._may_serve:
             return
         if len(self._answers) > self._limits.max_waiting_answers // 2:
             return
@@ -220,6 +259,11 @@ class Connection(asyncio.BufferedProtocol):
         self._take_frames()
         if self._is_reading and self.is_open and self._transport is not None:
             self._transport.resume_reading()
+
+    def _client_has_gone(self) -> None:
+        for callback in list(self.when_gone.values()):
+            callback()
+        self.when_gone.clear()
 
     def _close_if_done(self) -> bool:
         """Whether the transport must stay open for answers that are still to come."""

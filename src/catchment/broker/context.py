@@ -6,6 +6,8 @@ from catchment.cluster.metadata import MetadataImage
 from catchment.protocol.headers import RequestHeader
 
 if TYPE_CHECKING:
+    from catchment.broker.connection import Connection
+    from catchment.broker.quotas.meter import RequestMeter
     from catchment.broker.services import Services
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -17,6 +19,10 @@ class RequestContext(NamedTuple):
     listener_name: str
     client_host: str
     principal: str = ANONYMOUS
+    connection: "Connection | None" = None
+    """Where the request came in; None for one that the broker makes itself."""
+    meter: "RequestMeter | None" = None
+    """Counts what the request uses, while the cluster has quotas."""
 
     @property
     def image(self) -> MetadataImage:

@@ -35,16 +35,22 @@ class SessionPartition:
 class FetchSession:
     """The partitions of one request; with an id, they are kept for the next."""
 
-    __slots__ = ("_is_incremental", "_partitions", "epoch", "id")
+    __slots__ = ("_is_incremental", "_partitions", "epoch", "id", "uses_topic_ids")
 
-    def __init__(self, session_id: int) -> None:
+    def __init__(self, session_id: int, *, uses_topic_ids: bool) -> None:
         self.id = session_id
+        self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         self._is_incremental = False
         self._partitions: OrderedDict[tuple[TopicKey, int], SessionPartition] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the request that opened it named all partitions."""
+        return not self._is_incremental
 
     def partitions(self) -> Iterable[SessionPartition]:
         return self._partitions.values()
@@ -94,7 +100,8 @@ class FetchSessions:
         if request.session_epoch in (_FIRST_EPOCH, _FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             wants_session = request.session_epoch == _FIRST_EPOCH and self._max_sessions > 0
-            session = self._new() if wants_session else FetchSession(NO_SESSION)
+            by_id = request.uses_topic_ids
+            session = self._new(by_id) if wants_session else FetchSession(NO_SESSION, uses_topic_ids=by_id)
             session.update(request, is_incremental=False)
             return session
         known = self._sessions.get(request.session_id)
@@ -102,16 +109,27 @@ class FetchSessions:
             raise ApiError(ErrorCode.fetch_session_id_not_found)
         if request.session_epoch != known.epoch:
             raise ApiError(ErrorCode.invalid_fetch_session_epoch)
+        if request.uses_topic_ids != known.uses_topic_ids:
+            # The session's topics could not be named in the answer. A client that has lost its metadata begins with names
+            # and goes on with ids as soon as it has learnt them.
+            raise ApiError(ErrorCode.fetch_session_topic_id_error)
         known.epoch = 1 if known.epoch == _MAX_ID else known.epoch + 1
         self._sessions.move_to_end(known.id)
         known.update(request, is_incremental=True)
         return known
 
-    def _new(self) -> FetchSession:
+    def leave(self, session: FetchSession) -> int:
+        """Answer a request without its partitions; the id to answer with. A session that was to begin begins another time."""
+        if session.is_beginning:
+            self._sessions.pop(session.id, None)
+            return NO_SESSION
+        return session.id
+
+    def _new(self, uses_topic_ids: bool) -> FetchSession:
         while len(self._sessions) >= self._max_sessions:
             self._sessions.popitem(last=False)
         session_id = self._randomness.randint(1, _MAX_ID)
         while session_id in self._sessions:
             session_id = self._randomness.randint(1, _MAX_ID)
-        session = self._sessions[session_id] = FetchSession(session_id)
+        session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids=uses_topic_ids)
         return session

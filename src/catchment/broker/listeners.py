@@ -34,6 +34,14 @@ class Listener:
     def disconnected(self, connection: Connection) -> None:
         self._connections.remove(connection)
 
+    def refusal_pause_ms(self, host: str) -> int:
+        """How long to wait before closing a connection from a host that connects too often; 0 if it does not."""
+        quotas = self._connections.services.quotas
+        return quotas.connect(host) if quotas.is_active else 0
+
+    def muted_changed(self, difference: int) -> None:
+        self._connections.services.quotas.muted_connections += difference
+
     def now_s(self) -> float:
         return self._connections.now_s()
 

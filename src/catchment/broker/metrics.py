@@ -10,6 +10,7 @@ from catchment.ports.telemetry import Reading
 from catchment.protocol.apis import APIS
 
 if TYPE_CHECKING:
+    from catchment.broker.quotas.enforcement import Quotas
     from catchment.broker.services import Services
 
 
@@ -23,6 +24,7 @@ def readings(services: Services) -> Iterator[Reading]:
         yield Reading(telemetry.REQUESTS, count, (APIS[api_key].name,))
     yield Reading(telemetry.CONNECTIONS, traffic.connections)
     yield Reading(telemetry.UNSENT_BYTES, traffic.unsent_bytes)
+    yield from _quota_readings(services.quotas)
     partitions = list(services.replicas)
     yield Reading(telemetry.PARTITIONS, len(partitions))
     for log in [partition.log for partition in partitions]:
@@ -30,3 +32,11 @@ def readings(services: Services) -> Iterator[Reading]:
         yield Reading(telemetry.LOG_SIZE, log.size_bytes, labels)
         yield Reading(telemetry.LOG_START, log.log_start_offset, labels)
         yield Reading(telemetry.LOG_END, log.log_end_offset, labels)
+
+
+def _quota_readings(quotas: Quotas) -> Iterator[Reading]:
+    yield Reading(telemetry.MUTED_CONNECTIONS, quotas.muted_connections)
+    for key, pauses_ms in sorted(quotas.pauses_ms.copy().items()):
+        yield Reading(telemetry.CLIENT_PAUSES, pauses_ms, (key,))
+    for key, owner, rate in quotas.rates():
+        yield Reading(telemetry.CLIENT_RATE, rate, (key, *(name or "" for name in owner)))

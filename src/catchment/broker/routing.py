@@ -6,19 +6,24 @@ receive buffer is used again.
 """
 
 import asyncio
+import dataclasses
 import importlib
 import logging
 import struct
 import sys
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from kio.static.primitive import i32Timedelta
 
 from catchment.broker import handlers
 from catchment.broker.connection import Answer, Connection
-from catchment.broker.context import RequestContext
+from catchment.broker.context import ANONYMOUS, RequestContext
 from catchment.broker.handlers import CLAIMS
-from catchment.protocol import codec
+from catchment.broker.quotas.meter import RequestMeter
+from catchment.protocol import codec, produce
 from catchment.protocol.apis import API_VERSIONS_KEY, APIS
 from catchment.protocol.errors import ApiError, MalformedRequest
 from catchment.protocol.headers import RequestHeader, encode_response_header, parse_request_header
@@ -35,7 +40,12 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 Handler = Callable[[RequestContext, Request], Coroutine[Any, Any, Response]]
 Decoder = Callable[[memoryview, RequestHeader], Any]
-Encoder = Callable[[Any, RequestHeader], Sequence[Piece]]
+
+
+class Encoder(Protocol):
+    """Makes the body of an answer; `throttle_time_ms` is given only if a quota makes the client pause."""
+
+    def __call__(self, response: Any, header: RequestHeader, throttle_time_ms: int = 0, /) -> Sequence[Piece]: ...
 
 
 class Route(NamedTuple):
@@ -66,7 +76,10 @@ def decode_message(frame: memoryview, header: RequestHeader) -> Any:
     return codec.decode_request(header.api_key, header.api_version, frame[header.body_offset :])
 
 
-def encode_message(response: Any, header: RequestHeader) -> Sequence[Piece]:
+def encode_message(response: Any, header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
+    if throttle_time_ms and hasattr(response, "throttle_time"):
+        throttle_time = i32Timedelta.parse(timedelta(milliseconds=throttle_time_ms))
+        response = dataclasses.replace(response, throttle_time=throttle_time)
     return (codec.encode_response(response, header.api_version),)
 
 
@@ -100,7 +113,9 @@ def route_for(key: int) -> Route:
 
 
 @types.coroutine
-def _continue(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+def _continue(
+    coroutine: Coroutine[Any, Any, Any], awaited: Any, meter: RequestMeter | None
+) -> Generator[Any, Any, Any]:
     """Go on with a coroutine that already waits for something."""
     while True:
         try:
@@ -109,7 +124,7 @@ def _continue(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[An
             except BaseException as error:
                 awaited = coroutine.throw(error)
             else:
-                awaited = coroutine.send(value)
+                awaited = coroutine.send(value) if meter is None else meter.step(coroutine, value)
         except StopIteration as finished:
             return finished.value
 
@@ -132,19 +147,22 @@ class Router:
         else:
             route = _routes.get(header.api_key) or route_for(header.api_key)
             request = route.decode(frame, header)
-        context = RequestContext(self._services, header, connection.listener.name, connection.peer_host)
+        meter = self._meter(connection, header, frame) if self._services.quotas.is_active else None
+        context = RequestContext(
+            self._services, header, connection.listener.name, connection.peer_host, ANONYMOUS, connection, meter
+        )
         self._services.traffic.requested(header.api_key)
         coroutine = self._handler(route, context, request)
         try:
-            awaited = coroutine.send(None)
+            awaited = coroutine.send(None) if meter is None else meter.step(coroutine, None)
         except StopIteration as finished:
-            return self._encoded(connection, route, header, finished.value)
+            return self._encoded(connection, route, header, finished.value, meter)
         except Exception:
             self._failed(connection, header)
             return ()
         answer = connection.answer_later(holds_up=route.holds_up)
         task = asyncio.get_running_loop().create_task(
-            self._finish_later(connection, answer, route, header, _continue(coroutine, awaited))
+            self._finish_later(connection, answer, route, header, _continue(coroutine, awaited, meter), meter)
         )
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
@@ -155,6 +173,13 @@ class Router:
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
+
+    def _meter(self, connection: Connection, header: RequestHeader, frame: memoryview) -> RequestMeter:
+        meter = RequestMeter(self._services.quotas, ANONYMOUS, header.client_id or "", header.api_key)
+        if header.api_key == produce.API_KEY:
+            # At once: a client that sends many requests before the first answer must not have them all served.
+            connection.mute(meter.produced(frame.nbytes))
+        return meter
 
     def _handler(self, route: Route, context: RequestContext, request: Any) -> Coroutine[Any, Any, Any]:
         if self._interceptor is not None:
@@ -170,20 +195,28 @@ class Router:
         route: Route,
         header: RequestHeader,
         rest: Awaitable[Any],
+        meter: RequestMeter | None,
     ) -> None:
         try:
             response = await rest
         except Exception:
             self._failed(connection, header)
         else:
-            connection.finish_answer(answer, self._encoded(connection, route, header, response))
+            connection.finish_answer(answer, self._encoded(connection, route, header, response, meter))
 
-    def _encoded(self, connection: Connection, route: Route, header: RequestHeader, response: Any) -> Sequence[Piece]:
+    def _encoded(
+        self, connection: Connection, route: Route, header: RequestHeader, response: Any, meter: RequestMeter | None
+    ) -> Sequence[Piece]:
         """The answer as a frame; nothing where the client wants none."""
+        pause_ms = 0
+        if meter is not None:
+            pause_ms = meter.finish(is_answered=response is not None)
+            # The client is told at once; if it does not pause by itself, its next requests wait unread (KIP-219).
+            connection.mute(pause_ms)
         if response is None:
             return ()
         try:
-            body = route.encode(response, header)
+            body = route.encode(response, header, pause_ms) if pause_ms else route.encode(response, header)
         except Exception:
             self._failed(connection, header)
             return ()

@@ -10,15 +10,25 @@ import logging
 import random
 import socket
 from collections.abc import Mapping
+from functools import partial
 from uuid import UUID
 
 from catchment.broker.buffers import BufferPool
 from catchment.broker.config_changes import check_topic_settings
+from catchment.broker.consumed_retention import ConsumedRetention
+from catchment.broker.coordinators.adopted_transactions import highest_producer_id
 from catchment.broker.coordinators.groups import GroupCoordinator
+from catchment.broker.coordinators.share_groups import ShareGroupCoordinator
+from catchment.broker.coordinators.share_state import ShareStateCoordinator
+from catchment.broker.coordinators.transactions import TransactionCoordinator
+from catchment.broker.coordinators.transactions_topic import TRANSACTIONS_TOPIC
 from catchment.broker.fetch_sessions import FetchSessions
 from catchment.broker.listeners import Connections, bind
+from catchment.broker.quotas.enforcement import Quotas
 from catchment.broker.routing import Interceptor, Router
 from catchment.broker.services import Services
+from catchment.broker.share.partitions import SharePartitions
+from catchment.broker.transaction_markers import write_markers
 from catchment.cluster.controller import Controller
 from catchment.cluster.local_store import DIRECTORY_NAME, LocalStore
 from catchment.cluster.metadata import BrokerImage, Endpoint, MetadataImage
@@ -99,6 +109,8 @@ class BrokerServer:
         replicas = Replicas(self._settings, self._disk, directories)
         self._open_logs(directories, replicas, controller.image)
         await self._adopt_unknown_topics(directories, controller)
+        groups = GroupCoordinator(self._settings, controller, replicas, self._clock, self._randomness)
+        share_state = ShareStateCoordinator(self._settings, controller, replicas, self._clock)
         services = self._services = Services(
             self._settings,
             controller,
@@ -107,22 +119,40 @@ class BrokerServer:
             self._disk,
             self._randomness,
             FetchSessions(self._settings.integer("max.incremental.fetch.session.cache.slots"), self._randomness),
-            GroupCoordinator(self._settings, controller, replicas, self._clock, self._randomness),
+            groups,
+            share_state,
+            share_groups=ShareGroupCoordinator(groups.shards, share_state, controller),
+            share_partitions=SharePartitions(self._settings, controller, replicas, share_state, self._clock),
+            transactions=TransactionCoordinator(
+                self._settings, controller, replicas, self._clock, partial(write_markers, replicas, groups)
+            ),
+            quotas=Quotas(self._settings, self._clock),
         )
         self._use_dynamic_settings(MetadataImage(), controller.image)
+        services.quotas.apply(MetadataImage(), controller.image)
+        controller.subscribe(services.quotas.apply)
         replicas.apply(MetadataImage(), controller.image)
         controller.subscribe(self._use_dynamic_settings)
         controller.subscribe(replicas.apply)
         taken.push_async_callback(replicas.synced)
-        upkeep = Upkeep(replicas, self._clock, lambda: services.settings)
+        consumed = ConsumedRetention(controller, replicas, services.groups)
+        upkeep = Upkeep(replicas, self._clock, lambda: services.settings, consumed.apply)
         upkeep.start()
         taken.push_async_callback(upkeep.close)
         worker = ProcessWorker() if isinstance(self._disk, RealDisk) else LoopWorker(self._disk)
         cleaner = Cleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
         cleaner.start()
         taken.push_async_callback(cleaner.close)
+        await services.share_state.start()
+        taken.push_async_callback(services.share_state.close)
+        services.share_partitions.start()
+        taken.push_async_callback(services.share_partitions.close)
         await services.groups.start()
         taken.push_async_callback(services.groups.close)
+        services.share_groups.start()
+        taken.push_async_callback(services.share_groups.close)
+        await services.transactions.start()
+        taken.push_async_callback(services.transactions.close)
         await self._listen(taken, services)
 
     async def _listen(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
@@ -195,10 +225,11 @@ class BrokerServer:
                 elif topic not in controller.image.topics:
                     found.setdefault(topic, {})[number] = log
         if found:
-            # New producers must not be taken for those whose sequences the logs remember.
+            # New producers must not be taken for those whose sequences or transactions the logs remember.
             adopted = [log for logs in found.values() for log in logs.values()]
             highest = max((entry.producer_id for log in adopted for entry in log.producers), default=-1)
-            await controller.allocate_producer_ids(highest + 1)
+            in_transactions = await highest_producer_id(found.get(TRANSACTIONS_TOPIC, {}).values())
+            await controller.allocate_producer_ids(max(highest, in_transactions) + 1)
         for topic, logs in found.items():
             epochs = {number: log.leader_epochs.latest for number, log in logs.items()}
             await controller.adopt_topic(topic, next(iter(logs.values())).topic_id, epochs)

@@ -4,7 +4,12 @@ import random
 from dataclasses import dataclass, field
 
 from catchment.broker.coordinators.groups import GroupCoordinator
+from catchment.broker.coordinators.share_groups import ShareGroupCoordinator
+from catchment.broker.coordinators.share_state import ShareStateCoordinator
+from catchment.broker.coordinators.transactions import TransactionCoordinator
 from catchment.broker.fetch_sessions import FetchSessions
+from catchment.broker.quotas.enforcement import Quotas
+from catchment.broker.share.partitions import SharePartitions
 from catchment.broker.traffic import Traffic
 from catchment.cluster.controller import Controller
 from catchment.ports.broker_settings import BrokerSettings
@@ -28,6 +33,11 @@ class Services:
     randomness: random.Random
     fetch_sessions: FetchSessions
     groups: GroupCoordinator
+    share_state: ShareStateCoordinator
+    share_groups: ShareGroupCoordinator = field(kw_only=True)
+    share_partitions: SharePartitions = field(kw_only=True)
+    transactions: TransactionCoordinator = field(kw_only=True)
+    quotas: Quotas = field(kw_only=True)
     traffic: Traffic = field(default_factory=Traffic)
 
     @property

@@ -27,7 +27,10 @@ COMMANDS = {
     "topic": _Place("catchment.cli.topic", is_group=True),
     "produce": _Place("catchment.cli.produce"),
     "consume": _Place("catchment.cli.consume"),
+    "group": _Place("catchment.cli.group", is_group=True),
+    "transaction": _Place("catchment.cli.transaction", is_group=True),
     "log": _Place("catchment.cli.log", is_group=True),
+    "quota": _Place("catchment.cli.quota", is_group=True),
     "doctor": _Place("catchment.cli.doctor"),
     "bench": _Place("catchment.cli.bench", is_group=True),
 }

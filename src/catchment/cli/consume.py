@@ -1,14 +1,18 @@
-"""`catchment consume`: print the records of a topic, from wherever one likes, without joining a group."""
+"""`catchment consume`: print the records of a topic, from wherever one likes, or as a member of a group."""
 
 import contextlib
 import sys
 import time
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, Message, ShareConsumer
+from confluent_kafka.admin import AdminClient
 
+from catchment.cli.consume_reader import Ends, Reader
+from catchment.cli.consume_sources import Assigned, Grouped, Shared, Source
 from catchment.cli.failure import CommandError
 from catchment.cli.format_string import FormatStringError, compile_format
 from catchment.cli.options import (
@@ -24,89 +28,38 @@ from catchment.cli.output import format_count, print_note
 from catchment.cli.record_json import record_line
 from catchment.cli.start_position import StartPosition
 from catchment.cli.wire import client_config as base_config
-from catchment.cli.wire import create_client, explain, read_metadata, require_reachable, require_topic
+from catchment.cli.wire import create_client, read_metadata, require_topic
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-_BATCH = 1000
-_POLL_S = 0.1
+_GROUP_STARTS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest"}
+_SHARE_BATCH = 500
 
 
-class Reader:
-    """Writes what a consumer gives until one of the ends that were asked for is reached."""
+class GroupProtocol(StrEnum):
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
 
-    def __init__(self, topic: str, write: Callable[[Message], bytes], bootstrap_servers: str) -> None:
-        self._topic = topic
-        self._write = write
-        self._bootstrap_servers = bootstrap_servers
-        self._lost_at: float | None = None
-        self.records = 0
 
-    def run(
-        self,
-        consumer: Any,
-        partitions: list[int],
-        max_messages: int | None,
-        until_end: bool,
-        idle_s: float | None,
-        timeout_s: float,
-    ) -> None:
-        unfinished = set(partitions) if until_end else None
-        heard_at = time.monotonic()
-        while max_messages is None or self.records < max_messages:
-            wanted = _BATCH if max_messages is None else min(_BATCH, max_messages - self.records)
-            messages = consumer.consume(wanted, _POLL_S)
-            if self._print(messages, unfinished):
-                heard_at = time.monotonic()
-            if unfinished is not None and not unfinished:
-                return
-            if idle_s is not None and time.monotonic() - heard_at >= idle_s:
-                return
-            self._check_connection(timeout_s)
-
-    def _print(self, messages: list[Message], unfinished: set[int] | None) -> int:
-        lines = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                lines.append(self._write(message))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                if unfinished is not None:
-                    unfinished.discard(message.partition() or 0)
-            elif not error.retriable():
-                raise explain(error, f"cannot read topic {self._topic} partition {message.partition()}")
-        if lines:
-            self._lost_at = None
-            self.records += len(lines)
-            sys.stdout.buffer.write(b"".join(lines))
-            sys.stdout.buffer.flush()
-        return len(lines)
-
-    def note_error(self, error: KafkaError) -> None:
-        """What the client library reports beside the records."""
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._lost_at = self._lost_at or time.monotonic()
-
-    def _check_connection(self, timeout_s: float) -> None:
-        """The client library tries for ever to find its brokers again; we give it as long as we were told to wait."""
-        if self._lost_at is not None and time.monotonic() - self._lost_at >= timeout_s:
-            require_reachable(self._bootstrap_servers)
-            self._lost_at = None
+class Isolation(StrEnum):
+    COMMITTED = "committed"
+    UNCOMMITTED = "uncommitted"
 
 
 @app.command("consume")
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
     start: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             "-f",
             metavar="POSITION",
             help="beginning, end, an offset, -N for the last N of each partition, an age such as 15m, @MILLISECONDS,"
             " or a time such as 2026-05-01T12:00:00Z.",
+            show_default="beginning",
         ),
-    ] = "beginning",
+    ] = None,
     partition: Annotated[
         list[int] | None,
         typer.Option("--partition", "-p", min=0, help="Read this one. May be repeated.", show_default="all"),
@@ -124,6 +77,31 @@ def consume(
             help=r"%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths.",
         ),
     ] = r"%s\n",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", "-g", help="Read as a member of this consumer group, from its position on, and commit."
+        ),
+    ] = None,
+    share_group: Annotated[
+        str | None, typer.Option("--share-group", help="Read as a member of this share group: each record goes to one.")
+    ] = None,
+    group_protocol: Annotated[
+        GroupProtocol | None,
+        typer.Option("--group-protocol", help="How the members of the group share it out.", show_default="classic"),
+    ] = None,
+    commit_interval_s: Annotated[
+        float,
+        typer.Option("--commit-interval", min=0, metavar="SECONDS", help="How often a group's position is committed."),
+    ] = 1.0,
+    isolation: Annotated[
+        Isolation | None,
+        typer.Option(
+            "--isolation",
+            help="Whether to print what open and aborted transactions wrote, too.",
+            show_default="committed",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No count at the end.")] = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
@@ -132,26 +110,99 @@ def consume(
     as_json: AsJson = False,
 ) -> None:
     """Print the records of a topic; Ctrl-C ends it."""
-    position = _position(start)
+    position = _position(start or "beginning")
+    _check_group(group, share_group, partition, start)
+    _check_share_group(share_group, start, until_end, group_protocol, isolation)
     reader = Reader(topic, record_line if as_json else _format(output_format), bootstrap_servers)
     given = read_client_settings(client_config, client_settings)
-    config = {
-        **base_config(bootstrap_servers, given),
-        **_consumer_config(until_end),
-        "error_cb": reader.note_error,
-        **given,
-    }
+    base = base_config(bootstrap_servers, given)
+    if share_group is None:
+        own = _consumer_config(group, group_protocol, start or "beginning", until_end, isolation)
+    else:
+        own = _share_config(share_group, max_messages)
+    config = {**base, **own, "error_cb": reader.note_error, **given}
+    if group is None and share_group is None:
+        source: Source = _assigned(topic, position, partition, config, timeout_s)
+    else:
+        require_topic(read_metadata(create_client(AdminClient, base), timeout_s), topic)
+        if share_group is not None:
+            source = Shared(create_client(ShareConsumer, config), topic)
+        else:
+            source = Grouped(config, topic, commit_interval_s, timeout_s)
+    _read(reader, source, Ends(max_messages, until_end, idle_timeout_s), timeout_s)
+    if not quiet and sys.stderr.isatty():
+        print_note(f"{format_count(reader.records, 'record')} of topic {topic}")
+
+
+def _read(reader: Reader, source: Source, ends: Ends, timeout_s: float) -> None:
+    try:
+        with reader.stopped_by_signals():
+            reader.run(source, ends, timeout_s)
+    except BaseException:
+        # What went wrong first is the news.
+        with contextlib.suppress(CommandError):
+            source.close()
+        raise
+    source.close()
+
+
+def _assigned(
+    topic: str, position: StartPosition, partition: list[int] | None, config: dict[str, Any], timeout_s: float
+) -> Assigned:
     consumer = create_client(Consumer, config)
     try:
         known = sorted(require_topic(read_metadata(consumer, timeout_s), topic).partitions)
         chosen = _choose(topic, known, partition)
         consumer.assign(position.resolve(consumer, topic, chosen, timeout_s))
-        with contextlib.suppress(KeyboardInterrupt):
-            reader.run(consumer, chosen, max_messages, until_end, idle_timeout_s, timeout_s)
-        if not quiet and sys.stderr.isatty():
-            print_note(f"{format_count(reader.records, 'record')} of topic {topic}")
-    finally:
+    except BaseException:
         consumer.close()
+        raise
+    return Assigned(consumer, chosen)
+
+
+def _check_group(group: str | None, share_group: str | None, partition: list[int] | None, start: str | None) -> None:
+    """A group decides who reads what, and from where."""
+    if group is not None and share_group is not None:
+        raise typer.BadParameter("a record is read by a consumer group or by a share group: give one of the two")
+    if group is None and share_group is None:
+        return
+    if group == "" or share_group == "":
+        raise typer.BadParameter("the name of a group is not empty")
+    if partition:
+        raise typer.BadParameter("a group decides which partitions we read", param_hint="--partition")
+    if group is not None and start is not None and start not in _GROUP_STARTS:
+        raise typer.BadParameter(
+            "a group goes on where it was; beginning and end say where one begins that has no position yet."
+            " `catchment group reset` moves it.",
+            param_hint="--from",
+        )
+
+
+def _check_share_group(
+    share_group: str | None,
+    start: str | None,
+    until_end: bool,
+    protocol: GroupProtocol | None,
+    isolation: Isolation | None,
+) -> None:
+    """What all members of a share group have in common is a setting of the group."""
+    if share_group is None:
+        return
+    if until_end:
+        raise typer.BadParameter("a share group has no end: use --idle-timeout", param_hint="--until-end")
+    if start is not None:
+        raise typer.BadParameter(
+            f"a share group goes on where it was: `catchment group reset {share_group} --share` moves it, and"
+            f" `catchment group alter {share_group} --set share.auto.offset.reset=earliest` says where it begins",
+            param_hint="--from",
+        )
+    if isolation is not None:
+        raise typer.BadParameter(
+            f"`catchment group alter {share_group} --set share.isolation.level=read_{isolation}` says it for all",
+            param_hint="--isolation",
+        )
+    if protocol is not None:
+        raise typer.BadParameter("a share group has a protocol of its own", param_hint="--group-protocol")
 
 
 def _position(start: str) -> StartPosition:
@@ -168,15 +219,30 @@ def _format(output_format: str) -> Callable[[Message], bytes]:
         raise typer.BadParameter(str(error), param_hint="--format") from error
 
 
-def _consumer_config(until_end: bool) -> dict[str, Any]:
+def _share_config(share_group: str, max_messages: int | None) -> dict[str, Any]:
+    return {
+        "group.id": share_group,
+        "share.acknowledgement.mode": "explicit",
+        # What we do not want to print should stay with the group for others.
+        "max.poll.records": min(max_messages or _SHARE_BATCH, _SHARE_BATCH),
+    }
+
+
+def _consumer_config(
+    group: str | None, protocol: GroupProtocol | None, start: str, until_end: bool, isolation: Isolation | None
+) -> dict[str, Any]:
     return {
         # librdkafka wants a group's name even where none is joined: partitions are assigned by hand, nothing is committed.
-        "group.id": "catchment-cli",
+        "group.id": group or "catchment-cli",
+        "group.protocol": protocol or GroupProtocol.CLASSIC,
+        "isolation.level": f"read_{isolation or Isolation.COMMITTED}",
+        # Printing is what moves the position, not reading.
         "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
         "enable.partition.eof": until_end,
         # The end is known once a fetch comes back empty, so it should not wait long for more.
         **({"fetch.wait.max.ms": 10} if until_end else {}),
-        "auto.offset.reset": "error",
+        "auto.offset.reset": "error" if group is None else _GROUP_STARTS[start],
         # With a full queue the library would wait a second before it fetches again, and a pipe would run dry.
         "fetch.queue.backoff.ms": 10,
     }

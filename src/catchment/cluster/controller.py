@@ -14,10 +14,17 @@ from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
-from catchment.cluster import nodes
+from catchment.cluster import client_quotas, group_settings, nodes
 from catchment.cluster.completion import completes
-from catchment.cluster.loading import load_image
-from catchment.cluster.metadata import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, TopicImage
+from catchment.cluster.loading import load_image, missing_roots
+from catchment.cluster.metadata import (
+    NO_LEADER,
+    BrokerImage,
+    ClientQuotas,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from catchment.cluster.new_topic import NewTopic, fresh_partitions, plan_assignments, plan_more_assignments
 from catchment.cluster.placement import Assignment
 from catchment.cluster.producer_ids import ProducerIds
@@ -94,6 +101,7 @@ class Controller:
             epoch_version = (await self._store.get(nodes.CONTROLLER_EPOCH)).version
             self._past_deletions = [UUID(name) for name in await self._store.children(nodes.DELETIONS)]
             self.deleted_topic_ids = frozenset(self._past_deletions)
+            operations += [Create(path, b"{}") for path in await missing_roots(self._store)]
         self._epoch = epoch_version + 1
         operations.append(Set(nodes.CONTROLLER_EPOCH, b"{}", epoch_version))
         operations.append(Create(nodes.CONTROLLER, nodes.encode({"broker": self._broker_id}), ephemeral=True))
@@ -226,6 +234,30 @@ class Controller:
             else:
                 await self._commit([Set(path, nodes.encode(settings))])
             self._publish(self._image.with_broker_settings(broker_id, settings))
+
+    @completes
+    async def change_group_settings(
+        self, group_id: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        """As `change_topic_settings`; a group need not exist to have settings."""
+        async with self._change:
+            current = self._image.group_settings.get(group_id, {})
+            changed = change(current)
+            operations = group_settings.changes(group_id, current, changed)
+            if operations:
+                await self._commit(operations)
+                self._publish(self._image.with_group_settings(group_id, changed))
+
+    @completes
+    async def change_client_quotas(self, change: Callable[[ClientQuotas], ClientQuotas]) -> None:
+        """As `change_topic_settings`, for the quotas of all entities."""
+        async with self._change:
+            current = self._image.client_quotas
+            changed = change(current)
+            operations = client_quotas.changes(current, changed)
+            if operations:
+                await self._commit(operations)
+                self._publish(self._image.with_client_quotas(changed))
 
     @completes
     async def allocate_producer_ids(self, count: int = 1000) -> range:

@@ -1,6 +1,6 @@
 """Reading the whole cluster out of the coordination store, as a controller does when it takes office."""
 
-from catchment.cluster import nodes
+from catchment.cluster import client_quotas, group_settings, nodes
 from catchment.cluster.metadata import MetadataImage, TopicImage
 from catchment.ports.coordination import Coordination, NoNode
 
@@ -31,7 +31,20 @@ async def load_image(store: Coordination) -> MetadataImage:
         topics_by_id={topic.id: topic for topic in topics},
         default_broker_settings=default_settings,
         broker_settings=broker_settings,
+        group_settings=await group_settings.load(store),
+        client_quotas=await client_quotas.load(store),
     )
+
+
+async def missing_roots(store: Coordination) -> list[str]:
+    """The roots that a store lacks because an older release made it."""
+    missing = []
+    for path in nodes.ROOTS:
+        try:
+            await store.get(path)
+        except NoNode:
+            missing.append(path)
+    return missing
 
 
 async def _load_topic(store: Coordination, name: str) -> TopicImage:

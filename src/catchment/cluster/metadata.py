@@ -6,6 +6,7 @@ image that shares everything it did not touch with the old one.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from uuid import UUID
 
 NO_LEADER = -1
@@ -54,6 +55,21 @@ class TopicImage:
         return self.name in INTERNAL_TOPICS
 
 
+class QuotaEntity(NamedTuple):
+    """Whom a quota is for. A part that is None says nothing.
+
+    An empty name, which nobody can bear, stands for all who have no quota of their own: the default.
+    """
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+
+ClientQuotas = Mapping[QuotaEntity, Mapping[str, float]]
+"""By entity, each quota's key and value."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
     version: int = 0
@@ -67,6 +83,9 @@ class MetadataImage:
     """Dynamic settings that hold for every broker."""
     broker_settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic settings of single brokers."""
+    group_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What single groups override, by Kafka's names; groups that override nothing are left out."""
+    client_quotas: ClientQuotas = field(default_factory=dict)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         """The partition's state, or None where there is no such topic or partition."""
@@ -102,3 +121,13 @@ class MetadataImage:
             return replace(self, version=self.version + 1, default_broker_settings=dict(settings))
         changed = {**self.broker_settings, broker_id: dict(settings)}
         return replace(self, version=self.version + 1, broker_settings=changed)
+
+    def with_group_settings(self, group_id: str, settings: Mapping[str, str]) -> "MetadataImage":
+        """The image with all that a group overrides replaced."""
+        changed = {**self.group_settings, group_id: dict(settings)}
+        if not settings:
+            del changed[group_id]
+        return replace(self, version=self.version + 1, group_settings=changed)
+
+    def with_client_quotas(self, quotas: ClientQuotas) -> "MetadataImage":
+        return replace(self, version=self.version + 1, client_quotas=dict(quotas))

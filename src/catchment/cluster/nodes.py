@@ -18,6 +18,8 @@ CONFIGS = "/configs"
 TOPIC_CONFIGS = "/configs/topics"
 BROKER_CONFIGS = "/configs/brokers"
 DEFAULT_BROKER_CONFIG = "/configs/brokers/default"
+GROUP_CONFIGS = "/configs/groups"
+QUOTA_CONFIGS = "/configs/quotas"
 PRODUCER_IDS = "/producer-ids"
 DELETIONS = "/deletions"
 """Ids of deleted topics whose files may still be on disk, where a crash came between."""
@@ -31,6 +33,8 @@ ROOTS = (
     CONFIGS,
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
+    QUOTA_CONFIGS,
     PRODUCER_IDS,
     DELETIONS,
 )

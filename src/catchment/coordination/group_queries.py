@@ -10,14 +10,16 @@ from kio.schema.errors import ErrorCode
 from catchment.coordination.group import GroupState
 from catchment.coordination.group_records import GroupKey, OffsetKey, encode_group_key
 from catchment.coordination.offset_commands import tombstone
-from catchment.coordination.shard_state import ShardState
+from catchment.coordination.replayed import EncodedRecord
+from catchment.coordination.shard_state import GroupKind, ShardState
 from catchment.protocol.errors import ApiError
 
 
 class ListedGroup(NamedTuple):
     group_id: str
+    kind: GroupKind
     protocol_type: str
-    state: GroupState
+    state_name: str
 
 
 class DescribedMember(NamedTuple):
@@ -43,9 +45,13 @@ class GroupQueries:
         self._state = state
 
     def listing(self) -> list[ListedGroup]:
-        return [
-            ListedGroup(group.group_id, group.protocol_type or "", group.state) for group in self._state.groups.values()
+        found = [
+            ListedGroup(group.group_id, GroupKind.CLASSIC, group.protocol_type or "", group.state.value)
+            for group in self._state.groups.values()
         ]
+        for group_id, other in self._state.others.items():
+            found.append(ListedGroup(group_id, other.kind, other.kind.value, other.state_name))
+        return found
 
     def describe(self, group_id: str) -> DescribedGroup:
         """The group as it stands; metadata and assignments only while they are valid. ApiError if there is none."""
@@ -70,19 +76,29 @@ class GroupQueries:
         try:
             if not group_id:
                 raise ApiError(ErrorCode.invalid_group_id)
-            group = self._state.existing(group_id, ErrorCode.group_id_not_found)
-            if group.state is not GroupState.EMPTY:
-                raise ApiError(ErrorCode.non_empty_group)
+            records = self._deletion(group_id)
         except ApiError as error:
             reply(error.code)
             return
-        group.pending_ids.clear()
-        offsets = self._state.offsets.of_group(group_id)
-        records = [tombstone(OffsetKey(group_id, *partition)) for partition in offsets]
-        if group_id in self._state.logged:
-            records.append((encode_group_key(GroupKey(group_id)), None))
+        offsets = dict.fromkeys(
+            (*self._state.offsets.of_group(group_id), *sorted(self._state.pending_offsets.of_group(group_id)))
+        )
+        records = [tombstone(OffsetKey(group_id, *partition)) for partition in offsets] + records
         if not records:
             self._state.forget_if_idle(group_id)
             reply(ErrorCode.none)
             return
         self._state.write(records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error))
+
+    def _deletion(self, group_id: str) -> list[EncodedRecord]:
+        """What deletes the group itself; ApiError if it has members, or does not exist."""
+        other = self._state.others.get(group_id)
+        if other is not None:
+            if not other.is_empty:
+                raise ApiError(ErrorCode.non_empty_group)
+            return other.tombstones()
+        group = self._state.existing(group_id, ErrorCode.group_id_not_found)
+        if group.state is not GroupState.EMPTY:
+            raise ApiError(ErrorCode.non_empty_group)
+        group.pending_ids.clear()
+        return [(encode_group_key(GroupKey(group_id)), None)] if group_id in self._state.logged else []

@@ -27,7 +27,7 @@ class Join:
 
     def join(self, request: JoinRequest, reply: JoinReply, now: Moment) -> None:
         try:
-            self._check(request)
+            self.check(request)
             if request.member_id == NO_MEMBER:
                 self._join_new(self._state.get_or_make(request.group_id), request, reply, now)
             else:
@@ -37,7 +37,8 @@ class Join:
             is_full = error.code is ErrorCode.group_max_size_reached
             reply(JoinAnswer(error.code, NO_MEMBER if is_full else request.member_id))
 
-    def _check(self, request: JoinRequest) -> None:
+    def check(self, request: JoinRequest) -> None:
+        """ApiError for what nobody may ask of any group."""
         limits = self._state.limits
         if not request.group_id or is_too_long(request.group_id):
             raise ApiError(ErrorCode.invalid_group_id)

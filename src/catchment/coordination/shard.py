@@ -8,32 +8,51 @@ leaves the log in doubt is closed and replaced by one that replays the log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kio.schema.errors import ErrorCode
 
+from catchment.cluster.metadata import MetadataImage
+from catchment.coordination.classic_requests import ClassicRequests
 from catchment.coordination.commands import GroupLimits
+from catchment.coordination.consumed import Consumed
+from catchment.coordination.consumer_groups.commands import DEFAULT_LIMITS, ConsumerGroupLimits
+from catchment.coordination.consumer_groups.protocol import ConsumerProtocol
+from catchment.coordination.consumer_groups.store import ConsumerGroups
 from catchment.coordination.group import GroupState
 from catchment.coordination.group_queries import GroupQueries
 from catchment.coordination.join import Join
 from catchment.coordination.membership import Membership
 from catchment.coordination.offset_commands import OffsetCommands
 from catchment.coordination.rebalance import Rebalance
-from catchment.coordination.replayed import NO_PRODUCER, EncodedRecord, Write
+from catchment.coordination.replayed import NO_PRODUCER, Write
 from catchment.coordination.shard_state import ShardState
+from catchment.coordination.share_groups.commands import DEFAULT_TERMS, ShareTerms
+from catchment.coordination.share_groups.share_groups import ShareGroupCommands
 from catchment.coordination.timers import Moment
 
 
 class GroupShard:
-    __slots__ = ("_rebalance", "_state", "_undecided", "groups", "joining", "membership", "offsets")
+    __slots__ = ("_rebalance", "_state", "classic", "consumed", "consumer", "groups", "offsets", "share_groups")
 
-    def __init__(self, limits: GroupLimits) -> None:
-        self._state = ShardState(limits)
+    def __init__(
+        self,
+        limits: GroupLimits,
+        image: Callable[[], MetadataImage] = MetadataImage,
+        consumer_limits: ConsumerGroupLimits = DEFAULT_LIMITS,
+        share_terms: ShareTerms = DEFAULT_TERMS,
+    ) -> None:
+        self._state = ShardState(limits, image)
         self._rebalance = Rebalance(self._state)
-        self.joining = Join(self._state, self._rebalance)
-        self.membership = Membership(self._state, self._rebalance)
-        self.offsets = OffsetCommands(self._state, self._rebalance)
+        joining = Join(self._state, self._rebalance)
+        membership = Membership(self._state, self._rebalance)
+        consumer_groups = ConsumerGroups(self._state)
+        self.consumer = ConsumerProtocol(self._state, consumer_groups, self._rebalance, joining, consumer_limits)
+        self.classic = ClassicRequests(self._state, joining, membership, self.consumer)
+        self.offsets = OffsetCommands(self._state, self._rebalance, consumer_groups)
         self.groups = GroupQueries(self._state)
-        self._undecided: dict[int, list[EncodedRecord]] = {}
-        """What open transactions have written, by producer."""
+        self.consumed = Consumed(self._state)
+        self.share_groups = ShareGroupCommands(self._state, share_terms)
 
     @property
     def state(self) -> ShardState:
@@ -49,16 +68,10 @@ class GroupShard:
         return self._state.take_writes()
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
-        if producer_id == NO_PRODUCER:
-            self._state.replay(key, value)
-        else:
-            self._undecided.setdefault(producer_id, []).append((key, value))
+        self._state.replay(key, value, producer_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        records = self._undecided.pop(producer_id, [])
-        if is_commit:
-            for key, value in records:
-                self._state.replay(key, value)
+        self._state.end_transaction(producer_id, is_commit)
 
     def loaded(self, now: Moment) -> None:
         """All of the log is replayed: bring the groups to life, with a new session for every member."""
@@ -68,6 +81,8 @@ class GroupShard:
                 self._rebalance.start_session(group, member, now)
             if group.state is GroupState.STABLE and len(group.members) > self._state.limits.max_size:
                 self._rebalance.begin(group, now)
+        self.consumer.loaded(now)
+        self.share_groups.loaded(now)
 
     def on_time(self, now: Moment) -> None:
         self._state.timers.run_due(now)

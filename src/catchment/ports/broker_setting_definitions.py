@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from catchment.ports.consumer_setting_definitions import CONSUMER_GROUP_SETTINGS
+from catchment.ports.quota_setting_definitions import QUOTA_SETTINGS
 from catchment.ports.settings import Bounds, Choices, Definitions, Kind, Setting, UpdateMode
+from catchment.ports.share_setting_definitions import SHARE_GROUP_SETTINGS
+from catchment.ports.share_state_setting_definitions import SHARE_STATE_SETTINGS
 from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.ports.transaction_setting_definitions import TRANSACTION_SETTINGS
 
 # Kept for topics, but no default can be given for them because they have no effect.
 _WITHOUT_EFFECT: Final = frozenset({"local.retention.bytes", "local.retention.ms"})
@@ -338,7 +343,20 @@ _CONNECTIONS: Final = [
 
 BROKER_SETTINGS: Final = Definitions(
     sorted(
-        [*_IDENTITY_AND_FILES, *_CONNECTIONS, *_GROUPS, *_TOPICS, *_LOGS, *_COARSER_UNITS, *_topic_defaults()],
+        [
+            *_IDENTITY_AND_FILES,
+            *_CONNECTIONS,
+            *_GROUPS,
+            *QUOTA_SETTINGS,
+            *CONSUMER_GROUP_SETTINGS,
+            *SHARE_GROUP_SETTINGS,
+            *SHARE_STATE_SETTINGS,
+            *TRANSACTION_SETTINGS,
+            *_TOPICS,
+            *_LOGS,
+            *_COARSER_UNITS,
+            *_topic_defaults(),
+        ],
         key=lambda setting: setting.name,
     )
 )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import SYNONYM_GROUPS, BrokerSettings
+from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS, GroupSettings
 from catchment.ports.settings import Kind, Setting, UpdateMode, Value
 from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
 
@@ -25,6 +26,7 @@ class Source(IntEnum):
     STATIC = 4
     DEFAULT = 5
     LOGGER = 6
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
@@ -69,6 +71,22 @@ def describe_all_brokers(settings: BrokerSettings) -> list[Description]:
         _broker_description(name, settings, [Synonym(name, settings.cluster_dynamic[name], Source.ALL_BROKERS)])
         for name in sorted(settings.cluster_dynamic)
     ]
+
+
+def describe_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Description]:
+    """Every setting of a group, under its overrides."""
+    values = GroupSettings(settings, overrides)
+    descriptions = []
+    for name, setting in GROUP_SETTINGS.items():
+        synonyms = [Synonym(name, overrides[name], Source.GROUP)] if name in overrides else []
+        if name in BROKER_NAMES:
+            synonyms += _broker_synonyms(BROKER_NAMES[name].default, settings)
+        source = synonyms[0].source if synonyms else Source.DEFAULT
+        text = setting.render(values[name])
+        descriptions.append(
+            Description(name, text, source, False, setting.is_sensitive, setting.kind, setting.documentation, synonyms)
+        )
+    return descriptions
 
 
 def _topic_description(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
+from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS
 from catchment.ports.settings import Setting
 from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
 
@@ -67,6 +68,9 @@ def render() -> str:
             *(_entry(setting, _broker_remarks(setting)) for setting in BROKER_SETTINGS.values()),
             "## Topic settings\n",
             *(_entry(setting, _topic_remarks(setting)) for setting in TOPIC_SETTINGS.values() if not setting.internal),
+            "## Group settings\n",
+            "Of single groups, whether they exist yet or not: `kafka-configs --group NAME --alter --add-config …`.\n",
+            *(_entry(setting, _group_remarks(setting)) for setting in GROUP_SETTINGS.values()),
         ]
     )
 
@@ -90,6 +94,12 @@ def _topic_remarks(setting: Setting) -> Iterator[str]:
     synonyms = [name for name in BROKER_SYNONYMS.get(setting.name, ()) if name in BROKER_SETTINGS]
     if synonyms:
         yield f"the broker's default: {', '.join(f'`{name}`' for name in synonyms)}"
+
+
+def _group_remarks(setting: Setting) -> Iterator[str]:
+    names = BROKER_NAMES.get(setting.name)
+    if names is not None:
+        yield f"the broker's default: `{names.default}`; its bounds: `{names.lowest}` and `{names.highest}`"
 
 
 if __name__ == "__main__":

@@ -44,6 +44,18 @@ REQUESTS: Final = Metric(
 )
 CONNECTIONS: Final = Metric("kafka_server_socketservermetrics_connection_count", "gauge", "Connections that are open.")
 UNSENT_BYTES: Final = Metric("catchment_unsent_bytes", "gauge", "Bytes of answers that clients have not taken yet.")
+CLIENT_RATE: Final = Metric(
+    "catchment_client_quota_rate",
+    "gauge",
+    "What clients with a quota use, in bytes, percent or connections a second.",
+    ("quota", "user", "client_id", "ip"),
+)
+CLIENT_PAUSES: Final = Metric(
+    "catchment_client_throttle_milliseconds_total", "counter", "Pauses that clients were told, by quota.", ("quota",)
+)
+MUTED_CONNECTIONS: Final = Metric(
+    "catchment_throttled_connections", "gauge", "Connections that are not read because of a quota."
+)
 PARTITIONS: Final = Metric("kafka_server_replicamanager_partitioncount", "gauge", "Partitions that this broker holds.")
 LOG_SIZE: Final = Metric("kafka_log_log_size", "gauge", "Bytes of a partition's log.", ("topic", "partition"))
 LOG_START: Final = Metric(
@@ -60,6 +72,9 @@ METRICS: Final = (
     REQUESTS,
     CONNECTIONS,
     UNSENT_BYTES,
+    CLIENT_RATE,
+    CLIENT_PAUSES,
+    MUTED_CONNECTIONS,
     PARTITIONS,
     LOG_SIZE,
     LOG_START,

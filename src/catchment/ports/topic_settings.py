@@ -21,6 +21,14 @@ _NO_THROTTLE: Final = "Accepted for compatibility: replication is not throttled,
 TOPIC_SETTINGS: Final = Definitions(
     [
         Setting(
+            "catchment.retention.consumed.by",
+            Kind.LIST,
+            (),
+            "Delete records once they are consumed: groups that must all have committed past a record before it goes, or * for every "
+            "group that has committed an offset of the topic or subscribes to it. Nothing goes while such a group has committed "
+            "nothing, or while there is none. The other limits hold beside it. Applies where `cleanup.policy` includes delete.",
+        ),
+        Setting(
             "catchment.retention.messages",
             Kind.LONG,
             -1,
@@ -272,6 +280,7 @@ TOPIC_SETTINGS: Final = Definitions(
 
 # Topic setting → the broker settings that hold its default, the finest unit first.
 BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "catchment.retention.consumed.by": ("catchment.retention.consumed.by",),
     "catchment.retention.messages": ("catchment.retention.messages",),
     "catchment.sync.acks": ("catchment.sync.acks",),
     "cleanup.policy": ("log.cleanup.policy",),

@@ -63,6 +63,7 @@ class FetchRequest(NamedTuple):
     topics: list[TopicRequest]
     forgotten: list[tuple[TopicKey, list[int]]]
     rack_id: str
+    uses_topic_ids: bool
 
 
 class PartitionAnswer(NamedTuple):
@@ -115,6 +116,7 @@ def decode_request(data: memoryview, position: int, version: int) -> FetchReques
         topics,
         forgotten,
         rack_id,
+        version >= FIRST_WITH_TOPIC_IDS,
     )
 
 

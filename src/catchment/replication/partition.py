@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.ports.disk import Disk
 from catchment.protocol.errors import ApiError
+from catchment.replication.verification import Verifications
 from catchment.replication.waiting import WaitingReaders, WaitingWriters
 from catchment.storage.log import Log
 from catchment.storage.log_parts import AppendInfo
@@ -34,6 +35,7 @@ class Partition:
         "readers",
         "replicas",
         "topic",
+        "verifications",
         "writers",
     )
 
@@ -47,6 +49,7 @@ class Partition:
         self.high_watermark = log.log_end_offset
         self.writers = WaitingWriters()
         self.readers = WaitingReaders()
+        self.verifications = Verifications()
         self._disk = disk
         self._syncing: asyncio.Task[None] | None = None
 

@@ -22,10 +22,18 @@ _LONGEST_WAIT_S = 60.0
 
 
 class Upkeep:
-    def __init__(self, replicas: Replicas, clock: Clock, settings: Callable[[], BrokerSettings]) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        clock: Clock,
+        settings: Callable[[], BrokerSettings],
+        release_consumed: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`release_consumed` moves the starts of logs beyond what all their consumers have; retention begins with it."""
         self._replicas = replicas
         self._clock = clock
         self._settings = settings
+        self._release_consumed = release_consumed
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -44,6 +52,8 @@ class Upkeep:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def apply_retention(self) -> None:
+        if self._release_consumed is not None:
+            await self._release_consumed()
         now_ms = self._clock.now_ms()
         await self._each(lambda partition: partition.apply_retention(now_ms))
 

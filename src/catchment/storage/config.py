@@ -26,6 +26,7 @@ class LogConfig:
     retention_ms: int = 7 * _DAY_MS
     retention_bytes: int = -1
     retention_messages: int = -1
+    retention_consumed_by: tuple[str, ...] = ()
     delete_retention_ms: int = _DAY_MS
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = _NEVER
@@ -73,6 +74,7 @@ class LogConfig:
 
 
 _SETTING_NAMES = {
+    "retention_consumed_by": "catchment.retention.consumed.by",
     "retention_messages": "catchment.retention.messages",
     "sync_acks": "catchment.sync.acks",
 }

@@ -106,7 +106,10 @@ class Log:
         """Up to where readers of committed data may read; markers below the high watermark hold up nobody."""
         self.producers.forget_decided(high_watermark)
         first_unstable = self.producers.first_unstable_offset
-        return high_watermark if first_unstable is None else min(high_watermark, first_unstable)
+        if first_unstable is None:
+            return high_watermark
+        # Records of an open transaction may have been deleted.
+        return min(high_watermark, max(first_unstable, self.log_start_offset))
 
     def append_as_leader(self, batch: memoryview, leader_epoch: int, *, is_from_client: bool = True) -> AppendInfo:
         """Append one batch at the end. Coordinators of this broker, not clients, may write control batches."""
@@ -208,10 +211,15 @@ class Log:
         """The largest epoch up to `leader_epoch`, and its end; (-1, -1) if it is not known."""
         return self.leader_epochs.end_offset(leader_epoch, self.log_end_offset)
 
-    def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that touch a range of offsets."""
+    def aborted_transactions(
+        self, start_offset: int, upper_offset: int, read: FileRange | None = None
+    ) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that touch a range of offsets, or what was read of it."""
         found: list[tuple[int, int]] = []
         for segment in self.segments.since(start_offset):
+            if read is not None and len(segment.transaction_index):
+                # A reader far behind must not be told of every abort since.
+                upper_offset, read = self.lookup.end_of(read, start_offset, upper_offset), None
             for aborted in segment.transaction_index.entries():
                 if aborted.last_offset >= start_offset and aborted.first_offset < upper_offset:
                     found.append((aborted.producer_id, aborted.first_offset))

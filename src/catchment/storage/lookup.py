@@ -73,6 +73,17 @@ class Lookup:
             return _range(segment, position, end, max_bytes, at_least_one_batch=at_least_one_batch)
         return None
 
+    def end_of(self, found: FileRange, start_offset: int, upper_offset: int) -> int:
+        """An offset behind all that lies in a range that `locate` found, but not far behind."""
+        segments = self._segments
+        for index in range(segments.index_of(start_offset), len(segments)):
+            segment = segments[index]
+            if segment.file is found.file:
+                entry = segment.offset_index.ceiling_of_value(found.position + found.size)
+                next_base = segments.next_base(index) if entry is None else segment.base_offset + entry[0]
+                return upper_offset if next_base is None else min(next_base, upper_offset)
+        return upper_offset
+
     def by_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampedOffset | None:
         """The first record from `start_offset` on whose timestamp is `timestamp_ms` or later."""
         for segment in self._segments.since(start_offset):

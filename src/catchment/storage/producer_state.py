@@ -36,6 +36,7 @@ class ProducerState:
     def __init__(self, most_producers: int = MOST_PRODUCERS) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
+        """Where each open transaction begins, in the order of these offsets."""
         self._decided: list[DecidedTransaction] = []
         self._most_producers = most_producers
 
@@ -52,11 +53,12 @@ class ProducerState:
         """Start from a snapshot."""
         self._entries = {entry.producer_id: entry for entry in entries}
         self._decided.clear()
-        self._open = {
-            entry.producer_id: entry.transaction_first_offset
+        begun = [
+            (entry.transaction_first_offset, entry.producer_id)
             for entry in self
             if entry.transaction_first_offset is not None
-        }
+        ]
+        self._open = {producer_id: first_offset for first_offset, producer_id in sorted(begun)}
 
     def check(self, header: BatchHeader, *, is_from_client: bool) -> RememberedBatch | None:
         """Whether this data batch may be appended: the original if it is a duplicate, ApiError if it may not."""
@@ -90,6 +92,20 @@ class ProducerState:
                 ErrorCode.transaction_coordinator_fenced,
                 f"coordinator epoch {marker.coordinator_epoch} is below {entry.coordinator_epoch}",
             )
+
+    def check_bumped_epoch(self, producer_id: int, epoch: int) -> None:
+        """With transactions v2 a marker's epoch is above that of all records before it (KIP-890), so a late one is refused.
+
+        A marker that is written once more, since its coordinator did not hear of the first, does no harm.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is not None and (epoch < entry.epoch or (epoch == entry.epoch and producer_id in self._open)):
+            raise _stale_epoch(producer_id, epoch, entry.epoch)
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a batch of this epoch would go on with a transaction that has begun here."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.transaction_first_offset is not None and entry.epoch == epoch
 
     def update(self, header: BatchHeader, base_offset: int, timestamp_ms: int, seen_ms: int) -> None:
         """A data batch of a producer is in the log at `base_offset`."""
@@ -125,16 +141,16 @@ class ProducerState:
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction begins that is open, or decided above the high watermark last told."""
-        if not self._open and not self._decided:
-            return None
-        offsets = [decided.first_offset for decided in self._decided]
-        offsets.extend(self._open.values())
-        return min(offsets)
+        first_open = next(iter(self._open.values()), None)
+        if not self._decided:
+            return first_open
+        first_decided = min([decided.first_offset for decided in self._decided])
+        return first_decided if first_open is None else min(first_decided, first_open)
 
     def stable_bound(self, decided: DecidedTransaction) -> int:
         """The last stable offset once this transaction is decided and replicated."""
-        others = [first for producer_id, first in self._open.items() if producer_id != decided.producer_id]
-        return min(others, default=decided.last_offset + 1)
+        others = (first for producer_id, first in self._open.items() if producer_id != decided.producer_id)
+        return next(others, decided.last_offset + 1)
 
     def forget_decided(self, high_watermark: int) -> None:
         """Markers below the high watermark hold up nobody."""

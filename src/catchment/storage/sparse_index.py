@@ -70,6 +70,11 @@ class SparseIndex:
         count = self._count_below(key + 1, 0)
         return self.entry(count - 1) if count else None
 
+    def ceiling_of_value(self, value: int) -> tuple[int, int] | None:
+        """The first entry whose value is at least `value`; values rise with their keys."""
+        count = self._count_below(value, 1)
+        return self.entry(count) if count < len(self) else None
+
     def truncate_keys(self, key: int) -> None:
         """Drop the entries whose key is `key` or more."""
         self._truncate(self._count_below(key, 0))

@@ -137,9 +137,10 @@ class Broker:
             "listeners": f"PLAINTEXT://{_HOST}:{self._port}",
             "log.dirs": self._directory,
             "node.id": "1",
-            # A test has no other members to wait for, and few groups to spread.
+            # A test has no other members to wait for, and few groups and transactions to spread.
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "1",
+            "transaction.state.log.num.partitions": "1",
         }
         return BrokerSettings({**defaults, **self._settings})
 

@@ -24,6 +24,7 @@ _ONE_NAME: Final = {"index": "partition", "partition_index": "partition"}
 """What a request and its answer may call by different names."""
 _KEYS: Final = ("key", "group_id", "transactional_id", "partition", "partition_index")
 """The field of an answer that repeats a plain value that was asked for."""
+_ERRORS: Final = ("error_code", "partition_error_code")
 _EMPTY: Final[dict[str, Any]] = {
     "bool": False,
     "string": "",
@@ -61,7 +62,7 @@ def _mirror(answer_class: Any, asked: Any, code: ErrorCode) -> Any:
     }
     has_smaller_unit = any(values.values())
     for one in fields(answer_class):
-        if one.name == "error_code":
+        if one.name in _ERRORS:
             values[one.name] = ErrorCode.none if has_smaller_unit else code
         elif one.name not in values:
             values[one.name] = _value(one, asked)
@@ -78,7 +79,7 @@ def _entries(one: Field[Any], asked: Any, code: ErrorCode) -> tuple[Any, ...]:
 
 def _carries_error(entry_class: Any) -> bool:
     return any(
-        one.name == "error_code" or (_is_array_of_structs(one) and _carries_error(classify_field(one).type_))
+        one.name in _ERRORS or (_is_array_of_structs(one) and _carries_error(classify_field(one).type_))
         for one in fields(entry_class)
     )
 

@@ -18,6 +18,7 @@ from catchment.coordination.group_records import (
     encode_offset,
     encode_offset_key,
 )
+from catchment.coordination.replayed import Producer
 from catchment.coordination.shard import GroupShard
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import ManualClock, SystemClock
@@ -214,6 +215,55 @@ async def test_offsets_of_a_transaction_count_from_its_commit_on(is_commit: bool
     for batch in (encode_batch(numbered([record(5)])), in_transaction, marker):
         partition.append(memoryview(batch), _ALL, is_from_client=False)
     assert committed(await loaded(partition)) == expected
+
+
+def commit_in_transaction(runner: ShardRunner[GroupShard], offset: int, epoch: int) -> asyncio.Future[list[ErrorCode]]:
+    answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
+    offsets = [OffsetToCommit("t", 0, offset, -1, "")]
+    producer = Producer(1, epoch)
+    runner.run(lambda shard, now: shard.offsets.commit("g", -1, "", None, offsets, answered.set_result, now, producer))
+    return answered
+
+
+@pytest.mark.parametrize(("is_commit", "expected"), [(True, 6), (False, None)])
+async def test_a_marker_takes_effect_at_once_and_is_done_when_it_is_safe(is_commit: bool, expected: int | None) -> None:
+    disk = SlowDisk()
+    partition = partition_on(disk)
+    runner = await loaded(partition)
+    written = commit_in_transaction(runner, 6, epoch=0)
+    assert committed(runner) is None
+    ended = runner.end_transaction(Producer(1, 0), TransactionMarker(is_commit, 0))
+    assert committed(runner) == expected
+    await asyncio.sleep(0.01)
+    assert not ended.done()
+    disk.gate.set()
+    await ended
+    assert await written == [ErrorCode.none]
+    assert committed(await loaded(partition)) == expected
+
+
+async def test_a_marker_whose_sync_fails_is_not_done() -> None:
+    disk = SlowDisk()
+    runner = await loaded(partition_on(disk))
+    ended = runner.end_transaction(Producer(1, 0), TransactionMarker(is_commit=True, coordinator_epoch=0))
+    disk.fail_syncs = True
+    disk.gate.set()
+    with pytest.raises(ApiError) as failed:
+        await ended
+    assert failed.value.code is ErrorCode.not_coordinator
+
+
+async def test_a_producer_that_the_log_refuses_does_not_disturb_the_shard() -> None:
+    runner = await loaded(partition_on(MemoryDisk()))
+    assert await commit_in_transaction(runner, 6, epoch=3) == [ErrorCode.none]
+    assert await commit_in_transaction(runner, 7, epoch=2) == [ErrorCode.invalid_producer_epoch]
+    with pytest.raises(ApiError) as stale:
+        runner.end_transaction(Producer(1, 2), TransactionMarker(is_commit=True, coordinator_epoch=0))
+    assert stale.value.code is ErrorCode.invalid_producer_epoch
+    # The shard is the same: nothing had to be loaded anew.
+    assert committed(runner) is None
+    await runner.end_transaction(Producer(1, 3), TransactionMarker(is_commit=True, coordinator_epoch=0))
+    assert committed(runner) == 6
 
 
 async def test_a_hundred_thousand_offsets_of_ten_thousand_groups_load_in_seconds() -> None:

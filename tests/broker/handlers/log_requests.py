@@ -123,13 +123,21 @@ def fetch(wire: Wire, request: FetchRequest, version: int = 18) -> Fetched:
     return Fetched(answer.error_code, answer.session_id, found)
 
 
-def list_offset(wire: Wire, topic: str, timestamp_ms: int, *, version: int = 11, leader_epoch: int = -1) -> Any:
+def list_offset(
+    wire: Wire,
+    topic: str,
+    timestamp_ms: int,
+    *,
+    version: int = 11,
+    leader_epoch: int = -1,
+    isolation_level: int = 0,
+) -> Any:
     partition = ListOffsetsPartition(
         partition_index=i32(0), current_leader_epoch=i32(leader_epoch), timestamp=i64(timestamp_ms)
     )
     request = ListOffsetsRequest(
         replica_id=BrokerId(-1),
-        isolation_level=i8(0),
+        isolation_level=i8(isolation_level),
         topics=(ListOffsetsTopic(name=TopicName(topic), partitions=(partition,)),),
         timeout=milliseconds(1000),
     )

@@ -88,7 +88,8 @@ async def test_a_bad_change_of_a_topic_is_refused_and_changes_nothing(
         (BROKER, "7", ErrorCode.invalid_request),
         (BROKER, "abc", ErrorCode.invalid_request),
         (8, "7", ErrorCode.invalid_request),
-        (32, "group", ErrorCode.invalid_request),
+        (32, "", ErrorCode.invalid_request),
+        (32, "group", ErrorCode.invalid_config),
         (99, "t", ErrorCode.invalid_request),
     ],
 )

@@ -21,6 +21,21 @@ def test_the_table_is_what_the_handlers_claim(wire: Wire, version: int) -> None:
     assert told == {key: (claim.oldest, claim.newest) for key, claim in CLAIMS.items() if key != 0}
 
 
+def test_the_features_are_those_that_clients_act_on(wire: Wire) -> None:
+    answer = wire.ask(REQUEST, 4)
+    finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    assert finalized == {"group.version": 1, "share.version": 1, "transaction.version": 2}
+    assert {feature.name: feature.max_version for feature in answer.supported_features} == finalized
+    assert {feature.min_version for feature in answer.supported_features} == {0}
+    assert answer.finalized_features_epoch >= 0
+
+
+def test_before_version_4_no_feature_is_said_to_begin_with_0(wire: Wire) -> None:
+    answer = wire.ask(REQUEST, 3)
+    assert answer.supported_features == ()
+    assert len(answer.finalized_features) == 3
+
+
 def test_an_unknown_version_gets_the_table_in_a_form_that_everybody_reads(wire: Wire) -> None:
     answer = wire.exchange(struct.pack(">hhih", 18, 99, 7, -1))
     correlation_id, error, count = struct.unpack_from(">ihi", answer)

@@ -155,6 +155,17 @@ def test_a_session_that_is_unknown_or_out_of_step_is_refused(wire: Wire) -> None
 
 
 @pytest.mark.usefixtures("filled")
+def test_a_session_begun_with_names_cannot_go_on_with_ids_nor_the_reverse(wire: Wire) -> None:
+    named = fetch(wire, fetch_request("a", (0, 0), session=(0, 0)), 12).session_id
+    identity = topic_id(wire, "a")
+    with_id = fetch(wire, fetch_request(identity, (0, 0), session=(named, 1)))
+    assert with_id.error is ErrorCode.fetch_session_topic_id_error
+    identified = fetch(wire, fetch_request(identity, (0, 0), session=(0, 0))).session_id
+    with_name = fetch(wire, fetch_request("a", session=(identified, 1)), 12)
+    assert with_name.error is ErrorCode.fetch_session_topic_id_error
+
+
+@pytest.mark.usefixtures("filled")
 def test_a_final_request_ends_its_session(wire: Wire) -> None:
     session_id = fetch(wire, fetch_request("a", (0, 0), session=(0, 0)), 12).session_id
     assert fetch(wire, fetch_request("a", session=(session_id, -1)), 12).session_id == 0

@@ -1,6 +1,8 @@
 """InitProducerId over the wire."""
 
+import shutil
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -8,8 +10,10 @@ from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import i16, i32Timedelta
+from tests.broker.handlers.transaction_requests import NOBODY, TransactionWire
 from tests.broker.handlers.wire import Wire
 
+from catchment.cluster.local_store import DIRECTORY_NAME
 from catchment.testing.embedded import Broker
 
 
@@ -56,11 +60,55 @@ def test_an_id_without_its_epoch_or_the_reverse_is_refused(wire: Wire, producer:
     assert init(wire, producer=producer).error_code is ErrorCode.invalid_request
 
 
-def test_transactional_producers_are_told_to_come_back_and_empty_ids_refused(wire: Wire) -> None:
-    response = init(wire, transactional_id="t")
-    assert (response.error_code, response.producer_id, response.producer_epoch) == (
-        ErrorCode.coordinator_not_available,
-        -1,
-        -1,
-    )
-    assert init(wire, transactional_id="").error_code is ErrorCode.invalid_request
+def test_an_empty_transactional_id_is_refused(wire: Wire) -> None:
+    assert TransactionWire(wire, "").init()[0] is ErrorCode.invalid_request
+
+
+def test_a_transactional_producer_takes_over_from_the_one_before(wire: Wire) -> None:
+    transactions = TransactionWire(wire)
+    first = transactions.begin()
+    assert first.epoch == 0
+    assert transactions.init() == (ErrorCode.none, first._replace(epoch=1))
+
+
+def test_a_producer_that_was_fenced_is_told_in_the_words_of_its_version(wire: Wire) -> None:
+    transactions = TransactionWire(wire)
+    old = transactions.begin()
+    transactions.begin()
+    assert transactions.init(old, 3) == (ErrorCode.invalid_producer_epoch, NOBODY)
+    assert transactions.init(old, 4) == (ErrorCode.producer_fenced, NOBODY)
+
+
+def test_a_timeout_above_the_brokers_is_refused() -> None:
+    with Broker(settings={"transaction.max.timeout.ms": 5000}) as broker, Wire(broker) as wire:
+        transactions = TransactionWire(wire)
+        assert transactions.init(timeout_ms=5001)[0] is ErrorCode.invalid_transaction_timeout
+        assert transactions.init(timeout_ms=5000)[0] is ErrorCode.none
+
+
+def test_producer_and_epoch_survive_a_kill(broker: Broker) -> None:
+    with Wire(broker) as wire:
+        first = TransactionWire(wire).begin()
+    broker.kill()
+    broker.start()
+    with Wire(broker) as wire:
+        assert TransactionWire(wire).begin() == first._replace(epoch=1)
+
+
+def test_what_a_former_instance_left_open_is_aborted_first(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("t")
+    transactions = TransactionWire(wire)
+    old = transactions.begin()
+    transactions.add(old, {"t": [0]})
+    assert transactions.init()[0] is ErrorCode.concurrent_transactions
+    assert transactions.begin() == old._replace(epoch=2)
+    assert transactions.end(old, 3)[0] is ErrorCode.producer_fenced
+
+
+def test_the_ids_in_transactions_that_were_found_on_disk_are_not_given_again(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker, Wire(broker) as wire:
+        first = TransactionWire(wire, "first").begin()
+    shutil.rmtree(tmp_path / DIRECTORY_NAME)
+    with Broker(tmp_path) as broker, Wire(broker) as wire:
+        assert TransactionWire(wire, "first").begin() == first._replace(epoch=1)
+        assert TransactionWire(wire, "second").begin().producer_id > first.producer_id

@@ -2,23 +2,32 @@
 
 import socket
 import struct
+from collections import deque
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Producer
 
-from catchment.protocol.client import ClientProtocol
+from catchment.protocol.client import Answer, ClientProtocol
 from catchment.testing.embedded import Broker
 
 _DEADLINE_S = 30
 
 
+class Listening(Protocol):
+    """A broker of ours, or somebody else's."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
 class Wire:
-    def __init__(self, broker: Broker, port: int | None = None) -> None:
+    def __init__(self, broker: Listening, port: int | None = None) -> None:
         """Connect to the broker's first listener, or to the one at `port`."""
         host, _, first_port = broker.bootstrap_servers.rpartition(":")
         self._socket = socket.create_connection((host, port or int(first_port)), timeout=_DEADLINE_S)
         self._protocol = ClientProtocol("test")
+        self._answers: deque[Answer] = deque()
 
     def __enter__(self) -> "Wire":
         return self
@@ -51,12 +60,13 @@ class Wire:
         return received[4:]
 
     def receive(self) -> Any:
-        while True:
+        """The next answer; several may arrive together."""
+        while not self._answers:
             data = self._socket.recv(1 << 20)
             if not data:
                 raise ConnectionError("the broker closed the connection")
-            for answer in self._protocol.receive(data):
-                return answer.decode()
+            self._answers += self._protocol.receive(data)
+        return self._answers.popleft().decode()
 
 
 def produce(broker: Broker, topic: str, values: list[bytes], partition: int = 0) -> None:

@@ -14,6 +14,11 @@ _KAFKA = (
     Artifact("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
     Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
+_APPLICATIONS = (
+    Artifact("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
+    Artifact("org.apache.kafka", "connect-file", KAFKA_VERSION),
+    Artifact("org.apache.kafka", "kafka-streams", KAFKA_VERSION),
+)
 
 
 def java_command() -> str:
@@ -27,6 +32,11 @@ def java_command() -> str:
 def kafka_classpath() -> str:
     """The class path of the Kafka broker and all its tools."""
     return classpath(_KAFKA)
+
+
+def applications_classpath() -> str:
+    """The class path of Kafka Connect and Kafka Streams, which are no part of the broker."""
+    return classpath(_APPLICATIONS)
 
 
 def run_tool(

@@ -38,6 +38,7 @@ class Server(abc.ABC):
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix=f"catchment-bench-{self.name}-"))
         self._process: ServerProcess | None = None
+        self._command: Sequence[str] = ()
         self.port = free_port()
         self.start_seconds = 0.0
 
@@ -63,10 +64,18 @@ class Server(abc.ABC):
 
     def start(self) -> None:
         """Start it and wait until it serves; `start_seconds` says how long that took."""
-        command = self.command(self._directory)
+        self._command = self.command(self._directory)
+        self._run()
+
+    def restart(self) -> None:
+        """Stop it as an administrator would and start it again on the same data; `start_seconds` counts anew."""
+        self.process.stop()
+        self._run()
+
+    def _run(self) -> None:
         serves = self.readiness()
         began = time.perf_counter()
-        self._process = ServerProcess(command, self._directory / "output.log", self.environment(self._directory))
+        self._process = ServerProcess(self._command, self._directory / "output.log", self.environment(self._directory))
         while not serves():
             self._process.check_running()
             if time.perf_counter() - began > START_TIMEOUT_SECONDS:

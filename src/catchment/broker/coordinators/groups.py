@@ -9,8 +9,10 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.coordinators.consumer_groups import ConsumerGroupCoordinator, consumer_group_limits
 from catchment.broker.coordinators.offsets_topic import group_limits, offsets_topic
 from catchment.broker.coordinators.shards import Shards, answer_now
+from catchment.broker.coordinators.share_groups import share_terms
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage, PartitionImage
 from catchment.coordination.commands import (
@@ -21,15 +23,19 @@ from catchment.coordination.commands import (
     SyncAnswer,
     SyncRequest,
 )
+from catchment.coordination.consumed import Positions
 from catchment.coordination.group_queries import DescribedGroup, ListedGroup
-from catchment.coordination.group_records import CommittedOffset
+from catchment.coordination.group_records import NO_EPOCH, CommittedOffset
 from catchment.coordination.offsets import TopicPartition
+from catchment.coordination.replayed import Producer
 from catchment.coordination.shard import GroupShard
 from catchment.coordination.timers import Moment
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
+from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
+from catchment.storage.control_record import TransactionMarker
 
 
 class GroupCoordinator:
@@ -47,13 +53,19 @@ class GroupCoordinator:
         limits = group_limits(settings)
         self._shards = Shards(
             lambda image: offsets_topic(settings, image),
-            lambda: GroupShard(limits),
+            lambda: GroupShard(
+                limits,
+                lambda: controller.image,
+                consumer_group_limits(settings, lambda: controller.image),
+                share_terms(settings, controller),
+            ),
             controller,
             replicas,
             clock,
             node_id=settings.node_id,
             commit_timeout_ms=settings.integer("offsets.commit.timeout.ms"),
         )
+        self.consumer_groups = ConsumerGroupCoordinator(self._shards)
         self._expiring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -67,6 +79,11 @@ class GroupCoordinator:
             self._expiring.cancel()
         self._shards.close()
 
+    @property
+    def shards(self) -> Shards[GroupShard]:
+        """For the parts of the broker that look after one kind of group."""
+        return self._shards
+
     def new_member_id(self) -> str:
         """The part of a member's id that nobody can guess."""
         return str(UUID(int=self._randomness.getrandbits(128), version=4))
@@ -77,25 +94,25 @@ class GroupCoordinator:
 
     async def join(self, request: JoinRequest) -> JoinAnswer:
         def command(shard: GroupShard, now: Moment, reply: Callable[[JoinAnswer], None]) -> None:
-            shard.joining.join(request, reply, now)
+            shard.classic.join(request, reply, now)
 
         return await self._shards.ask(request.group_id, command)
 
     async def sync(self, request: SyncRequest) -> SyncAnswer:
         def command(shard: GroupShard, now: Moment, reply: Callable[[SyncAnswer], None]) -> None:
-            shard.membership.sync(request, reply, now)
+            shard.classic.sync(request, reply, now)
 
         return await self._shards.ask(request.group_id, command)
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
         return answer_now(
             self._shards.runner_of(group_id),
-            lambda shard, now: shard.membership.heartbeat(group_id, generation, member_id, instance_id, now),
+            lambda shard, now: shard.classic.heartbeat(group_id, generation, member_id, instance_id, now),
         )
 
     async def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> list[ErrorCode]:
         runner = self._shards.runner_of(group_id)
-        outcomes = answer_now(runner, lambda shard, now: shard.membership.leave(group_id, leaving, now))
+        outcomes = answer_now(runner, lambda shard, now: shard.classic.leave(group_id, leaving, now))
         await runner.settled()
         return outcomes
 
@@ -106,17 +123,57 @@ class GroupCoordinator:
         member_id: str,
         instance_id: str | None,
         offsets: Sequence[OffsetToCommit],
+        version: int,
     ) -> list[ErrorCode]:
+        """Commit offsets, asked in this version of OffsetCommit."""
+
         def command(shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
-            shard.offsets.commit(group_id, generation, member_id, instance_id, offsets, reply, now)
+            shard.offsets.commit(
+                group_id, generation, member_id, instance_id, offsets, reply, now, producer=None, version=version
+            )
 
         return await self._shards.ask(group_id, command)
 
-    async def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def begin_transactional_commit(
+        self,
+        group_id: str,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        offsets: Sequence[OffsetToCommit],
+        producer: Producer,
+    ) -> "asyncio.Future[list[ErrorCode]]":
+        """Commit offsets that count once the producer's transaction has committed; it must be known to be open."""
+
+        def command(shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
+            shard.offsets.commit(group_id, generation, member_id, instance_id, offsets, reply, now, producer)
+
+        return self._shards.begin(group_id, command)
+
+    def partition_of(self, group_id: str) -> Partition:
+        """The partition that keeps the group; ApiError where this broker does not lead it."""
+        return self._shards.runner_of(group_id).partition
+
+    def end_transaction(self, number: int, producer: Producer, marker: TransactionMarker) -> "asyncio.Future[None]":
+        """Write a marker to a partition of the offsets topic: its pending offsets count, or are dropped, at once."""
+        runner = self._shards.runner_at(number)
+        if runner is None:
+            raise ApiError(ErrorCode.not_coordinator)
+        return runner.end_transaction(producer, marker)
+
+    async def offsets(
+        self, group_id: str, member_id: str | None = None, epoch: int = NO_EPOCH
+    ) -> Mapping[TopicPartition, CommittedOffset]:
+        """All that the group has committed, asked by a member of a consumer group or by anybody else."""
         runner = self._shards.runner_of(group_id)
-        found = answer_now(runner, lambda shard, _: dict(shard.offsets.fetch(group_id)))
+        found = answer_now(runner, lambda shard, _: dict(shard.offsets.fetch(group_id, member_id, epoch)))
         await runner.settled()
         return found
+
+    def pending_offsets(self, group_id: str) -> frozenset[TopicPartition]:
+        """The partitions whose offsets an open transaction may still change."""
+        runner = self._shards.runner_of(group_id)
+        return answer_now(runner, lambda shard, _: frozenset(shard.offsets.pending(group_id)))
 
     async def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
         def command(shard: GroupShard, _: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
@@ -136,6 +193,15 @@ class GroupCoordinator:
                     raise
             else:
                 found += listed
+        return found
+
+    async def consumed(self, topic: str) -> dict[str, Positions]:
+        """How far every group has come with the topic; ApiError unless all groups can be asked."""
+        found: dict[str, Positions] = {}
+        for runner in self._shards.all_led():
+            positions = answer_now(runner, lambda shard, _: shard.consumed.positions(topic))
+            await runner.settled()
+            found.update(positions)
         return found
 
     async def describe(self, group_id: str) -> DescribedGroup:

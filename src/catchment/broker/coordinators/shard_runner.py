@@ -24,11 +24,15 @@ from catchment.protocol.batch import CorruptBatch
 from catchment.protocol.errors import ApiError
 from catchment.protocol.records import encode_batch, numbered
 from catchment.replication.partition import Partition
+from catchment.storage.control_record import TransactionMarker, encode_marker
+from catchment.storage.log_parts import AppendInfo
 
 _logger = logging.getLogger(__name__)
 
 _ALL = -1
 _NOBODY = Producer(NO_PRODUCER, -1)
+_PRODUCER_ERRORS = (ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_state)
+"""The log refuses a producer, not the write: nothing is in doubt."""
 
 ShardT = TypeVar("ShardT", bound=Shard)
 
@@ -44,7 +48,6 @@ class ShardRunner(Generic[ShardT]):
         self._commit_timeout_ms = commit_timeout_ms
         self._shard: ShardT | None = None
         self._end_offset = 0
-        """Behind the last record that the shard has replayed."""
         self._pending: dict[asyncio.Future[None], Write] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
@@ -77,6 +80,34 @@ class ShardRunner(Generic[ShardT]):
         self._write_decisions(shard, now)
         self._set_alarm(shard, now)
 
+    def end_transaction(self, producer: Producer, marker: TransactionMarker) -> "asyncio.Future[None]":
+        """Append the marker of a producer and let the shard take it on in the same step; done once it is safe.
+
+        ApiError if the marker may not be written, and nothing has changed then.
+        """
+        shard = self._active_shard()
+        now = self._now()
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        batch = encode_marker(
+            marker, producer_id=producer.producer_id, producer_epoch=producer.epoch, timestamp_ms=now.wall_ms
+        )
+        info = self.partition.append(memoryview(batch), _ALL, is_from_client=False)
+        shard.end_transaction(producer.producer_id, marker.is_commit)
+        self._tell_when_safe(shard, Write([], partial(_succeed, ended), partial(_fail, ended)), info, now)
+        self._write_decisions(shard, now)
+        self._set_alarm(shard, now)
+        return ended
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last record that the shard has replayed."""
+        return self._end_offset
+
+    async def ready(self) -> None:
+        """Wait until the log has been replayed, if that is under way."""
+        if self._loading is not None and not self._loading.done():
+            await asyncio.wait([self._loading])
+
     async def settled(self) -> None:
         """Wait until all that the shard has replayed cannot be lost; ApiError if it may have been."""
         self._active_shard()
@@ -102,19 +133,25 @@ class ShardRunner(Generic[ShardT]):
 
     async def _load(self) -> None:
         partition = self.partition
-        shard = self._new_shard()
-        end_offset = partition.log.log_end_offset
         try:
-            await replay_log(partition.log, end_offset, shard)
+            await self._replay()
         except (ApiError, OSError, CorruptBatch, UnreadableRecord) as error:
             _logger.error(
-                "%s-%d cannot be loaded, so what it keeps is not served: %s",
-                partition.topic,
-                partition.number,
-                error,
+                "%s-%d cannot be loaded, so what it keeps is not served: %s", partition.topic, partition.number, error
             )
-            self._is_unreadable = True
+        except Exception:
+            # A fault of ours; clients must not wait for what will not come.
+            _logger.exception(
+                "%s-%d cannot be loaded, so what it keeps is not served", partition.topic, partition.number
+            )
+        else:
             return
+        self._is_unreadable = True
+
+    async def _replay(self) -> None:
+        shard = self._new_shard()
+        end_offset = self.partition.log.log_end_offset
+        await replay_log(self.partition.log, end_offset, shard)
         self._end_offset = end_offset
         self._shard = shard
         now = self._now()
@@ -147,14 +184,21 @@ class ShardRunner(Generic[ShardT]):
         try:
             info = partition.append(memoryview(batch), _ALL, is_from_client=False)
         except ApiError as error:
+            if write.producer is not None and error.code in _PRODUCER_ERRORS:
+                write.failed(error.code, now)
+                return
             _logger.error("%s-%d: an append failed, loading it anew: %s", partition.topic, partition.number, error)
             write.failed(coordinator_error(error.code), now)
             self._reload(coordinator_error(error.code))
             return
         for key, value in write.records:
             shard.replay(key, value, producer.producer_id)
+        self._tell_when_safe(shard, write, info, now)
+
+    def _tell_when_safe(self, shard: ShardT, write: Write, info: AppendInfo, now: Moment) -> None:
+        """The shard has replayed what was appended: tell the outcome once it is known."""
         self._end_offset = info.last_offset + 1
-        safe = partition.durable(info)
+        safe = self.partition.durable(info)
         if safe is None and not self._pending:
             write.committed(now)
             return
@@ -229,6 +273,16 @@ class ShardRunner(Generic[ShardT]):
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), int(self._clock.monotonic_s() * 1000))
+
+
+def _succeed(ended: "asyncio.Future[None]", _: Moment) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+def _fail(ended: "asyncio.Future[None]", code: ErrorCode, _: Moment) -> None:
+    if not ended.done():
+        ended.set_exception(ApiError(code))
 
 
 def coordinator_error(code: ErrorCode) -> ErrorCode:

@@ -84,8 +84,21 @@ class Shards(Generic[ShardT]):
         """The shard of a partition, if this broker leads it."""
         return self._runners.get(number)
 
+    def all_led(self) -> list[ShardRunner[ShardT]]:
+        """Every shard that there is; ApiError if one of them is not this broker's."""
+        topic = self._topic
+        if topic is not None and len(self._runners) != len(topic.partitions):
+            raise ApiError(ErrorCode.not_coordinator)
+        return list(self._runners.values())
+
     async def ask(self, key: str, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> Answer:
         """Run a command that answers now or later."""
+        return await self.begin(key, command)
+
+    def begin(
+        self, key: str, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]
+    ) -> "asyncio.Future[Answer]":
+        """The same in this very step; what to await for the answer."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def reply(answer: Answer) -> None:
@@ -93,7 +106,7 @@ class Shards(Generic[ShardT]):
                 answered.set_result(answer)
 
         self.runner_of(key).run(lambda shard, now: command(shard, now, reply))
-        return await answered
+        return answered
 
     @property
     def _topic(self) -> TopicImage | None:

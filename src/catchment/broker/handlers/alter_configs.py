@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33): replace all that a topic or broker overrides.
+"""AlterConfigs (key 33): replace all that a topic, broker or group overrides.
 
 Behaviour
     What the request leaves out goes back to its default, which is why IncrementalAlterConfigs came (KIP-339); older clients
@@ -6,7 +6,7 @@ Behaviour
 Versions
     0-2. Version 2 is the first flexible one.
 Gaps
-    Client metrics and groups are refused with INVALID_REQUEST, as broker loggers are by Kafka too.
+    Client metrics are refused with INVALID_REQUEST, as broker loggers are by Kafka too.
 """
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource

@@ -1,23 +1,39 @@
-"""ApiVersions (key 18): which APIs this broker serves, and in which versions.
+"""ApiVersions (key 18): which APIs this broker serves, in which versions, and which features are switched on.
 
 Behaviour
     The table is what the handlers claim. A version that we do not know gets UNSUPPORTED_VERSION in a version-0 body, with
-    the table in it, so that a client can try again (KIP-511).
+    the table in it, so that a client can try again (KIP-511). The features are those of Kafka that clients act on: with
+    `transaction.version` 2 Java's producers add partitions to transactions by writing to them (KIP-890).
 Versions
-    0-4. The response header is always version 0.
+    0-4. The response header is always version 0. Features from 3 on.
 Gaps
-    No finalized features yet: `transaction.version` comes with transactions.
+    The features do not change: UpdateFeatures is not served, so their epoch does not rise.
 """
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i16
+from kio.static.primitive import i16, i64
 
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.handlers import CLAIMS
 from catchment.broker.routing import api
+
+_FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": 2}
+_SUPPORTED = tuple(
+    SupportedFeatureKey(name=name, min_version=i16(0), max_version=i16(level)) for name, level in _FEATURES.items()
+)
+_FINALIZED = tuple(
+    FinalizedFeatureKey(name=name, max_version_level=i16(level), min_version_level=i16(level))
+    for name, level in _FEATURES.items()
+)
+_FEATURES_EPOCH = i64(1)
 
 
 @api(18, versions=(0, 4))
@@ -33,4 +49,7 @@ async def api_versions(context: RequestContext, request: ApiVersionsRequest | No
             for key, claim in CLAIMS.items()
         ),
         throttle_time=NO_THROTTLE,
+        supported_features=_SUPPORTED,
+        finalized_features_epoch=_FEATURES_EPOCH,
+        finalized_features=_FINALIZED,
     )

@@ -2,7 +2,8 @@
 
 Behaviour
     The count is the new total. New partitions are placed as at creation, or as a manual assignment of them alone demands.
-    They are durable and open when the answer leaves.
+    They are durable and open when the answer leaves. Each counts towards the client's `controller_mutation_rate`; beyond it they
+    are refused from version 3 on, and only slowed down before (KIP-599).
 Versions
     0-3. Version 2 is the first flexible one.
 Gaps
@@ -20,6 +21,8 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.protocol.errors import ApiError
+
+_FIRST_VERSION_WITH_QUOTA_ERROR = 3
 
 
 @api(37, versions=(0, 3))
@@ -45,9 +48,12 @@ async def _grow(
         assignments = None
         if asked.assignments is not None:
             assignments = [tuple(assignment.broker_ids) for assignment in asked.assignments]
-        await context.services.controller.create_partitions(
-            asked.name, asked.count, assignments, validate_only=validate_only
-        )
+        controller = context.services.controller
+        if context.meter is not None:
+            planned = await controller.create_partitions(asked.name, asked.count, assignments, validate_only=True)
+            count = len(planned.partitions) - len(context.image.topics[asked.name].partitions)
+            context.meter.mutate(count, strict=context.header.api_version >= _FIRST_VERSION_WITH_QUOTA_ERROR)
+        await controller.create_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
     except ApiError as error:
         code, message = error.code, error.message
     return CreatePartitionsTopicResult(name=asked.name, error_code=code, error_message=message)

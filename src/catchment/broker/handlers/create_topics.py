@@ -3,7 +3,8 @@
 Behaviour
     A topic is durable and open for produce and fetch when the answer leaves. -1 as a count means the broker's default
     (KIP-464). The topics of one request share a sync of the disk. A name that the request has twice is refused and not made.
-    The answer tells every setting of the new topic (KIP-525), also when it is only validated.
+    The answer tells every setting of the new topic (KIP-525), also when it is only validated. Each partition counts towards
+    the client's `controller_mutation_rate`; beyond it topics are refused from version 6 on, and only slowed down before (KIP-599).
 Versions
     2-7. Settings in the answer from 5 on, the topic's id from 7 on.
 Gaps
@@ -28,6 +29,7 @@ from catchment.protocol.errors import ApiError
 
 _DEFAULT = -1
 _KAFKAS_OWN = "__cluster_metadata"
+_FIRST_VERSION_WITH_QUOTA_ERROR = 6
 
 
 @api(19, versions=(2, 7))
@@ -62,6 +64,10 @@ async def _create(
                 f"Excessively large number of partitions per request, at most {MAX_NEW_PARTITIONS} are allowed.",
             )
         new = _new_topic(context, asked)
+        if context.meter is not None:
+            planned = await context.services.controller.create_topic(new, validate_only=True)
+            strict = context.header.api_version >= _FIRST_VERSION_WITH_QUOTA_ERROR
+            context.meter.mutate(len(planned.partitions), strict=strict)
         topic = await context.services.controller.create_topic(new, validate_only=validate_only)
     except ApiError as error:
         return CreatableTopicResult(

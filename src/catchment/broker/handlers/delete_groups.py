@@ -1,7 +1,7 @@
 """DeleteGroups (key 42): forget groups without members, with all that they have committed.
 
 Behaviour
-    Each group is answered for itself, once its deletion is safe in the log.
+    Each group is answered for itself, once its deletion is safe in the log. A share group goes with its share state.
 Versions
     0-2. Version 2 is the first flexible one.
 Gaps
@@ -29,7 +29,10 @@ async def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -
 
 
 async def _delete(context: RequestContext, group_id: GroupId) -> ErrorCode:
+    services = context.services
     try:
-        return await context.services.groups.delete(group_id)
+        if group_id and services.share_groups.exists(group_id):
+            return await services.share_groups.delete(group_id)
+        return await services.groups.delete(group_id)
     except ApiError as error:
         return error.code

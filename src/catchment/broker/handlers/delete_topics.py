@@ -2,7 +2,8 @@
 
 Behaviour
     The topic is gone, durably, when the answer leaves; its files follow. Where `delete.topic.enable` is false nothing is deleted.
-    Something that the request means twice is refused.
+    Something that the request means twice is refused. Each partition counts towards the client's `controller_mutation_rate`;
+    beyond it topics are refused from version 5 on, and clients only slowed down before (KIP-599).
 Versions
     1-6. TOPIC_DELETION_DISABLED is known from 3 on, messages from 5, ids from 6 (KIP-516).
 Gaps
@@ -24,6 +25,7 @@ from catchment.cluster.metadata import TopicImage
 from catchment.protocol.errors import ApiError
 
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3
+_FIRST_VERSION_WITH_QUOTA_ERROR = 5
 
 
 @api(20, versions=(1, 6))
@@ -56,6 +58,9 @@ async def _delete(
         if topic is None:
             raise _unknown(asked)
         name, topic_id = TopicName(topic.name), topic.id
+        if context.meter is not None:
+            strict = context.header.api_version >= _FIRST_VERSION_WITH_QUOTA_ERROR
+            context.meter.mutate(len(topic.partitions), strict=strict)
         await context.services.controller.delete_topic(topic.name)
     except ApiError as error:
         code, message = error.code, error.message

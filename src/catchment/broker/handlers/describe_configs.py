@@ -1,14 +1,14 @@
-"""DescribeConfigs (key 32): the settings of topics and brokers, with their sources, synonyms and documentation.
+"""DescribeConfigs (key 32): the settings of topics, brokers and groups, with their sources, synonyms and documentation.
 
 Behaviour
-    A topic's settings are all shown, overridden or not. A broker answers for itself, and under the empty name for what was
+    A topic's settings, and a group's, are all shown, overridden or not. A broker answers for itself, and under the empty name for what was
     set for all brokers at run time. No keys, or none that exist, are not an error: the former asks for all.
     Names without a definition are shown as sensitive, without a value, as in Kafka.
 Versions
     1-4. Version 3 added types and documentation, version 4 is the first flexible one.
 Gaps
-    Client metrics and groups are refused with INVALID_REQUEST. Of a broker's settings those are shown that Catchment acts
-    on, and those that were given.
+    Client metrics are refused with INVALID_REQUEST. Of a broker's settings those are shown that Catchment acts on, and those
+    that were given.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,7 @@ from catchment.ports.setting_descriptions import (
     Source,
     describe_all_brokers,
     describe_broker,
+    describe_group,
     describe_topic,
 )
 from catchment.ports.settings import Kind
@@ -101,6 +102,10 @@ def _descriptions(context: RequestContext, resource: DescribeConfigsResource) ->
             Description(name, level, Source.LOGGER, False, False, None, "", ())
             for name, level in effective_levels().items()
         ]
+    if resource_type == ResourceType.GROUP:
+        if not resource.resource_name:
+            raise ApiError(ErrorCode.invalid_request, "Group name must not be empty")
+        return describe_group(settings, context.image.group_settings.get(resource.resource_name, {}))
     raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {resource_type} cannot be described here")
 
 

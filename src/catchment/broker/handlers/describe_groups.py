@@ -1,8 +1,8 @@
 """DescribeGroups (key 15): a classic group's state, protocol and members.
 
 Behaviour
-    Metadata and assignments are told while the group is stable; in between they are not valid. A group that does not exist is
-    described as dead.
+    Metadata and assignments are told while the group is stable; in between they are not valid. A group that does not exist,
+    or is of another kind, is described as dead.
 Versions
     0-6. Authorized operations from 3 on, instance ids from 4 on. From 6 on (KIP-1043) a group that does not exist is
     GROUP_ID_NOT_FOUND, before it is not an error.

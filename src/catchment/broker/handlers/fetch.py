@@ -6,7 +6,8 @@ Behaviour
     Readers see up to the high watermark, readers of committed data up to the last stable offset, with the aborted
     transactions of what they get. With a session (KIP-227) only partitions that have something new are answered.
     Data that the page cache does not hold is read by another thread, so that nobody else waits for the device.
-    Later requests of the same connection wait, as with Kafka: an answer may be large.
+    Later requests of the same connection wait, as with Kafka: an answer may be large. A client beyond its quota gets an empty
+    answer with the time to pause, but data with it if it has had none in the whole window: one batch may be larger than that.
 Versions
     4-18. Topic ids from 13 on.
 Gaps
@@ -55,9 +56,13 @@ def _decode(frame: memoryview, header: RequestHeader) -> FetchRequest:
     return wire.decode_request(frame, header.body_offset, header.api_version)
 
 
-def _encode(answer: FetchAnswer, header: RequestHeader) -> Sequence[Piece]:
+def _encode(answer: FetchAnswer, header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
     return wire.encode_response(
-        answer.topics, header.api_version, error_code=answer.error_code, session_id=answer.session_id
+        answer.topics,
+        header.api_version,
+        error_code=answer.error_code,
+        session_id=answer.session_id,
+        throttle_time_ms=throttle_time_ms,
     )
 
 
@@ -69,9 +74,17 @@ async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
         session = context.services.fetch_sessions.open(request)
     except ApiError as error:
         return FetchAnswer([], error.code.value)
+    meter = context.meter
+    if meter is not None:
+        most_bytes = meter.most_fetched_bytes()
+        request = request._replace(
+            max_bytes=min(request.max_bytes, most_bytes), min_bytes=min(request.min_bytes, most_bytes)
+        )
     found = _find_all(context, request, session)
     if not _is_enough(found, request):
         found = await _wait(context, request, session, found)
+    if meter is not None and not meter.may_fetch(sum([each.size for each in found])):
+        return FetchAnswer([], session_id=context.services.fetch_sessions.leave(session))
     return await _answer(context, request, session, found)
 
 
@@ -183,7 +196,8 @@ async def _read(context: RequestContext, request: FetchRequest, found: _Found) -
         except OSError:
             return PartitionAnswer(number, ErrorCode.kafka_storage_error.value)
         if committed:
-            aborted = log.aborted_transactions(found.asked.request.fetch_offset, partition.last_stable_offset)
+            start, end = found.asked.request.fetch_offset, partition.last_stable_offset
+            aborted = log.aborted_transactions(start, end, found.range)
     return PartitionAnswer(
         number,
         0,

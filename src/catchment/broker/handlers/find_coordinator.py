@@ -1,13 +1,13 @@
 """FindCoordinator (key 10): which broker looks after a group or a transaction.
 
 Behaviour
-    Each key is answered for itself (KIP-699). The first group of all brings `__consumer_offsets` into being, and the answer
-    waits for it.
+    Each key is answered for itself (KIP-699). The first group of all brings `__consumer_offsets` into being, the first
+    transactional id `__transaction_state`, and the answer waits for it. The state of a share group is asked for by
+    "group:topic id:partition"; the group itself is a group.
 Versions
-    0-6. One key up to 3, many from 4 on; share groups from 6 on.
+    0-6. One key up to 3, many from 4 on; the states of share groups from 6 on.
 Gaps
-    Transactions and share groups have no coordinators yet: their keys get COORDINATOR_NOT_AVAILABLE, on which clients wait and
-    ask again.
+    None.
 """
 
 from kio.schema.errors import ErrorCode
@@ -23,7 +23,9 @@ from catchment.cluster.metadata import Endpoint
 from catchment.protocol.errors import ApiError
 
 _GROUPS = 0
-_NOT_YET = {1: "transactions", 2: "share groups"}
+_TRANSACTIONS = 1
+_SHARE_STATES = 2
+_FIRST_VERSION_WITH_SHARE_STATES = 6
 
 
 @api(10, versions=(0, 6))
@@ -50,12 +52,14 @@ async def _coordinator(context: RequestContext, key: str, key_type: int) -> Coor
 
 
 async def _find(context: RequestContext, key: str, key_type: int) -> tuple[int, Endpoint]:
-    if key_type in _NOT_YET:
-        kind = _NOT_YET[key_type]
-        raise ApiError(ErrorCode.coordinator_not_available, f"This broker has no coordinator of {kind} yet.")
-    if key_type != _GROUPS:
+    if key_type == _SHARE_STATES and context.header.api_version >= _FIRST_VERSION_WITH_SHARE_STATES:
+        partition = await context.services.share_state.find(key)
+    elif key_type == _TRANSACTIONS:
+        partition = await context.services.transactions.find(key)
+    elif key_type == _GROUPS:
+        partition = await context.services.groups.find(key)
+    else:
         raise ApiError(ErrorCode.invalid_request, f"Unknown type of coordinator: {key_type}")
-    partition = await context.services.groups.find(key)
     broker = context.image.brokers.get(partition.leader)
     endpoint = None if broker is None else broker.endpoints.get(context.listener_name)
     if endpoint is None:

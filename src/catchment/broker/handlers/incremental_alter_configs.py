@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): set, delete, add to or take from single settings of a topic or broker (KIP-339).
+"""IncrementalAlterConfigs (key 44): set, delete, add to or take from single settings of a topic, broker or group (KIP-339).
 
 Behaviour
     APPEND and SUBTRACT are for lists; they start from the default where nothing is overridden, and what is there already is
@@ -7,7 +7,7 @@ Behaviour
 Versions
     0-1. Version 1 is the first flexible one.
 Gaps
-    Client metrics and groups are refused with INVALID_REQUEST.
+    Client metrics are refused with INVALID_REQUEST.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,12 @@ from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.group_settings import GROUP_SETTINGS
 from catchment.ports.settings import Kind, Value
 from catchment.ports.topic_settings import TOPIC_SETTINGS
 from catchment.protocol.errors import ApiError
+
+_DEFINITIONS = {int(ResourceType.TOPIC): TOPIC_SETTINGS, int(ResourceType.GROUP): GROUP_SETTINGS}
 
 
 class Operation(IntEnum):
@@ -104,8 +107,7 @@ def _members(
     name: str, override: str | None, operation: Operation, resource_type: int, settings: BrokerSettings
 ) -> Sequence[str]:
     """The members of a list as they stand."""
-    definitions = TOPIC_SETTINGS if resource_type == ResourceType.TOPIC else BROKER_SETTINGS
-    setting = definitions.get(name)
+    setting = _DEFINITIONS.get(resource_type, BROKER_SETTINGS).get(name)
     if setting is None or setting.kind is not Kind.LIST:
         reason = f"Can't {operation.name} to key {name} because its type is not LIST."
         raise ApiError(ErrorCode.invalid_config, reason)

@@ -1,13 +1,19 @@
-"""InitProducerId (key 22): give an idempotent producer its id.
+"""InitProducerId (key 22): give a producer its id and epoch.
 
 Behaviour
     A producer without a transactional id gets a new id with epoch 0, whatever it had before (KIP-360 leaves raising the epoch to the
     client). Ids come from blocks that are set aside on disk, so none is given twice, not after a crash either.
+    With a transactional id the producer takes over from everybody who used it before. If one of them has left a transaction open, it
+    is aborted, and the answer is CONCURRENT_TRANSACTIONS until that is done. A producer that says who it is goes on with the next
+    epoch, or is fenced if it is no longer the current one (KIP-360).
 Versions
-    0-5. Kafka's version 6 (two-phase commit, KIP-939) is not stable.
+    0-5. A producer says who it is from 3 on; before 4 one that is fenced gets INVALID_PRODUCER_EPOCH. Kafka's version 6 (two-phase
+    commit, KIP-939) is not stable.
 Gaps
-    There are no transactions yet: with a transactional id the answer is COORDINATOR_NOT_AVAILABLE.
+    None.
 """
+
+from datetime import timedelta
 
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
@@ -18,30 +24,43 @@ from kio.static.primitive import i16
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.transactional_errors import fenced_as_told_to
+from catchment.coordination.replayed import Producer
+from catchment.coordination.transactions.commands import NO_PRODUCER, InitRequest
 from catchment.protocol.errors import ApiError
 
 _NONE = -1
+_FIRST_WITH_PRODUCER_FENCED = 4
 
 
 @api(22, versions=(0, 5))
 async def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     try:
-        _check(request)
-        producer_id = await context.services.controller.next_producer_id()
+        producer = await _initialized(context, request)
     except ApiError as error:
-        return InitProducerIdResponse(throttle_time=NO_THROTTLE, error_code=error.code, producer_epoch=i16(_NONE))
-    return InitProducerIdResponse(
-        throttle_time=NO_THROTTLE,
-        error_code=ErrorCode.none,
-        producer_id=ProducerId(producer_id),
-        producer_epoch=i16(0),
+        return _answer(NO_PRODUCER, fenced_as_told_to(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
+    return _answer(producer, ErrorCode.none)
+
+
+async def _initialized(context: RequestContext, request: InitProducerIdRequest) -> Producer:
+    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
+        raise ApiError(ErrorCode.invalid_request, "A producer id and its epoch are given together or not at all.")
+    if request.transactional_id is None:
+        return Producer(await context.services.controller.next_producer_id(), 0)
+    is_known = request.producer_id != _NONE
+    return await context.services.transactions.init(
+        InitRequest(
+            request.transactional_id,
+            request.transaction_timeout // timedelta(milliseconds=1),
+            Producer(request.producer_id, request.producer_epoch) if is_known else None,
+        )
     )
 
 
-def _check(request: InitProducerIdRequest) -> None:
-    if request.transactional_id == "":
-        raise ApiError(ErrorCode.invalid_request, "A transactional id may be null, but not empty.")
-    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
-        raise ApiError(ErrorCode.invalid_request, "A producer id and its epoch are given together or not at all.")
-    if request.transactional_id is not None:
-        raise ApiError(ErrorCode.coordinator_not_available, "This broker has no transactions yet.")
+def _answer(producer: Producer, error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=error,
+        producer_id=ProducerId(producer.producer_id),
+        producer_epoch=i16(producer.epoch),
+    )

@@ -5,7 +5,7 @@ Behaviour
 Versions
     0-1. Version 0 is ListClientMetricsResources under its old name, and knows that type alone.
 Gaps
-    Client metrics and groups have no settings here, so none are listed.
+    Client metrics have no settings here, so none are listed.
 """
 
 from collections.abc import Iterator
@@ -44,5 +44,7 @@ def _resources(context: RequestContext) -> Iterator[tuple[ResourceType, str]]:
     for broker_id in sorted(context.image.brokers):
         yield ResourceType.BROKER_LOGGER, str(broker_id)
         yield ResourceType.BROKER, str(broker_id)
+    for group_id in sorted(context.image.group_settings):
+        yield ResourceType.GROUP, group_id
     for topic_name in sorted(context.image.topics):
         yield ResourceType.TOPIC, topic_name

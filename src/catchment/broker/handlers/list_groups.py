@@ -6,7 +6,7 @@ Behaviour
 Versions
     0-5. Filter by state from 4 on (KIP-518), by type from 5 on (KIP-848).
 Gaps
-    Every group is a classic one.
+    None.
 """
 
 from kio.schema.errors import ErrorCode
@@ -18,8 +18,6 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.protocol.errors import ApiError
-
-_CLASSIC = "classic"
 
 
 @api(16, versions=(0, 5))
@@ -37,10 +35,10 @@ async def list_groups(context: RequestContext, request: ListGroupsRequest) -> Li
             ListedGroup(
                 group_id=GroupId(group.group_id),
                 protocol_type=group.protocol_type,
-                group_state=group.state.value,
-                group_type=_CLASSIC,
+                group_state=group.state_name,
+                group_type=group.kind.value,
             )
             for group in found
-            if (not states or group.state.value.lower() in states) and (not types or _CLASSIC in types)
+            if (not states or group.state_name.lower() in states) and (not types or group.kind.value in types)
         ),
     )

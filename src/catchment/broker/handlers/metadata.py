@@ -90,7 +90,7 @@ async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_cre
     if not (may_create and settings.boolean("auto.create.topics.enable")):
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     try:
-        return await context.services.controller.create_topic(
+        created = await context.services.controller.create_topic(
             NewTopic(
                 asked.name,
                 partition_count=settings.integer("num.partitions"),
@@ -102,6 +102,9 @@ async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_cre
             raise
         # Another client is creating it at this moment; this one asks again.
         raise ApiError(ErrorCode.leader_not_available) from error
+    if context.meter is not None:
+        context.meter.mutate(len(created.partitions), strict=False)
+    return created
 
 
 def _described(topic: TopicImage) -> MetadataResponseTopic:

@@ -2,9 +2,11 @@
 
 Behaviour
     The answer comes when the offsets are safe in the log. Each partition answers for itself: a topic that does not exist and
-    too much metadata fail alone, a wrong generation or member fails them all. Without members, anybody may commit (-1).
+    too much metadata fail alone, a wrong generation or member fails them all. Without members, anybody may commit (-1). A
+    member of a consumer group commits with its epoch; with an older one only what it had then already (KIP-1251).
 Versions
-    2-10. Retention times (2-4) are ignored, as Kafka has done since 2.1 (KIP-211). Instance ids from 7 on, topic ids from 10 on.
+    2-10. Retention times (2-4) are ignored, as Kafka has done since 2.1 (KIP-211). Instance ids from 7 on, member
+    epochs from 9 on, topic ids from 10 on.
 Gaps
     None.
 """
@@ -53,6 +55,7 @@ async def offset_commit(context: RequestContext, request: OffsetCommitRequest) -
             request.member_id,
             request.group_instance_id,
             offsets,
+            context.header.api_version,
         )
     except ApiError as error:
         outcomes = [error.code] * len(offsets)

@@ -2,12 +2,13 @@
 
 Behaviour
     Offset -1 means that nothing is committed; a group that does not exist has committed nothing. Null instead of topics asks
-    for all. The answer waits until what it says cannot be lost.
+    for all. The answer waits until what it says cannot be lost. With `require_stable`, a partition whose offset an open
+    transaction may still change answers UNSTABLE_OFFSET_COMMIT, and the client asks again (KIP-447).
 Versions
-    1-10. All topics from 2 on, `require_stable` from 7 on, many groups from 8 on (KIP-709), topic ids from 10 on.
+    1-10. All topics from 2 on, `require_stable` from 7 on, many groups from 8 on (KIP-709), the member and
+    its epoch from 9 on: those of a consumer group are checked (KIP-848). Topic ids from 10 on.
 Gaps
-    There are no transactions yet, so every offset is stable and `require_stable` changes nothing. The member id and epoch of
-    the consumer protocol (KIP-848) are not checked.
+    None.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,29 +37,38 @@ _FIRST_WITH_IDS = 10
 _NOTHING = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", commit_time_ms=-1)
 
 Committed = Mapping[TopicPartition, CommittedOffset]
+Unstable = frozenset[TopicPartition]
 
 
 @api(9, versions=(1, 10))
 async def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    groups = [await _group(context, group) for group in request.groups]
+    groups = [await _group(context, group, requires_stable=request.require_stable) for group in request.groups]
     return OffsetFetchResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
 
-async def _group(context: RequestContext, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+async def _group(
+    context: RequestContext, asked: OffsetFetchRequestGroup, *, requires_stable: bool
+) -> OffsetFetchResponseGroup:
     error_code = ErrorCode.none
     committed: Committed = {}
+    unstable: Unstable = frozenset()
     try:
-        committed = await context.services.groups.offsets(asked.group_id)
+        if requires_stable:
+            # Read in the same step as the offsets, so that no transaction can end between them.
+            unstable = context.services.groups.pending_offsets(asked.group_id)
+        committed = await context.services.groups.offsets(asked.group_id, asked.member_id, asked.member_epoch)
     except ApiError as error:
         error_code = error.code
     if asked.topics is None:
-        topics = tuple(_all_topics(context, committed))
+        topics = tuple(_all_topics(context, committed, unstable))
     else:
-        topics = tuple(_topic(context, topic, committed) for topic in asked.topics)
+        topics = tuple(_topic(context, topic, committed, unstable) for topic in asked.topics)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=error_code)
 
 
-def _all_topics(context: RequestContext, committed: Committed) -> Iterator[OffsetFetchResponseTopics]:
+def _all_topics(
+    context: RequestContext, committed: Committed, unstable: Unstable
+) -> Iterator[OffsetFetchResponseTopics]:
     """Every topic with an offset; clients that know topics by id hear nothing of those that are gone."""
     for name, partitions in groupby(sorted(committed), key=lambda partition: partition[0]):
         topic = context.image.topics.get(name)
@@ -67,11 +77,13 @@ def _all_topics(context: RequestContext, committed: Committed) -> Iterator[Offse
         yield OffsetFetchResponseTopics(
             topic_id=None if topic is None else topic.id,
             name=TopicName(name),
-            partitions=tuple(_partition(number, committed[name, number]) for _, number in partitions),
+            partitions=tuple(_partition(committed, unstable, name, number) for _, number in partitions),
         )
 
 
-def _topic(context: RequestContext, asked: TopicAsked, committed: Committed) -> OffsetFetchResponseTopics:
+def _topic(
+    context: RequestContext, asked: TopicAsked, committed: Committed, unstable: Unstable
+) -> OffsetFetchResponseTopics:
     name: TopicName | None = getattr(asked, "name", None)
     error_code = ErrorCode.none
     if name is None:
@@ -84,15 +96,17 @@ def _topic(context: RequestContext, asked: TopicAsked, committed: Committed) -> 
         topic_id=asked.topic_id,
         name=name,
         partitions=tuple(
-            _partition(number, committed.get((name or "", number), _NOTHING), error_code)
-            for number in asked.partition_indexes
+            _partition(committed, unstable, name or "", number, error_code) for number in asked.partition_indexes
         ),
     )
 
 
 def _partition(
-    number: int, committed: CommittedOffset, error_code: ErrorCode = ErrorCode.none
+    offsets: Committed, unstable: Unstable, name: str, number: int, error_code: ErrorCode = ErrorCode.none
 ) -> OffsetFetchResponsePartitions:
+    committed = offsets.get((name, number), _NOTHING)
+    if (name, number) in unstable:
+        committed, error_code = _NOTHING, ErrorCode.unstable_offset_commit
     return OffsetFetchResponsePartitions(
         partition_index=i32(number),
         committed_offset=i64(committed.offset),

@@ -6,68 +6,61 @@ Behaviour
     the high watermark has passed the batch, at most for the request's time-out. A repeated batch of an idempotent producer
     is answered with its first offset, once the original is safe. Internal topics belong to the coordinators: a client's batch
     gets INVALID_TOPIC_EXCEPTION there.
+    Transactional batches need the request's transactional id. Before the first one of a transaction in a partition, the
+    transaction coordinator is asked whether the partition belongs to the transaction, so that a batch that comes after the
+    end of its transaction is refused, and cannot hold up readers for ever (KIP-890). A batch outside of transactions is
+    taken in a request with a transactional id too, as by Kafka.
 Versions
-    3-13, advertised from 0: librdkafka before 2.11.1 turns compression off otherwise (KAFKA-18659). Topic ids from 13 on.
+    3-13, advertised from 0: librdkafka before 2.11.1 turns compression off otherwise (KAFKA-18659). TRANSACTION_ABORTABLE
+    from 11 on, where older clients get INVALID_TXN_STATE. From 12 on (transactions v2) the broker adds the partitions of a
+    transaction itself. Topic ids from 13 on.
 Gaps
-    Transactional batches are refused until the broker has a transaction coordinator.
+    None.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.appends import Appended, Outcome, append
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
-from catchment.cluster.metadata import INTERNAL_TOPICS
+from catchment.broker.transactional_appends import append_in_transaction
 from catchment.protocol import produce as wire
 from catchment.protocol.errors import ApiError
 from catchment.protocol.headers import RequestHeader
-from catchment.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest, TopicAnswer, TopicKey
+from catchment.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswer
 from catchment.protocol.wire import Piece
-from catchment.storage.log_parts import AppendInfo
-
-ALL = -1
-_ADMIN_CLIENT_ID = "__admin_client"
-"""By this name Kafka's own tools are told from other clients."""
-_ACKS = (ALL, 0, 1)
-
-
-class _Appended(NamedTuple):
-    info: AppendInfo
-    safe: "asyncio.Future[None] | None"
-    """Done once the batch cannot be lost; None where nobody waits for that, or it is so already."""
-
-
-_Outcome = _Appended | ApiError
 
 
 def _decode(frame: memoryview, header: RequestHeader) -> ProduceRequest:
     return wire.decode_request(frame, header.body_offset, header.api_version)
 
 
-def _encode(topics: list[TopicAnswer], header: RequestHeader) -> Sequence[Piece]:
-    return (wire.encode_response(topics, header.api_version),)
+def _encode(topics: list[TopicAnswer], header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
+    return (wire.encode_response(topics, header.api_version, throttle_time_ms),)
 
 
 @api(wire.API_KEY, versions=(3, 13), decode=_decode, encode=_encode)
 async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicAnswer] | None:
-    # All appends come before the first wait: the records are views of a buffer that the next frame will overwrite.
-    outcomes: list[tuple[TopicKey, list[tuple[int, _Outcome]]]] = []
+    # What can be appended is, before the first wait: records are views of a buffer that the next frame will overwrite.
+    if request.transactional_id is None:
+        outcomes = [
+            (topic, [(data.partition, append(context, request, topic, data)) for data in partitions])
+            for topic, partitions in request.topics
+        ]
+    else:
+        outcomes = await append_in_transaction(context, request, request.transactional_id)
     waiting: list[asyncio.Future[None]] = []
     refusal: ApiError | None = None
-    for topic, partitions in request.topics:
-        row: list[tuple[int, _Outcome]] = []
-        for data in partitions:
-            outcome = _append(context, request, topic, data)
-            row.append((data.partition, outcome))
+    for _, row in outcomes:
+        for _, outcome in row:
             if isinstance(outcome, ApiError):
                 refusal = outcome
             elif outcome.safe is not None:
                 waiting.append(outcome.safe)
-        outcomes.append((topic, row))
     if request.acks == 0:
         if refusal is not None:
             raise refusal
@@ -75,24 +68,6 @@ async def produce(context: RequestContext, request: ProduceRequest) -> list[Topi
     if waiting:
         await _wait(waiting, request.timeout_ms)
     return [TopicAnswer(topic, [_answer(number, outcome) for number, outcome in row]) for topic, row in outcomes]
-
-
-def _append(context: RequestContext, request: ProduceRequest, topic: TopicKey, data: PartitionData) -> _Outcome:
-    try:
-        if request.acks not in _ACKS:
-            raise ApiError(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {request.acks}")
-        if request.transactional_id is not None:
-            raise ApiError(ErrorCode.transactional_id_authorization_failed, "this broker has no transactions yet")
-        if data.records is None:
-            raise ApiError(ErrorCode.invalid_record, "a partition without records")
-        partition = context.services.replicas.find(topic, data.partition)
-        if partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
-            raise ApiError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {partition.topic}")
-        info = partition.append(data.records, request.acks)
-        context.services.traffic.produced(data.records.nbytes)
-        return _Appended(info, partition.durable(info) if request.acks == ALL else None)
-    except ApiError as error:
-        return error
 
 
 async def _wait(waiting: "list[asyncio.Future[None]]", timeout_ms: int) -> None:
@@ -110,8 +85,8 @@ def _expire(waiting: "list[asyncio.Future[None]]") -> None:
             safe.set_exception(ApiError(ErrorCode.request_timed_out))
 
 
-def _answer(number: int, outcome: _Outcome) -> PartitionAnswer:
-    if isinstance(outcome, _Appended):
+def _answer(number: int, outcome: Outcome) -> PartitionAnswer:
+    if isinstance(outcome, Appended):
         failure = outcome.safe.exception() if outcome.safe is not None else None
         if failure is None:
             info = outcome.info

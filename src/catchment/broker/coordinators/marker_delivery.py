@@ -1,0 +1,70 @@
+"""Telling the partitions of decided transactions how they ended, until every one of them knows."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.transaction_markers import MarkerToWrite
+from catchment.coordination.transactions.commands import MarkersToWrite
+from catchment.coordination.transactions.records import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+_FIRST_DELAY_S = 0.01
+_LONGEST_DELAY_S = 1.0
+
+WriteMarkers = Callable[[MarkerToWrite, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, ErrorCode]]]
+
+
+class MarkerDelivery:
+    def __init__(self, write: WriteMarkers, exists: Callable[[TopicPartition], bool]) -> None:
+        """`exists` says whether there is such a partition anywhere: those of deleted topics need no marker."""
+        self._write = write
+        self._exists = exists
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, markers: MarkersToWrite, coordinator_epoch: int, delivered: Callable[[], None]) -> None:
+        """Call `delivered` when every partition has its marker."""
+        task = asyncio.get_running_loop().create_task(self._deliver(markers, coordinator_epoch, delivered))
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _logger.error("the markers of a transaction could not be written", exc_info=error)
+
+    async def _deliver(self, markers: MarkersToWrite, coordinator_epoch: int, delivered: Callable[[], None]) -> None:
+        marker = MarkerToWrite(
+            markers.producer.producer_id,
+            markers.producer.epoch,
+            coordinator_epoch,
+            markers.is_commit,
+            markers.client_version,
+        )
+        left: Sequence[TopicPartition] = markers.partitions
+        delay_s = _FIRST_DELAY_S
+        while True:
+            outcomes = await self._write(marker, left)
+            if ErrorCode.transaction_coordinator_fenced in outcomes.values():
+                _logger.warning("another coordinator looks after transactional id %s now", markers.transactional_id)
+                return
+            left = [partition for partition, code in outcomes.items() if not self._is_done(partition, code)]
+            if not left:
+                delivered()
+                return
+            _logger.debug("markers of transactional id %s are still missing: %s", markers.transactional_id, outcomes)
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, _LONGEST_DELAY_S)
+
+    def _is_done(self, partition: TopicPartition, code: ErrorCode) -> bool:
+        if code is ErrorCode.unknown_topic_or_partition:
+            return not self._exists(partition)
+        # A partition that knows a later epoch of the producer has seen this transaction end: no epoch is given before that.
+        return code in (ErrorCode.none, ErrorCode.invalid_producer_epoch)

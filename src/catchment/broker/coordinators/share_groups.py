@@ -1,0 +1,166 @@
+"""Share groups on this broker: what takes both the group coordinator and the keeper of share state.
+
+Nobody is given a partition before its share state is there. Making it takes a few milliseconds, so the heartbeat that
+brings a new partition waits for it and is answered with the partition; Kafka answers without, and a member gets its first
+partitions a whole heartbeat interval later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.coordinators.shards import Shards, answer_now
+from catchment.broker.coordinators.share_state import ShareStateCoordinator
+from catchment.cluster.controller import Controller
+from catchment.cluster.metadata import MetadataImage
+from catchment.coordination.shard import GroupShard
+from catchment.coordination.share_groups.commands import (
+    DescribedShareGroup,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    ShareTerms,
+)
+from catchment.coordination.share_groups.group import Partitions
+from catchment.coordination.timers import Moment
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.group_settings import GroupSettings
+from catchment.protocol.errors import ApiError
+
+_logger = logging.getLogger(__name__)
+
+_LONGEST_WAIT_S: Final = 2.0
+"""How long a heartbeat waits for the state of new partitions; after that its member hears of them with the next one."""
+_NOT_KNOWN: Final = -1
+"""The start offset of a partition in which nobody has begun to read."""
+
+
+class ShareGroupCoordinator:
+    def __init__(self, shards: Shards[GroupShard], share_state: ShareStateCoordinator, controller: Controller) -> None:
+        self._shards = shards
+        self._share_state = share_state
+        self._controller = controller
+        self._initializing: set[asyncio.Task[bool]] = set()
+
+    def start(self) -> None:
+        self._controller.subscribe(self._forget_deleted_topics)
+
+    async def close(self) -> None:
+        for task in self._initializing:
+            task.cancel()
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+        answer = await self._beat(request)
+        if answer.error is not ErrorCode.none or not answer.to_initialize:
+            return answer
+        making = asyncio.get_running_loop().create_task(self._initialize(request.group_id, answer))
+        self._initializing.add(making)
+        making.add_done_callback(self._initializing.discard)
+        await asyncio.wait({making}, timeout=_LONGEST_WAIT_S)
+        if not making.done() or making.cancelled() or not making.result():
+            return answer
+        again = await self._beat(request._replace(member_epoch=answer.member_epoch, rack_id=None, topics=None))
+        if again.error is not ErrorCode.none:
+            return answer
+        return again._replace(assignment=answer.assignment if again.assignment is None else again.assignment)
+
+    async def describe(self, group_id: str) -> DescribedShareGroup:
+        runner = self._shards.runner_of(group_id)
+        described = answer_now(runner, lambda shard, _: shard.share_groups.queries.describe(group_id))
+        await runner.settled()
+        return described
+
+    def exists(self, group_id: str) -> bool:
+        """Whether there is such a share group here."""
+        return answer_now(
+            self._shards.runner_of(group_id), lambda shard, _: group_id in shard.share_groups.groups.by_id
+        )
+
+    async def delete(self, group_id: str) -> ErrorCode:
+        """Delete an empty group with all its state; if that fails half-way, the group stays."""
+        doomed: Partitions | ApiError = await self._shards.ask(
+            group_id, lambda shard, _, reply: shard.share_groups.initialization.begin_deleting(group_id, reply)
+        )
+        if isinstance(doomed, ApiError):
+            return doomed.code
+        error = await self._for_each(doomed, partial(self._share_state.delete, group_id))
+        if error is ErrorCode.none:
+            error = await self._shards.ask(
+                group_id, lambda shard, _, reply: shard.share_groups.initialization.delete_group(group_id, reply)
+            )
+        if error is not ErrorCode.none:
+            with contextlib.suppress(ApiError):
+                self._shards.runner_of(group_id).run(
+                    lambda shard, _: shard.share_groups.initialization.stop_deleting(group_id)
+                )
+        return error
+
+    async def _beat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+        def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatAnswer], None]) -> None:
+            shard.share_groups.membership.heartbeat(request, reply, now)
+
+        answer = await self._shards.ask(request.group_id, command)
+        # An answer that needs no record rests on earlier ones.
+        await self._shards.runner_of(request.group_id).settled()
+        return answer
+
+    async def _initialize(self, group_id: str, answer: HeartbeatAnswer) -> bool:
+        """Make the state of new partitions, and let the group know; whether it is there."""
+
+        async def one(topic_id: UUID, number: int) -> None:
+            await self._share_state.initialize(group_id, topic_id, number, answer.state_epoch, _NOT_KNOWN)
+
+        partitions = answer.to_initialize
+        error = await self._for_each(partitions, one)
+        has_failed = error is not ErrorCode.none
+        if has_failed:
+            _logger.warning(
+                "the share state of new partitions of group %s cannot be made yet: %s", group_id, error.name
+            )
+
+        def note(shard: GroupShard, _: Moment, reply: Callable[[ErrorCode], None]) -> None:
+            shard.share_groups.initialization.finish(group_id, partitions, reply, has_failed=has_failed)
+
+        try:
+            noted = await self._shards.ask(group_id, note)
+        except ApiError as refused:
+            noted = refused.code
+        return not has_failed and noted is ErrorCode.none
+
+    async def _for_each(self, partitions: Partitions, work: Callable[[UUID, int], Awaitable[None]]) -> ErrorCode:
+        """Do something for all partitions at once, so that they share a sync; the first thing that goes wrong."""
+        outcomes = await asyncio.gather(
+            *(work(topic_id, number) for topic_id, numbers in partitions.items() for number in sorted(numbers)),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, ApiError):
+                return outcome.code
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return ErrorCode.none
+
+    def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
+        gone = frozenset(old.topics_by_id.keys() - new.topics_by_id.keys())
+        for runner in self._shards if gone else ():
+            with contextlib.suppress(ApiError):
+                runner.run(lambda shard, _: shard.share_groups.initialization.forget_topics(gone))
+
+
+def share_terms(settings: BrokerSettings, controller: Controller) -> ShareTerms:
+    def of_group(group_id: str, name: str) -> int:
+        return GroupSettings(settings, controller.image.group_settings.get(group_id, {})).integer(name)
+
+    return ShareTerms(
+        settings.integer("group.share.max.size"),
+        settings.integer("group.share.initialize.retry.interval.ms"),
+        session_timeout_ms=lambda group_id: of_group(group_id, "share.session.timeout.ms"),
+        heartbeat_interval_ms=lambda group_id: of_group(group_id, "share.heartbeat.interval.ms"),
+    )

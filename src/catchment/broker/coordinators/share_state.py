@@ -1,0 +1,209 @@
+"""The share-state coordinator of this broker: a shard for each partition of `__share_group_state` that it leads.
+
+Whoever calls finds the topic made and the shard loaded: the leaders of share-partitions and the group coordinator of this
+broker ask here, without a detour over the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.coordinators.shard_runner import ShardRunner
+from catchment.broker.coordinators.shards import Shards, answer_now
+from catchment.cluster.controller import Controller
+from catchment.cluster.metadata import MetadataImage, PartitionImage
+from catchment.cluster.new_topic import NewTopic
+from catchment.coordination.share_state.batches import StateBatch
+from catchment.coordination.share_state.records import NO_COUNT, ShareKey, ShareState
+from catchment.coordination.share_state.shard import Reply, ShareStateShard
+from catchment.coordination.timers import Moment
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.clock import Clock
+from catchment.protocol.errors import ApiError
+from catchment.replication.replicas import Replicas
+from catchment.storage.layout import format_uuid, parse_uuid
+
+_logger = logging.getLogger(__name__)
+
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+
+
+class ShareStateCoordinator:
+    def __init__(self, settings: BrokerSettings, controller: Controller, replicas: Replicas, clock: Clock) -> None:
+        self._settings = settings
+        self._controller = controller
+        self._replicas = replicas
+        updates_per_snapshot = settings.integer("share.coordinator.snapshot.update.records.per.snapshot")
+        self._shards = Shards(
+            lambda image: share_state_topic(settings, image),
+            lambda: ShareStateShard(updates_per_snapshot, self._has_partition),
+            controller,
+            replicas,
+            clock,
+            node_id=settings.node_id,
+            commit_timeout_ms=settings.integer("share.coordinator.write.timeout.ms"),
+        )
+        self._upkeep: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
+        await self._shards.start()
+        self._controller.subscribe(self._forget_deleted_topics)
+        prune_ms = self._settings.integer("share.coordinator.state.topic.prune.interval.ms")
+        cold_ms = self._settings.integer("share.coordinator.cold.partition.snapshot.interval.ms")
+        self._upkeep = [
+            asyncio.get_running_loop().create_task(_every(prune_ms, self.prune)),
+            asyncio.get_running_loop().create_task(_every(cold_ms, self.snapshot_cold)),
+        ]
+
+    async def close(self) -> None:
+        for task in self._upkeep:
+            task.cancel()
+        self._shards.close()
+
+    async def find(self, coordinator_key: str) -> PartitionImage:
+        """The partition that keeps the state of a "group:topic id:partition"; its topic is made if this is the first."""
+        return await self._shards.find(_coordinator_key(_parse_coordinator_key(coordinator_key)))
+
+    async def initialize(
+        self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, start_offset: int
+    ) -> None:
+        key = ShareKey(group_id, topic_id, partition)
+        await self._change(key, lambda shard, now, reply: shard.initialize(key, state_epoch, start_offset, reply, now))
+
+    async def read(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareState:
+        """The state, for the leader of this epoch; older leaders cannot write any more once this is answered."""
+        key = ShareKey(group_id, topic_id, partition)
+        runner = await self._runner(key)
+        state = answer_now(runner, lambda shard, now: shard.read(key, leader_epoch, now))
+        await runner.settled()
+        return state
+
+    async def read_summary(self, group_id: str, topic_id: UUID, partition: int) -> ShareState:
+        """The state as it is; its start offset is -1 where there is none."""
+        key = ShareKey(group_id, topic_id, partition)
+        runner = await self._runner(key)
+        state = answer_now(runner, lambda shard, _: shard.summary(key))
+        await runner.settled()
+        return state
+
+    async def write(
+        self,
+        group_id: str,
+        topic_id: UUID,
+        partition: int,
+        state_epoch: int,
+        leader_epoch: int,
+        start_offset: int,
+        batches: Sequence[StateBatch],
+        delivery_complete_count: int = NO_COUNT,
+    ) -> None:
+        key = ShareKey(group_id, topic_id, partition)
+
+        def command(shard: ShareStateShard, now: Moment, reply: Reply) -> None:
+            shard.write(key, state_epoch, leader_epoch, start_offset, batches, delivery_complete_count, reply, now)
+
+        await self._change(key, command)
+
+    async def delete(self, group_id: str, topic_id: UUID, partition: int) -> None:
+        key = ShareKey(group_id, topic_id, partition)
+        await self._change(key, lambda shard, _, reply: shard.delete(key, reply))
+
+    async def prune(self) -> None:
+        """Cut off what newer snapshots have made superfluous."""
+        has_cut = False
+        for runner in self._shards:
+            partition = runner.partition
+            # Counting records back from the end is right only where none is missing.
+            if partition.log.config.is_compacted:
+                continue
+            with contextlib.suppress(ApiError):
+                needed_count = answer_now(runner, lambda shard, _: shard.states.needed_count)
+                offset = runner.end_offset - needed_count
+                await runner.settled()
+                if offset > partition.log.log_start_offset:
+                    partition.log.advance_log_start(offset)
+                    has_cut = True
+        try:
+            for directory in self._replicas.directories if has_cut else ():
+                directory.checkpoint_log_starts()
+        except OSError as error:
+            _logger.error("what was cut off %s may come back after a crash: %s", SHARE_STATE_TOPIC, error)
+
+    async def snapshot_cold(self) -> None:
+        """Write states anew that have not been written whole for long: they hold up pruning."""
+        age_ms = self._settings.integer("share.coordinator.cold.partition.snapshot.interval.ms")
+        for runner in self._shards:
+            with contextlib.suppress(ApiError):
+                runner.run(lambda shard, now: shard.snapshot_cold(age_ms, now))
+
+    async def _change(self, key: ShareKey, command: Callable[[ShareStateShard, Moment, Reply], None]) -> None:
+        await self._runner(key)
+        error = await self._shards.ask(_coordinator_key(key), command)
+        if error is not ErrorCode.none:
+            raise ApiError(error)
+
+    async def _runner(self, key: ShareKey) -> ShardRunner[ShareStateShard]:
+        coordinator_key = _coordinator_key(key)
+        if SHARE_STATE_TOPIC not in self._controller.image.topics:
+            await self._shards.find(coordinator_key)
+        runner = self._shards.runner_of(coordinator_key)
+        await runner.ready()
+        return runner
+
+    def _has_partition(self, topic_id: UUID, partition: int) -> bool:
+        topic = self._controller.image.topics_by_id.get(topic_id)
+        return topic is not None and partition < len(topic.partitions)
+
+    def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
+        gone = old.topics_by_id.keys() - new.topics_by_id.keys()
+        for runner in self._shards if gone else ():
+            with contextlib.suppress(ApiError):
+                runner.run(lambda shard, _: shard.delete_topics(gone))
+
+
+def share_state_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
+    """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves it too."""
+    replication_factor = min(
+        settings.integer("share.coordinator.state.topic.replication.factor"), max(len(image.brokers), 1)
+    )
+    min_in_sync = min(settings.integer("share.coordinator.state.topic.min.isr"), replication_factor)
+    return NewTopic(
+        SHARE_STATE_TOPIC,
+        settings.integer("share.coordinator.state.topic.num.partitions"),
+        replication_factor,
+        settings={
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(min_in_sync),
+            "retention.ms": "-1",
+            "segment.bytes": str(settings.integer("share.coordinator.state.topic.segment.bytes")),
+        },
+    )
+
+
+def _coordinator_key(key: ShareKey) -> str:
+    """What decides which partition keeps the state, as Kafka writes it."""
+    return f"{key.group_id}:{format_uuid(key.topic_id)}:{key.partition}"
+
+
+def _parse_coordinator_key(text: str) -> ShareKey:
+    """A group's id may have colons of its own."""
+    with contextlib.suppress(ValueError):
+        group_id, topic_id, partition = text.rsplit(":", 2)
+        if group_id.strip():
+            return ShareKey(group_id, parse_uuid(topic_id), int(partition))
+    raise ApiError(ErrorCode.invalid_request, f"'{text}' is not of the form group:topicId:partition.")
+
+
+async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        await work()

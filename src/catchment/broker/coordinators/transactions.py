@@ -1,0 +1,241 @@
+"""The transaction coordinator of this broker: a shard for each partition of `__transaction_state` that it leads."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.coordinators.marker_delivery import MarkerDelivery, WriteMarkers
+from catchment.broker.coordinators.shard_runner import ShardRunner
+from catchment.broker.coordinators.shards import Shards, answer_now
+from catchment.broker.coordinators.transactions_topic import transaction_limits, transactions_topic
+from catchment.cluster.controller import Controller
+from catchment.cluster.metadata import PartitionImage
+from catchment.coordination.replayed import Producer
+from catchment.coordination.timers import Moment
+from catchment.coordination.transactions.commands import (
+    FIRST_VERSION_WITH_EPOCH_BUMP,
+    EndRequest,
+    FreshProducerIdNeeded,
+    InitRequest,
+    MarkersToWrite,
+    ProducerAnswer,
+    ProducerReply,
+)
+from catchment.coordination.transactions.records import TopicPartition, Transaction
+from catchment.coordination.transactions.shard import TransactionShard
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.clock import Clock
+from catchment.protocol.errors import ApiError
+from catchment.replication.replicas import Replicas
+
+_COMMIT_TIMEOUT_MS = 30_000
+
+_ProducerCommand = Callable[[TransactionShard, int | None, ProducerReply, Moment], None]
+
+
+class TransactionCoordinator:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        controller: Controller,
+        replicas: Replicas,
+        clock: Clock,
+        write_markers: WriteMarkers,
+    ) -> None:
+        self._settings = settings
+        self._controller = controller
+        limits = transaction_limits(settings)
+        self._shards = Shards(
+            lambda image: transactions_topic(settings, image),
+            lambda: TransactionShard(limits, self._deliver),
+            controller,
+            replicas,
+            clock,
+            node_id=settings.node_id,
+            commit_timeout_ms=_COMMIT_TIMEOUT_MS,
+        )
+        self._delivery = MarkerDelivery(write_markers, self._exists)
+        self._chores: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
+        await self._shards.start()
+        loop = asyncio.get_running_loop()
+        self._chores = [loop.create_task(self._abort_late_for_ever()), loop.create_task(self._expire_for_ever())]
+
+    async def close(self) -> None:
+        for chore in self._chores:
+            chore.cancel()
+        self._delivery.close()
+        self._shards.close()
+
+    async def find(self, transactional_id: str) -> PartitionImage:
+        """The partition that the id belongs to; its topic is made if this is the first id of all."""
+        return await self._shards.find(transactional_id)
+
+    async def init(self, request: InitRequest) -> Producer:
+        """Make the asking producer the only one of its transactional id."""
+
+        def command(shard: TransactionShard, fresh: int | None, reply: ProducerReply, now: Moment) -> None:
+            shard.producers.init(request, fresh, reply, now)
+
+        return await self._ask(request.transactional_id, command)
+
+    async def end(self, request: EndRequest) -> Producer:
+        """Commit or abort; the producer goes on as who is answered. The outcome is safe, the markers may still be on their way."""
+
+        def command(shard: TransactionShard, fresh: int | None, reply: ProducerReply, now: Moment) -> None:
+            shard.ending.end(request, fresh, reply, now)
+
+        return await self._ask(request.transactional_id, command)
+
+    async def add_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], client_version: int
+    ) -> None:
+        """Make the partitions part of the producer's transaction; ApiError if it may not.
+
+        A transaction cannot begin before the one before it is complete. It soon is, so the producer need not ask twice.
+        """
+        try:
+            await self._add_now(transactional_id, producer, partitions, client_version)
+        except ApiError as error:
+            if error.code is not ErrorCode.concurrent_transactions:
+                raise
+            await self._completed(transactional_id)
+            await self._add_now(transactional_id, producer, partitions, client_version)
+
+    async def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        adds: bool,
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether the partitions are part of the producer's transaction (KIP-890); with `adds` they become so."""
+        producer = Producer(producer_id, producer_epoch)
+        try:
+            if adds:
+                await self.add_partitions(transactional_id, producer, partitions, FIRST_VERSION_WITH_EPOCH_BUMP)
+                return dict.fromkeys(partitions, ErrorCode.none)
+            runner = self._shards.runner_of(transactional_id)
+            missing = answer_now(
+                runner, lambda shard, _: shard.partitions.missing(transactional_id, producer, partitions)
+            )
+            await runner.settled()
+        except ApiError as error:
+            return dict.fromkeys(partitions, error.code)
+        return {**dict.fromkeys(partitions, ErrorCode.none), **dict.fromkeys(missing, ErrorCode.transaction_abortable)}
+
+    async def describe(self, transactional_id: str) -> Transaction:
+        runner = self._shards.runner_of(transactional_id)
+        described = answer_now(runner, lambda shard, _: shard.queries.describe(transactional_id))
+        await runner.settled()
+        return described
+
+    async def listing(self) -> list[tuple[str, Transaction]]:
+        """The transactional ids of every shard that can be asked; ApiError while one is still loading."""
+        found: list[tuple[str, Transaction]] = []
+        for runner in self._shards:
+            try:
+                listed = answer_now(runner, lambda shard, _: shard.queries.listing())
+                await runner.settled()
+            except ApiError as error:
+                if error.code is not ErrorCode.not_coordinator:
+                    raise
+            else:
+                found += listed
+        return found
+
+    async def _ask(self, transactional_id: str, command: _ProducerCommand) -> Producer:
+        def with_id(
+            fresh: int | None, shard: TransactionShard, now: Moment, reply: Callable[[ProducerAnswer], None]
+        ) -> None:
+            command(shard, fresh, reply, now)
+
+        answer: ProducerAnswer
+        try:
+            answer = await self._shards.ask(transactional_id, partial(with_id, None))
+        except FreshProducerIdNeeded:
+            fresh = await self._controller.next_producer_id()
+            answer = await self._shards.ask(transactional_id, partial(with_id, fresh))
+        if answer.error is not ErrorCode.none:
+            raise ApiError(answer.error)
+        return answer.producer
+
+    async def _add_now(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], client_version: int
+    ) -> None:
+        def command(shard: TransactionShard, now: Moment, reply: Callable[[ErrorCode], None]) -> None:
+            shard.partitions.add(transactional_id, producer, partitions, client_version, reply, now)
+
+        error = await self._shards.ask(transactional_id, command)
+        if error is not ErrorCode.none:
+            raise ApiError(error)
+
+    async def _completed(self, transactional_id: str) -> None:
+        """Wait until no decided transaction is in the way, but not for long."""
+        loop = asyncio.get_running_loop()
+        completed = loop.create_future()
+
+        def wake() -> None:
+            if not completed.done():
+                completed.set_result(None)
+
+        patience_s = self._settings.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+        timer = loop.call_later(patience_s, wake)
+        runner = self._shards.runner_of(transactional_id)
+        runner.run(lambda shard, _: shard.ending.when_completed(transactional_id, wake))
+        try:
+            await completed
+        finally:
+            timer.cancel()
+            with contextlib.suppress(ApiError):
+                runner.run(lambda shard, _: shard.ending.stop_waiting(transactional_id, wake))
+
+    def _deliver(self, markers: MarkersToWrite) -> None:
+        def delivered() -> None:
+            # Where there is no shard to tell, the one that takes its place delivers the markers again.
+            with contextlib.suppress(ApiError):
+                self._shards.runner_of(markers.transactional_id).run(
+                    lambda shard, now: shard.ending.markers_written(markers.transactional_id, markers.producer, now)
+                )
+
+        coordinator_epoch = self._shards.runner_of(markers.transactional_id).leader_epoch
+        self._delivery.send(markers, coordinator_epoch, delivered)
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        topic = self._controller.image.topics.get(partition[0])
+        return topic is not None and partition[1] < len(topic.partitions)
+
+    async def _abort_late_for_ever(self) -> None:
+        interval_s = self._settings.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms") / 1000
+        while True:
+            await asyncio.sleep(interval_s)
+            for runner in self._shards:
+                with contextlib.suppress(ApiError):
+                    await self._abort_late(runner)
+
+    async def _abort_late(self, runner: ShardRunner[TransactionShard]) -> None:
+        for transactional_id in answer_now(runner, lambda shard, now: shard.ending.timed_out(now)):
+            try:
+                runner.run(partial(_abort_if_timed_out, transactional_id, None))
+            except FreshProducerIdNeeded:
+                fresh = await self._controller.next_producer_id()
+                runner.run(partial(_abort_if_timed_out, transactional_id, fresh))
+
+    async def _expire_for_ever(self) -> None:
+        interval_s = self._settings.integer("transaction.remove.expired.transaction.cleanup.interval.ms") / 1000
+        while True:
+            await asyncio.sleep(interval_s)
+            for runner in self._shards:
+                with contextlib.suppress(ApiError):
+                    runner.run(lambda shard, now: shard.queries.expire(now))
+
+
+def _abort_if_timed_out(transactional_id: str, fresh: int | None, shard: TransactionShard, now: Moment) -> None:
+    shard.ending.abort_if_timed_out(transactional_id, fresh, now)

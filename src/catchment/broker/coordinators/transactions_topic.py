@@ -1,0 +1,35 @@
+"""The topic that keeps transactions, and the settings that they obey."""
+
+from typing import Final
+
+from catchment.cluster.metadata import MetadataImage
+from catchment.cluster.new_topic import NewTopic
+from catchment.coordination.transactions.commands import TransactionLimits
+from catchment.ports.broker_settings import BrokerSettings
+
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+
+
+def transactions_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
+    """The topic as Kafka makes it, but with no more replicas than there are brokers."""
+    replication_factor = min(settings.integer("transaction.state.log.replication.factor"), max(len(image.brokers), 1))
+    min_isr = min(settings.integer("transaction.state.log.min.isr"), replication_factor)
+    return NewTopic(
+        TRANSACTIONS_TOPIC,
+        settings.integer("transaction.state.log.num.partitions"),
+        replication_factor,
+        settings={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min_isr),
+            "segment.bytes": str(settings.integer("transaction.state.log.segment.bytes")),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+def transaction_limits(settings: BrokerSettings) -> TransactionLimits:
+    return TransactionLimits(
+        max_timeout_ms=settings.integer("transaction.max.timeout.ms"),
+        expiration_ms=settings.integer("transactional.id.expiration.ms"),
+    )

@@ -1,0 +1,102 @@
+"""AddPartitionsToTxn (key 24): partitions become part of a transaction, before it writes to them.
+
+Behaviour
+    A transaction begins with its first partition. If one of the partitions does not exist, none is added: it gets
+    UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED. The answer comes once the partitions are safe in the log, so
+    that each of them will be told how the transaction ends, whatever happens.
+    With `verify_only` nothing is added; a partition that is not part of the transaction gets TRANSACTION_ABORTABLE (KIP-890).
+Versions
+    0-5. Before 2 a fenced producer gets INVALID_PRODUCER_EPOCH. Up to 3 one transaction from a client, since 4 many from brokers.
+Gaps
+    None.
+"""
+
+from collections.abc import Mapping
+
+from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
+from kio.schema.add_partitions_to_txn.v5.response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.broker.transactional_errors import fenced_as_told_to
+from catchment.coordination.replayed import Producer
+from catchment.coordination.transactions.commands import FIRST_VERSION_WITH_EPOCH_BUMP
+from catchment.coordination.transactions.records import TopicPartition
+from catchment.protocol.errors import ApiError
+
+_FIRST_WITH_PRODUCER_FENCED = 2
+_FIRST_FROM_BROKERS = 4
+
+
+@api(24, versions=(0, 5))
+async def add_partitions_to_txn(
+    context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    results = [await _added(context, transaction) for transaction in request.transactions]
+    return AddPartitionsToTxnResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results_by_transaction=tuple(results)
+    )
+
+
+async def _added(context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
+    asked: list[TopicPartition] = [(topic.name, number) for topic in transaction.topics for number in topic.partitions]
+    outcomes = _unless_all_exist(context, asked) or await _outcomes(context, transaction, asked)
+    return AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id,
+        topic_results=tuple(
+            AddPartitionsToTxnTopicResult(
+                name=TopicName(topic.name),
+                results_by_partition=tuple(
+                    AddPartitionsToTxnPartitionResult(
+                        partition_index=i32(number),
+                        partition_error_code=fenced_as_told_to(
+                            context, outcomes[topic.name, number], _FIRST_WITH_PRODUCER_FENCED
+                        ),
+                    )
+                    for number in topic.partitions
+                ),
+            )
+            for topic in transaction.topics
+        ),
+    )
+
+
+def _unless_all_exist(context: RequestContext, asked: list[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    """The answer if there is a partition that does not exist; empty if there is none."""
+    topics = context.image.topics
+    unknown = [
+        (name, number) for name, number in asked if name not in topics or not 0 <= number < len(topics[name].partitions)
+    ]
+    if not unknown:
+        return {}
+    return {
+        **dict.fromkeys(asked, ErrorCode.operation_not_attempted),
+        **dict.fromkeys(unknown, ErrorCode.unknown_topic_or_partition),
+    }
+
+
+async def _outcomes(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction, asked: list[TopicPartition]
+) -> Mapping[TopicPartition, ErrorCode]:
+    transactions = context.services.transactions
+    transactional_id = transaction.transactional_id
+    producer = Producer(transaction.producer_id, transaction.producer_epoch)
+    if transaction.verify_only:
+        return await transactions.verify_partitions(transactional_id, *producer, asked, adds=False)
+    is_from_broker = context.header.api_version >= _FIRST_FROM_BROKERS
+    try:
+        await transactions.add_partitions(
+            transactional_id, producer, asked, FIRST_VERSION_WITH_EPOCH_BUMP if is_from_broker else 0
+        )
+    except ApiError as error:
+        return dict.fromkeys(asked, error.code)
+    return dict.fromkeys(asked, ErrorCode.none)

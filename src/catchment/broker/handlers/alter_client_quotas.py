@@ -1,0 +1,65 @@
+"""AlterClientQuotas (key 49): set and remove quotas of users, client ids and addresses (KIP-546).
+
+Behaviour
+    Each entity succeeds or fails as a whole; those that succeed are changed together, durably, before the answer leaves, and
+    hold from then on. An entity that the request has twice keeps the first change. Removing what is not set is no error.
+Versions
+    0-1. Version 1 is the first flexible one.
+Gaps
+    An IP is taken only as an address, not as the name of a host.
+"""
+
+from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
+from kio.schema.alter_client_quotas.v1.request import EntryData as AskedEntry
+from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse, EntityData, EntryData
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.quotas.alterations import Operation, altered, parse_entity
+from catchment.broker.routing import api
+from catchment.cluster.metadata import ClientQuotas, QuotaEntity
+from catchment.protocol.errors import ApiError
+
+
+@api(49, versions=(0, 1))
+async def alter_client_quotas(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    failures: list[ApiError | None] = []
+
+    def change(quotas: ClientQuotas) -> ClientQuotas:
+        changed: ClientQuotas = quotas
+        seen: set[QuotaEntity] = set()
+        for entry in request.entries:
+            try:
+                changed = _altered(changed, entry, seen)
+            except ApiError as error:
+                failures.append(error)
+            else:
+                failures.append(None)
+        return quotas if request.validate_only else changed
+
+    try:
+        await context.services.controller.change_client_quotas(change)
+    except ApiError as error:
+        failures = [error] * len(request.entries)
+    return AlterClientQuotasResponse(
+        throttle_time=NO_THROTTLE,
+        entries=tuple(_answer(entry, failure) for entry, failure in zip(request.entries, failures, strict=True)),
+    )
+
+
+def _altered(quotas: ClientQuotas, entry: AskedEntry, seen: set[QuotaEntity]) -> ClientQuotas:
+    entity = parse_entity((part.entity_type, part.entity_name) for part in entry.entity)
+    if entity in seen:
+        raise ApiError(ErrorCode.invalid_request, "Ignoring duplicate entity: it is in the request twice")
+    seen.add(entity)
+    operations = [Operation(asked.key, None if asked.remove else float(asked.value)) for asked in entry.ops]
+    return altered(quotas, entity, operations)
+
+
+def _answer(entry: AskedEntry, failure: ApiError | None) -> EntryData:
+    return EntryData(
+        error_code=ErrorCode.none if failure is None else failure.code,
+        error_message=None if failure is None else failure.message,
+        entity=tuple(EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity),
+    )

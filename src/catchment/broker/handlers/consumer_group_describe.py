@@ -1,0 +1,104 @@
+"""ConsumerGroupDescribe (key 69): a consumer group's epochs, and what each member has and shall have (KIP-848).
+
+Behaviour
+    A group that does not exist, or is of another kind, is GROUP_ID_NOT_FOUND with a message. Topics that were deleted
+    meanwhile are left out. The answer waits until what it says cannot be lost.
+Versions
+    0-1. What protocol each member speaks from 1 on.
+Gaps
+    None.
+"""
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v1.response import (
+    Assignment,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i8, i32
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.coordination.consumer_groups.protocol import DescribedConsumer
+from catchment.protocol.errors import ApiError
+
+_CLASSIC_MEMBER = i8(0)
+_CONSUMER_MEMBER = i8(1)
+
+
+@api(69, versions=(0, 1))
+async def consumer_group_describe(
+    context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
+    groups = [await _described(context, group_id, operations) for group_id in request.group_ids]
+    return ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
+
+
+async def _described(context: RequestContext, group_id: GroupId, operations: i32) -> DescribedGroup:
+    try:
+        if not group_id:
+            raise ApiError(ErrorCode.invalid_group_id)
+        group = await context.services.groups.consumer_groups.describe(group_id)
+    except ApiError as error:
+        return DescribedGroup(
+            error_code=error.code,
+            error_message=error.message,
+            group_id=group_id,
+            group_state="",
+            group_epoch=i32(0),
+            assignment_epoch=i32(0),
+            assignor_name="",
+            members=(),
+        )
+    return DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=i32(group.epoch),
+        assignment_epoch=i32(group.assignment_epoch),
+        assignor_name=group.assignor,
+        members=tuple(_member(context, member) for member in group.members),
+        authorized_operations=operations,
+    )
+
+
+def _member(context: RequestContext, member: DescribedConsumer) -> Member:
+    told = member.subscription
+    return Member(
+        member_id=member.member_id,
+        instance_id=told.instance_id,
+        rack_id=told.rack_id,
+        member_epoch=i32(member.current.epoch),
+        client_id=told.client_id,
+        client_host=told.client_host,
+        subscribed_topic_names=tuple(map(TopicName, told.topics)),
+        subscribed_topic_regex=told.regex,
+        assignment=_assignment(context, member.current.assigned),
+        target_assignment=_assignment(context, member.target),
+        member_type=_CONSUMER_MEMBER if told.classic is None else _CLASSIC_MEMBER,
+    )
+
+
+def _assignment(context: RequestContext, partitions: Mapping[UUID, Collection[int]]) -> Assignment:
+    topics = context.image.topics_by_id
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(
+                topic_id=topic_id,
+                topic_name=TopicName(topics[topic_id].name),
+                partitions=tuple(map(i32, sorted(numbers))),
+            )
+            for topic_id, numbers in partitions.items()
+            if topic_id in topics
+        )
+    )

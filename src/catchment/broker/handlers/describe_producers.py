@@ -1,0 +1,70 @@
+"""DescribeProducers (key 61): which producers a partition remembers, and which of them have a transaction open (KIP-664).
+
+Behaviour
+    A producer is told with its epoch, its last sequence and time, the epoch of the coordinator that ended its last
+    transaction, and where its open transaction begins; -1 stands for what there is not.
+Versions
+    0.
+Gaps
+    None.
+"""
+
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+from kio.schema.describe_producers.v0.response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.types import ProducerId
+from kio.static.primitive import i32, i64
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+from catchment.storage.producer_entry import ProducerEntry
+
+_NONE = -1
+
+
+@api(61, versions=(0, 0))
+async def describe_producers(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        throttle_time=NO_THROTTLE,
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(_partition(context, topic.name, number) for number in topic.partition_indexes),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _partition(context: RequestContext, name: str, number: i32) -> PartitionResponse:
+    try:
+        producers = context.services.replicas.find(name, number).log.producers
+    except ApiError as error:
+        return PartitionResponse(
+            partition_index=number, error_code=error.code, error_message=error.message, active_producers=()
+        )
+    return PartitionResponse(
+        partition_index=number,
+        error_code=ErrorCode.none,
+        error_message=None,
+        active_producers=tuple(_producer(entry) for entry in producers),
+    )
+
+
+def _producer(entry: ProducerEntry) -> ProducerState:
+    first_offset = entry.transaction_first_offset
+    return ProducerState(
+        producer_id=ProducerId(entry.producer_id),
+        producer_epoch=i32(entry.epoch),
+        last_sequence=i32(entry.last_sequence),
+        last_timestamp=i64(entry.last_timestamp_ms),
+        coordinator_epoch=i32(entry.coordinator_epoch),
+        current_txn_start_offset=i64(_NONE if first_offset is None else first_offset),
+    )

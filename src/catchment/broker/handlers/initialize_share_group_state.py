@@ -1,0 +1,59 @@
+"""InitializeShareGroupState (key 83): let a share group begin to read a partition (KIP-932).
+
+Behaviour
+    The group coordinator sends it when a share group first subscribes to a partition, or when somebody sets the group's offsets:
+    what was known of the partition is replaced. A state epoch below the known one is FENCED_STATE_EPOCH. Each partition is
+    answered for itself, once its state is safe in the log.
+Versions
+    0.
+Gaps
+    None.
+"""
+
+import asyncio
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.initialize_share_group_state.v0.request import InitializeShareGroupStateRequest, PartitionData
+from kio.schema.initialize_share_group_state.v0.response import (
+    InitializeShareGroupStateResponse,
+    InitializeStateResult,
+    PartitionResult,
+)
+
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+_NO_TOPIC = UUID(int=0)
+
+
+@api(83, versions=(0, 0))
+async def initialize_share_group_state(
+    context: RequestContext, request: InitializeShareGroupStateRequest
+) -> InitializeShareGroupStateResponse:
+    topics = request.topics if request.group_id else ()
+    results = await asyncio.gather(
+        *[
+            _initialize(context, request.group_id, topic.topic_id or _NO_TOPIC, asked)
+            for topic in topics
+            for asked in topic.partitions
+        ]
+    )
+    following = iter(results)
+    return InitializeShareGroupStateResponse(
+        results=tuple(
+            InitializeStateResult(topic_id=topic.topic_id, partitions=tuple(next(following) for _ in topic.partitions))
+            for topic in topics
+        )
+    )
+
+
+async def _initialize(context: RequestContext, group_id: str, topic_id: UUID, asked: PartitionData) -> PartitionResult:
+    try:
+        await context.services.share_state.initialize(
+            group_id, topic_id, asked.partition, asked.state_epoch, asked.start_offset
+        )
+    except ApiError as error:
+        return PartitionResult(partition=asked.partition, error_code=error.code, error_message=error.message)
+    return PartitionResult(partition=asked.partition, error_code=ErrorCode.none, error_message=None)

@@ -1,0 +1,72 @@
+"""ReadShareGroupStateSummary (key 87): how far a share group has come with a partition (KIP-932).
+
+Behaviour
+    A partition that was never initialised has the start offset -1. The leader epoch of the request is not looked at: who only
+    wants to know fences nobody.
+Versions
+    0-1. Version 1 brings the number of completed deliveries (KIP-1226).
+Gaps
+    None.
+"""
+
+import asyncio
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.read_share_group_state_summary.v1.request import PartitionData, ReadShareGroupStateSummaryRequest
+from kio.schema.read_share_group_state_summary.v1.response import (
+    PartitionResult,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryResult,
+)
+from kio.static.primitive import i32, i64
+
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.protocol.errors import ApiError
+
+_NO_TOPIC = UUID(int=0)
+
+
+@api(87, versions=(0, 1))
+async def read_share_group_state_summary(
+    context: RequestContext, request: ReadShareGroupStateSummaryRequest
+) -> ReadShareGroupStateSummaryResponse:
+    topics = request.topics if request.group_id else ()
+    results = await asyncio.gather(
+        *[
+            _read(context, request.group_id, topic.topic_id or _NO_TOPIC, asked)
+            for topic in topics
+            for asked in topic.partitions
+        ]
+    )
+    following = iter(results)
+    return ReadShareGroupStateSummaryResponse(
+        results=tuple(
+            ReadStateSummaryResult(topic_id=topic.topic_id, partitions=tuple(next(following) for _ in topic.partitions))
+            for topic in topics
+        )
+    )
+
+
+async def _read(context: RequestContext, group_id: str, topic_id: UUID, asked: PartitionData) -> PartitionResult:
+    try:
+        state = await context.services.share_state.read_summary(group_id, topic_id, asked.partition)
+    except ApiError as error:
+        return PartitionResult(
+            partition=asked.partition,
+            error_code=error.code,
+            error_message=error.message,
+            state_epoch=i32(0),
+            leader_epoch=i32(0),
+            start_offset=i64(0),
+        )
+    return PartitionResult(
+        partition=asked.partition,
+        error_code=ErrorCode.none,
+        error_message=None,
+        state_epoch=i32(state.state_epoch),
+        leader_epoch=i32(state.leader_epoch),
+        start_offset=i64(state.start_offset),
+        delivery_complete_count=i32(state.delivery_complete_count),
+    )

@@ -1,0 +1,64 @@
+"""ShareGroupHeartbeat (key 76): a member of a share group joins, stays, changes its subscription or leaves (KIP-932).
+
+Behaviour
+    The member makes its own id, and joins with epoch 0. The answer has an assignment whenever the member may not know it:
+    partitions go straight to the new members, nobody has to give one up first. Epoch -1 leaves.
+    A group of another kind under this name is GROUP_ID_NOT_FOUND.
+Versions
+    1. Version 0 was that of the early access in Kafka 4.0.
+Gaps
+    `share.assignment.interval.ms` has no effect: assignments are made at once.
+"""
+
+from datetime import timedelta
+
+from kio.schema.errors import ErrorCode
+from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatRequest
+from kio.schema.share_group_heartbeat.v1.response import Assignment, ShareGroupHeartbeatResponse, TopicPartitions
+from kio.static.primitive import i32, i32Timedelta
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.coordination.share_groups.commands import HeartbeatAnswer, HeartbeatRequest
+from catchment.coordination.share_groups.group import Partitions
+from catchment.protocol.errors import ApiError
+
+
+@api(76, versions=(1, 1))
+async def share_group_heartbeat(
+    context: RequestContext, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse:
+    topics = request.subscribed_topic_names
+    asked = HeartbeatRequest(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.rack_id,
+        None if topics is None else tuple(topics),
+        context.client_id,
+        f"/{context.client_host}",
+    )
+    try:
+        answer = await context.services.share_groups.heartbeat(asked)
+    except ApiError as error:
+        answer = HeartbeatAnswer(error.code, error.message)
+    is_refused = answer.error is not ErrorCode.none
+    return ShareGroupHeartbeatResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=answer.error,
+        error_message=answer.message,
+        member_id=None if is_refused else request.member_id,
+        member_epoch=i32(answer.member_epoch),
+        heartbeat_interval=i32Timedelta.parse(timedelta(milliseconds=answer.heartbeat_interval_ms)),
+        assignment=None if answer.assignment is None else _assignment(answer.assignment),
+    )
+
+
+def _assignment(assigned: Partitions) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(map(i32, sorted(assigned[topic_id]))))
+            for topic_id in sorted(assigned)
+        )
+    )

@@ -1,0 +1,71 @@
+"""WriteShareGroupState (key 85): what a share group has done with records of a partition (KIP-932).
+
+Behaviour
+    Only the newest leader of the partition may write (FENCED_LEADER_EPOCH), and only what was decided since the state was last
+    initialised (FENCED_STATE_EPOCH). Where batches overlap older ones, the one that was delivered more often counts. A start
+    offset drops all before it; -1 leaves it where it is. A partition that was never initialised is an INVALID_REQUEST, as are
+    offsets out of order.
+Versions
+    0-1. Version 1 brings the number of completed deliveries (KIP-1226).
+Gaps
+    None.
+"""
+
+import asyncio
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.write_share_group_state.v1.request import PartitionData, WriteShareGroupStateRequest
+from kio.schema.write_share_group_state.v1.response import (
+    PartitionResult,
+    WriteShareGroupStateResponse,
+    WriteStateResult,
+)
+
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.coordination.share_state.batches import StateBatch
+from catchment.protocol.errors import ApiError
+
+_NO_TOPIC = UUID(int=0)
+
+
+@api(85, versions=(0, 1))
+async def write_share_group_state(
+    context: RequestContext, request: WriteShareGroupStateRequest
+) -> WriteShareGroupStateResponse:
+    topics = request.topics if request.group_id else ()
+    results = await asyncio.gather(
+        *[
+            _write(context, request.group_id, topic.topic_id or _NO_TOPIC, asked)
+            for topic in topics
+            for asked in topic.partitions
+        ]
+    )
+    following = iter(results)
+    return WriteShareGroupStateResponse(
+        results=tuple(
+            WriteStateResult(topic_id=topic.topic_id, partitions=tuple(next(following) for _ in topic.partitions))
+            for topic in topics
+        )
+    )
+
+
+async def _write(context: RequestContext, group_id: str, topic_id: UUID, asked: PartitionData) -> PartitionResult:
+    try:
+        await context.services.share_state.write(
+            group_id,
+            topic_id,
+            asked.partition,
+            asked.state_epoch,
+            asked.leader_epoch,
+            asked.start_offset,
+            [
+                StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+                for batch in asked.state_batches
+            ],
+            asked.delivery_complete_count,
+        )
+    except ApiError as error:
+        return PartitionResult(partition=asked.partition, error_code=error.code, error_message=error.message)
+    return PartitionResult(partition=asked.partition, error_code=ErrorCode.none, error_message=None)

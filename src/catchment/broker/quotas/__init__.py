@@ -1,0 +1,1 @@
+"""Bounds on what single users and clients may take of the broker."""

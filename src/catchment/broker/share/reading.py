@@ -1,0 +1,130 @@
+"""From the log to a member: read where records may be free, acquire what is, and cut the bytes to that.
+
+The bytes are the log's own. They may hold records that were not acquired, between those that were: members go by the list of
+acquired offsets. Control batches are passed over, and so are aborted ones where the group reads committed data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.share.leader import ShareLeader
+from catchment.broker.share.terms import Acquired, Extent, Wish
+from catchment.protocol.batch import HEADER_SIZE, BatchHeader, CorruptBatch, iterate_headers, read_header
+from catchment.protocol.errors import ApiError
+from catchment.protocol.wire import Piece
+from catchment.replication.partition import Partition
+from catchment.storage.lookup import FileRange
+
+if TYPE_CHECKING:
+    from catchment.broker.services import Services
+
+_SPARE_READ: Final = 2
+"""Batches differ in how large their records are: read this much more than the first lets expect."""
+
+
+class Reader(NamedTuple):
+    """A member and what it wants."""
+
+    member_id: str
+    wish: Wish
+    max_bytes: int
+    reads_committed: bool
+
+
+class Taken(NamedTuple):
+    records: Piece = b""
+    acquired: Sequence[Acquired] = ()
+
+    @property
+    def record_count(self) -> int:
+        return sum(each.last_offset - each.first_offset + 1 for each in self.acquired)
+
+
+def locate(leader: ShareLeader, reader: Reader) -> tuple[int, FileRange] | None:
+    """Where there may be something for the member, and from which offset on; None if there is nothing.
+
+    ApiError where the log cannot be read.
+    """
+    offset = leader.next_fetch_offset()
+    upper_offset = _upper_offset(leader.partition, reader)
+    if offset is None or offset >= upper_offset:
+        return None
+    try:
+        found = leader.partition.log.locate(offset, reader.max_bytes, upper_offset)
+    except OSError as error:
+        raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
+    return None if found is None else (offset, found)
+
+
+async def take(services: Services, leader: ShareLeader, reader: Reader) -> Taken:
+    """Acquire records for the member; nothing if there are none. ApiError where the log cannot be read."""
+    while (located := locate(leader, reader)) is not None:
+        offset, found = located
+        data = await _read(services, found, reader.wish.max_records)
+        try:
+            batches = list(iterate_headers(data))
+        except CorruptBatch as error:
+            raise ApiError(ErrorCode.corrupt_message, str(error)) from error
+        aborted = _aborted(leader.partition, batches, reader)
+        acquired = leader.acquire(reader.member_id, offset, list(_extents(batches, aborted)), reader.wish)
+        if acquired:
+            return Taken(_cut(data, batches, acquired), acquired)
+        next_offset = leader.next_fetch_offset()
+        if next_offset is None or next_offset <= offset:
+            break
+        # Nothing there was for members. There may be much of that: let others have their turn.
+        await asyncio.sleep(0)
+    return Taken()
+
+
+async def _read(services: Services, found: FileRange, max_records: int) -> bytes:
+    """The bytes, but not many more than the wanted number of records is likely to take."""
+    file, position, size = found
+    try:
+        if not file.would_block(position, HEADER_SIZE):
+            header = read_header(file.read(position, HEADER_SIZE))
+            likely_size = header.size * max_records * _SPARE_READ // max(header.record_count, 1)
+            size = min(size, max(header.size, likely_size))
+        if file.would_block(position, size):
+            return await services.disk.read_later(file, position, size)
+        return file.read(position, size)
+    except OSError as error:
+        raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
+
+
+def _upper_offset(partition: Partition, reader: Reader) -> int:
+    return partition.last_stable_offset if reader.reads_committed else partition.high_watermark
+
+
+def _aborted(partition: Partition, batches: Sequence[tuple[int, BatchHeader]], reader: Reader) -> list[tuple[int, int]]:
+    """(first offset, producer id) of the aborted transactions in what was read, in order."""
+    if not reader.reads_committed or not batches:
+        return []
+    found = partition.log.aborted_transactions(batches[0][1].base_offset, batches[-1][1].next_offset)
+    return sorted((first_offset, producer_id) for producer_id, first_offset in found)
+
+
+def _extents(batches: Sequence[tuple[int, BatchHeader]], aborted: Sequence[tuple[int, int]]) -> Iterator[Extent]:
+    """What each batch holds for members: an aborted transaction reaches from its first offset to its marker."""
+    index = 0
+    aborting: set[int] = set()
+    for _, header in batches:
+        while index < len(aborted) and aborted[index][0] <= header.last_offset:
+            aborting.add(aborted[index][1])
+            index += 1
+        if header.is_control:
+            aborting.discard(header.producer_id)
+        is_aborted = header.is_transactional and header.producer_id in aborting
+        yield Extent(header.base_offset, header.last_offset, not header.is_control and not is_aborted)
+
+
+def _cut(data: bytes, batches: Sequence[tuple[int, BatchHeader]], acquired: Sequence[Acquired]) -> memoryview:
+    first_offset, last_offset = acquired[0].first_offset, acquired[-1].last_offset
+    begin = next(position for position, header in batches if header.last_offset >= first_offset)
+    end = max(position + header.size for position, header in batches if header.base_offset <= last_offset)
+    return memoryview(data)[begin:end]

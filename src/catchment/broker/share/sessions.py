@@ -1,0 +1,110 @@
+"""Share sessions (KIP-932): which partitions a member of a share group reads here, so that requests carry only changes.
+
+A session belongs to a group and a member; it begins with epoch 0, each further request carries the next epoch, and -1 ends
+it. Their number is bounded, and none makes room for another: a member that was refused tries again. A session also ends with
+the connection that opened it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from catchment.protocol.errors import ApiError
+
+FIRST_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_MAX_EPOCH: Final = (1 << 31) - 1
+
+
+class SessionKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class TopicPartition(NamedTuple):
+    topic_id: UUID
+    partition: int
+
+
+class ShareSession:
+    __slots__ = ("_partitions", "epoch", "forget_connection", "key")
+
+    def __init__(self, key: SessionKey) -> None:
+        self.key = key
+        self.epoch = 1
+        """What the next request must carry."""
+        self.forget_connection: Callable[[], object] = _nothing
+        """What to do when the session ends before its connection does."""
+        self._partitions: dict[TopicPartition, None] = {}
+
+    def partitions(self) -> list[TopicPartition]:
+        """In an order that turns with every request, so that none is always served first."""
+        partitions = list(self._partitions)
+        if not partitions:
+            return partitions
+        turn = self.epoch % len(partitions)
+        return partitions[turn:] + partitions[:turn]
+
+    def update(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
+        """A partition may come with its last acknowledgements and be forgotten in one request, so forgetting is last."""
+        for partition in added:
+            self._partitions[partition] = None
+        for partition in forgotten:
+            self._partitions.pop(partition, None)
+
+
+class ShareSessions:
+    def __init__(self, max_sessions: int) -> None:
+        self._max_sessions = max_sessions
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._counts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, key: SessionKey) -> bool:
+        return key in self._sessions
+
+    def open(self, key: SessionKey) -> ShareSession:
+        """A new session, in the place of the member's older one if there is one."""
+        older = self._sessions.get(key)
+        if older is not None:
+            self.close(older)
+        elif len(self._sessions) >= self._max_sessions:
+            raise ApiError(ErrorCode.share_session_limit_reached)
+        self._counts[key.group_id] = self._counts.get(key.group_id, 0) + 1
+        session = self._sessions[key] = ShareSession(key)
+        return session
+
+    def advance(self, key: SessionKey, epoch: int) -> ShareSession:
+        """The session that a further request belongs to."""
+        session = self._sessions.get(key)
+        if session is None:
+            raise ApiError(ErrorCode.share_session_not_found)
+        if epoch != FINAL_EPOCH:
+            if epoch != session.epoch:
+                raise ApiError(ErrorCode.invalid_share_session_epoch)
+            session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
+        return session
+
+    def is_open(self, session: ShareSession) -> bool:
+        return self._sessions.get(session.key) is session
+
+    def close(self, session: ShareSession) -> None:
+        group_id = session.key.group_id
+        del self._sessions[session.key]
+        self._counts[group_id] -= 1
+        if not self._counts[group_id]:
+            del self._counts[group_id]
+        session.forget_connection()
+
+    def has_group(self, group_id: str) -> bool:
+        return group_id in self._counts
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,103 @@
+"""Write the markers that end a transaction on the partitions that this broker leads.
+
+All markers are appended before anything is awaited, and a partition's outcome is told once its marker cannot be lost. A
+partition of the offsets topic belongs to the group coordinator, which takes on or drops the pending offsets in the very step
+in which the marker is appended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.coordinators.groups import GroupCoordinator
+from catchment.broker.coordinators.offsets_topic import OFFSETS_TOPIC
+from catchment.coordination.offsets import TopicPartition
+from catchment.coordination.replayed import Producer
+from catchment.protocol.errors import ApiError
+from catchment.replication.partition import Partition
+from catchment.replication.replicas import Replicas
+from catchment.storage.control_record import TransactionMarker, encode_marker
+
+_ALL = -1
+_FIRST_WITH_BUMPED_EPOCHS = 2
+"""From this transaction version on, a marker has a higher epoch than the records before it (KIP-890)."""
+
+
+class MarkerToWrite(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int = 0
+
+
+class AppendedMarkers:
+    """The markers of one transaction: appended where they may be, and perhaps not safe yet."""
+
+    def __init__(
+        self, replicas: Replicas, groups: GroupCoordinator, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
+    ) -> None:
+        self._outcomes: dict[TopicPartition, ErrorCode] = {}
+        self._waiting: list[tuple[TopicPartition, asyncio.Future[None]]] = []
+        for name, number in partitions:
+            self._outcomes[name, number] = ErrorCode.none
+            try:
+                safe = _append(replicas.find(name, number), groups, marker)
+            except ApiError as error:
+                self._outcomes[name, number] = _marker_error(error.code)
+            else:
+                if safe is not None:
+                    self._waiting.append(((name, number), safe))
+
+    async def outcomes(self) -> dict[TopicPartition, ErrorCode]:
+        """The outcome for each partition, once it is known for all; `none` where the marker is safe."""
+        for partition, safe in self._waiting:
+            try:
+                await safe
+            except ApiError as error:
+                self._outcomes[partition] = _marker_error(error.code)
+        return self._outcomes
+
+
+async def write_markers(
+    replicas: Replicas, groups: GroupCoordinator, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """The outcome for each partition, once it is known for all; `none` where the marker is safe."""
+    return await AppendedMarkers(replicas, groups, marker, partitions).outcomes()
+
+
+def _append(partition: Partition, groups: GroupCoordinator, marker: MarkerToWrite) -> asyncio.Future[None] | None:
+    """What to await until the marker is safe; None if it is so already, ApiError if it may not be written."""
+    if marker.transaction_version >= _FIRST_WITH_BUMPED_EPOCHS:
+        partition.log.producers.check_bumped_epoch(marker.producer_id, marker.producer_epoch)
+    control = TransactionMarker(marker.is_commit, marker.coordinator_epoch)
+    safe: asyncio.Future[None] | None
+    if partition.topic == OFFSETS_TOPIC:
+        producer = Producer(marker.producer_id, marker.producer_epoch)
+        safe = groups.end_transaction(partition.number, producer, control)
+    else:
+        batch = encode_marker(
+            control,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp_ms=partition.log.now_ms(),
+        )
+        safe = partition.durable(partition.append(memoryview(batch), _ALL, is_from_client=False))
+    # Whoever asked before this marker whether the transaction is open has an answer that is out of date.
+    partition.verifications.cancel(marker.producer_id)
+    return safe
+
+
+def _marker_error(code: ErrorCode) -> ErrorCode:
+    """Kafka's transaction coordinators know nothing of group coordinators: they look for the leader again."""
+    if code in (
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+    ):
+        return ErrorCode.not_leader_or_follower
+    return code

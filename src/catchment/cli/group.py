@@ -1,0 +1,178 @@
+"""`catchment group`: see where consumer groups and share groups stand, and move, alter or delete them."""
+
+import contextlib
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from catchment.cli.group_changes import alter_group, delete_groups, delete_topic_offsets
+from catchment.cli.group_offsets import Cluster, ends_of, lag_rows, list_groups, open_cluster, positions, require_groups
+from catchment.cli.group_reset_command import reset
+from catchment.cli.group_view import describe_group, print_group
+from catchment.cli.options import (
+    DEFAULT_BOOTSTRAP_SERVERS,
+    AsJson,
+    BootstrapServers,
+    ClientSettings,
+    ClientSettingsFile,
+    TimeoutSeconds,
+    parse_assignments,
+    read_client_settings,
+)
+from catchment.cli.output import format_count, print_json, print_note, print_table
+
+app = typer.Typer(
+    help="List, describe, move, alter and delete consumer groups and share groups.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("reset")(reset)
+
+GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.")]
+
+
+@app.command("list")
+def list_command(
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only these: classic, consumer, share.")
+    ] = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help="Only these, such as Stable or Empty.")
+    ] = None,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    timeout_s: TimeoutSeconds = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """List groups of every type."""
+    kinds, states = {one.lower() for one in kind or ()}, {one.lower() for one in state or ()}
+    with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
+        found = [
+            listed
+            for listed in list_groups(cluster.requests)
+            if (not kinds or listed.kind in kinds) and (not states or listed.state.lower() in states)
+        ]
+    if as_json:
+        print_json(
+            [{"group": one.group, "type": one.kind, "protocol": one.protocol, "state": one.state} for one in found]
+        )
+    else:
+        print_table(["group", "type", "protocol", "state"], found)
+
+
+@app.command("describe")
+def describe(
+    groups: GroupNames,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    timeout_s: TimeoutSeconds = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Describe groups: their members, and which partitions each has."""
+    with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
+        found = [describe_group(cluster, listed) for listed in require_groups(cluster.requests, groups)]
+    if as_json:
+        print_json(found)
+    else:
+        for description in found:
+            print_group(description)
+
+
+@app.command("lag")
+def lag(
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.", show_default="all")
+    ] = None,
+    watch_s: Annotated[
+        float | None, typer.Option("--watch", min=0.1, metavar="SECONDS", help="Look again so often, until Ctrl-C.")
+    ] = None,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    timeout_s: TimeoutSeconds = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far groups are behind, partition by partition."""
+    settings = read_client_settings(client_config, client_settings)
+    with contextlib.suppress(KeyboardInterrupt) if watch_s is not None else contextlib.nullcontext():
+        while True:
+            with open_cluster(bootstrap_servers, settings, timeout_s) as cluster:
+                _print_lag(cluster, groups, as_json)
+            if watch_s is None:
+                return
+            sys.stdout.flush()
+            time.sleep(watch_s)
+
+
+def _print_lag(cluster: Cluster, groups: list[str] | None, as_json: bool) -> None:
+    chosen = require_groups(cluster.requests, groups) if groups else list_groups(cluster.requests)
+    found = [(listed, positions(cluster, listed)) for listed in chosen]
+    rows = lag_rows(found, ends_of(cluster, {place for _, places in found for place in places}))
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ["group", "topic", "partition:", "position:", "end:", "lag:"],
+        [
+            list((row if row["end"] is not None else {**row, "end": "-", "lag": "topic is gone"}).values())
+            for row in rows
+        ],
+    )
+    total = sum(row["lag"] or 0 for row in rows)
+    print_note(f"{format_count(total, 'record')} behind in {format_count(len(rows), 'partition')}")
+
+
+@app.command("alter")
+def alter(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group, which need not exist yet.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", "-s", metavar="KEY=VALUE", help="Give a setting this value: share.auto.offset.reset=earliest."
+        ),
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="KEY", help="Return a setting to the broker's value.")
+    ] = None,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    timeout_s: TimeoutSeconds = 10.0,
+) -> None:
+    """Change the settings of a group."""
+    values = parse_assignments(settings, "--set")
+    if not values and not unset:
+        raise typer.BadParameter("nothing to change: give --set or --unset")
+    with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
+        alter_group(cluster, group, values, unset or [])
+    print_note(f"altered group {group}")
+
+
+@app.command("delete")
+def delete(
+    groups: GroupNames,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="Delete only what the groups have committed of this topic.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even on a terminal.")] = False,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    timeout_s: TimeoutSeconds = 10.0,
+) -> None:
+    """Delete groups that nobody is in, with all their positions, or only their positions in one topic."""
+    if not yes and sys.stdin.isatty():
+        what = "all positions" if topic is None else f"positions in topic {topic}"
+        typer.confirm(f"Delete {what} of {format_count(len(groups), 'group')}: {', '.join(groups)}?", abort=True)
+    with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
+        chosen = require_groups(cluster.requests, groups)
+        if topic is None:
+            delete_groups(cluster.requests, chosen)
+            return
+        for listed in chosen:
+            delete_topic_offsets(cluster, listed, topic)
+            print_note(f"group {listed.group} has no position in topic {topic} any more")

@@ -1,0 +1,140 @@
+"""What changes a group: new positions, settings, and deletion."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from kio.schema.alter_share_group_offsets.v0.request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+from kio.schema.delete_share_group_offsets.v0.request import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_delete.v0.request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32, i64
+
+from catchment.cli.failure import CommandError
+from catchment.cli.group_offsets import SHARE, Cluster, Listed, positions
+from catchment.cli.group_reset import Move
+from catchment.cli.output import print_note
+from catchment.cli.requests import GROUP, Coordinator, Requests, refused
+from catchment.cli.wire import outcome
+
+NEW = ""
+"""The state of a group that does not exist yet: moving it makes it."""
+
+_MOVABLE = frozenset({NEW, "Empty", "Dead"})
+_STOP_FIRST = "Stop its members first; `catchment group describe` shows who they are."
+_ADVICE: Mapping[ErrorCode, str] = {
+    ErrorCode.non_empty_group: _STOP_FIRST,
+    ErrorCode.group_subscribed_to_topic: _STOP_FIRST,
+}
+
+
+def require_empty(group: Listed) -> None:
+    """A member that is still there would go on from where it is, and commit that."""
+    if group.state not in _MOVABLE:
+        raise CommandError(f"group {group.group} is {group.state.lower()}: it has members", _STOP_FIRST)
+
+
+def move_group(cluster: Cluster, group: Listed, moves: Sequence[Move]) -> None:
+    if group.kind == SHARE:
+        _move_share_group(cluster.requests, group.group, moves)
+        return
+    wanted = ConsumerGroupTopicPartitions(
+        group.group, [TopicPartition(move.topic, move.partition, move.target) for move in moves]
+    )
+    futures = cluster.admin.alter_consumer_group_offsets([wanted], request_timeout=cluster.timeout_s)
+    done = outcome(futures[group.group], f"cannot move group {group.group}")
+    for place in done.topic_partitions:
+        if place.error is not None:
+            raise CommandError(f"cannot move {place.topic}-{place.partition}: {place.error.str()}")
+
+
+def _move_share_group(requests: Requests, group: str, moves: Sequence[Move]) -> None:
+    topics = tuple(
+        AlterShareGroupOffsetsRequestTopic(
+            topic_name=TopicName(topic),
+            partitions=tuple(
+                AlterShareGroupOffsetsRequestPartition(
+                    partition_index=i32(move.partition), start_offset=i64(move.target)
+                )
+                for move in of_topic
+            ),
+        )
+        for topic, of_topic in groupby(sorted(moves), key=lambda move: move.topic)
+    )
+    request = AlterShareGroupOffsetsRequest(group_id=GroupId(group), topics=topics)
+    answer = requests.ask(request, to=Coordinator(group, GROUP))
+    _check(answer.error_code, answer.error_message, f"cannot move share group {group}")
+    for topic in answer.responses:
+        for partition in topic.partitions:
+            place = f"{topic.topic_name}-{partition.partition_index}"
+            _check(partition.error_code, partition.error_message, f"cannot move {place} of share group {group}")
+
+
+def delete_groups(requests: Requests, groups: Sequence[Listed]) -> None:
+    """Delete each; what fails does not keep the others from going."""
+    failures: list[CommandError] = []
+    for listed in groups:
+        request = DeleteGroupsRequest(groups_names=(GroupId(listed.group),))
+        (result,) = requests.ask(request, to=Coordinator(listed.group, GROUP)).results
+        try:
+            _check(result.error_code, None, f"cannot delete group {listed.group}")
+        except CommandError as error:
+            failures.append(error)
+        else:
+            print_note(f"deleted group {listed.group}")
+    if failures:
+        raise CommandError("\n       ".join(failure.message for failure in failures), failures[0].advice)
+
+
+def delete_topic_offsets(cluster: Cluster, group: Listed, topic: str) -> None:
+    subject = f"cannot delete the position of group {group.group} in topic {topic}"
+    numbers = [number for name, number in positions(cluster, group) if name == topic]
+    if not numbers:
+        raise CommandError(f"group {group.group} has no position in topic {topic}", "`catchment group lag` shows all.")
+    target = Coordinator(group.group, GROUP)
+    if group.kind == SHARE:
+        wanted = DeleteShareGroupOffsetsRequestTopic(topic_name=TopicName(topic))
+        asked = DeleteShareGroupOffsetsRequest(group_id=GroupId(group.group), topics=(wanted,))
+        shared = cluster.requests.ask(asked, to=target)
+        _check(shared.error_code, shared.error_message, subject)
+        for answered in shared.responses:
+            _check(answered.error_code, answered.error_message, subject)
+        return
+    partitions = tuple(OffsetDeleteRequestPartition(partition_index=i32(number)) for number in numbers)
+    request = OffsetDeleteRequest(
+        group_id=GroupId(group.group), topics=(OffsetDeleteRequestTopic(name=TopicName(topic), partitions=partitions),)
+    )
+    answer = cluster.requests.ask(request, to=target)
+    _check(answer.error_code, None, subject)
+    for answered in answer.topics:
+        for partition in answered.partitions:
+            _check(partition.error_code, None, subject)
+
+
+def alter_group(cluster: Cluster, group: str, values: Mapping[str, str], unset: Sequence[str]) -> None:
+    operations = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in values.items()
+    ] + [ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in unset]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=operations)
+    futures = cluster.admin.incremental_alter_configs([resource], request_timeout=cluster.timeout_s)
+    outcome(futures[resource], f"cannot alter group {group}")
+
+
+def _check(code: ErrorCode, message: str | None, subject: str) -> None:
+    if code is not ErrorCode.none:
+        error = refused(subject, code, message)
+        raise CommandError(error.message, _ADVICE.get(code))

@@ -1,0 +1,154 @@
+"""Where groups stand: what they have committed, and the ends of the partitions behind it.
+
+Consumer groups commit offsets; a share group has a start offset below which everything is done. Both are positions here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from kio.schema.describe_share_group_offsets.v1.request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+from kio.schema.types import GroupId
+
+from catchment.cli.failure import CommandError
+from catchment.cli.requests import GROUP, Coordinator, Requests, open_requests, refused
+from catchment.cli.wire import open_admin, outcome, read_metadata
+
+SHARE = "share"
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+class Cluster(NamedTuple):
+    """Ways to ask a cluster: confluent-kafka, and single requests for what it has no call for."""
+
+    admin: AdminClient
+    requests: Requests
+    timeout_s: float
+
+
+@contextmanager
+def open_cluster(bootstrap_servers: str, settings: Mapping[str, str], timeout_s: float) -> Iterator[Cluster]:
+    admin = open_admin(bootstrap_servers, settings)
+    with open_requests(bootstrap_servers, settings, timeout_s) as requests:
+        yield Cluster(admin, requests, timeout_s)
+
+
+class Listed(NamedTuple):
+    group: str
+    kind: str
+    """`classic`, `consumer` or `share`."""
+    protocol: str
+    state: str
+
+
+def list_groups(requests: Requests) -> list[Listed]:
+    """Every group of every broker, by name."""
+    found: list[Listed] = []
+    for broker_id in requests.broker_ids():
+        answer = requests.ask(ListGroupsRequest(states_filter=(), types_filter=()), to=broker_id)
+        if answer.error_code is not ErrorCode.none:
+            raise refused(f"cannot list the groups of broker {broker_id}", answer.error_code, None)
+        found += [
+            # Brokers before 3.8 do not tell the type: they have one.
+            Listed(one.group_id, (one.group_type or "classic").lower(), one.protocol_type, one.group_state)
+            for one in answer.groups
+        ]
+    return sorted(found)
+
+
+def require_groups(requests: Requests, names: Iterable[str]) -> list[Listed]:
+    """These groups, each of which must exist."""
+    known = {listed.group: listed for listed in list_groups(requests)}
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in known:
+            raise CommandError(f"there is no group {name}", "`catchment group list` shows those there are.")
+    return [known[name] for name in wanted]
+
+
+class Position(NamedTuple):
+    offset: int
+    lag: int | None = None
+    """What the coordinator says is still to be done: a share group may be done with records beyond its start."""
+
+
+def positions(cluster: Cluster, group: Listed) -> dict[Place, Position]:
+    """The group's position in each partition that it has one in."""
+    if group.kind == SHARE:
+        return _share_positions(cluster.requests, group.group)
+    asked = [ConsumerGroupTopicPartitions(group.group)]
+    futures = cluster.admin.list_consumer_group_offsets(asked, request_timeout=cluster.timeout_s)
+    found = outcome(futures[group.group], f"cannot read the offsets of group {group.group}")
+    return {(one.topic, one.partition): Position(one.offset) for one in found.topic_partitions if one.offset >= 0}
+
+
+def _share_positions(requests: Requests, group: str) -> dict[Place, Position]:
+    request = DescribeShareGroupOffsetsRequest(
+        groups=(DescribeShareGroupOffsetsRequestGroup(group_id=GroupId(group), topics=None),)
+    )
+    (answer,) = requests.ask(request, to=Coordinator(group, GROUP)).groups
+    if answer.error_code is not ErrorCode.none:
+        raise refused(f"cannot read the offsets of share group {group}", answer.error_code, answer.error_message)
+    return {
+        (topic.topic_name, one.partition_index): Position(one.start_offset, one.lag if one.lag >= 0 else None)
+        for topic in answer.topics
+        for one in topic.partitions
+        if one.error_code is ErrorCode.none and one.start_offset >= 0
+    }
+
+
+def offsets_at(cluster: Cluster, places: Sequence[Place], spec: OffsetSpec) -> dict[Place, int]:
+    """The offset that the specification finds in each partition, -1 where it finds none."""
+    if not places:
+        return {}
+    wanted = {TopicPartition(*place): spec for place in places}
+    futures = cluster.admin.list_offsets(
+        wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=cluster.timeout_s
+    )
+    return {
+        (place.topic, place.partition): outcome(
+            future, f"cannot read offsets of {place.topic}-{place.partition}"
+        ).offset
+        for place, future in futures.items()
+    }
+
+
+def ends_of(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
+    """The ends of those partitions that are still there."""
+    topics = read_metadata(cluster.admin, cluster.timeout_s).topics
+    there = [
+        (topic, number) for topic, number in sorted(places) if topic in topics and number in topics[topic].partitions
+    ]
+    return offsets_at(cluster, there, OffsetSpec.latest())
+
+
+def lag_rows(
+    groups: Iterable[tuple[Listed, Mapping[Place, Position]]], ends: Mapping[Place, int]
+) -> list[dict[str, Any]]:
+    """For each position of each group, how much lies behind it; no end and no lag where the partition is gone."""
+    return [
+        {
+            "group": listed.group,
+            "topic": place[0],
+            "partition": place[1],
+            "position": position.offset,
+            "end": ends.get(place),
+            "lag": _lag(position, ends.get(place)),
+        }
+        for listed, found in groups
+        for place, position in sorted(found.items())
+    ]
+
+
+def _lag(position: Position, end: int | None) -> int | None:
+    if end is None:
+        return None
+    return max(end - position.offset, 0) if position.lag is None else position.lag

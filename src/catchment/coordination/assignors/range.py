@@ -1,0 +1,40 @@
+"""The range assignor (KIP-848): members read the same partition numbers of topics that belong together, so they can join them.
+
+Topics with the same readers and the same number of partitions are divided once, for all of them: whoever has partition 3 of
+one has partition 3 of each. Every topic is divided evenly among its readers, who keep what they have as far as that allows;
+what is free is dealt out in runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from catchment.coordination.assignors.assignor import Assignment, MemberSpec, subscribers_by_topic
+from catchment.coordination.assignors.sharing_out import share_out
+
+NAME: Final = "range"
+
+
+def assign(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
+    joined: dict[tuple[int, tuple[str, ...]], list[UUID]] = {}
+    for topic_id, subscribers in subscribers_by_topic(members, partition_counts).items():
+        joined.setdefault((partition_counts[topic_id], tuple(subscribers)), []).append(topic_id)
+    assignments: dict[str, Assignment] = {member_id: {} for member_id in members}
+    for (count, readers), topic_ids in joined.items():
+        owners = _owners(topic_ids, {member_id: members[member_id] for member_id in readers})
+        for member_id, numbers in share_out(range(count), owners, readers).items():
+            if numbers:
+                assignments[member_id].update(dict.fromkeys(topic_ids, frozenset(numbers)))
+    return assignments
+
+
+def _owners(topic_ids: Sequence[UUID], subscribers: Mapping[str, MemberSpec]) -> dict[int, str]:
+    """Who has each number now. Where the topics differ, as when one has just come, the first that is assigned decides."""
+    owners: dict[int, str] = {}
+    for topic_id in topic_ids:
+        for member_id, member in subscribers.items():
+            for number in member.assigned.get(topic_id, ()):
+                owners.setdefault(number, member_id)
+    return owners

@@ -1,0 +1,263 @@
+"""The records of consumer groups in `__consumer_offsets`, in Kafka's own formats.
+
+By the version of the key: 3 a group's epoch, 5 what a member asks for, 6 the epoch of the target, 7 a member's target, 8 what
+a member has, 16 a regular expression. Kafka wrote 4 before version 4.1: it is passed over. Keys are not flexible, values are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Final
+from uuid import UUID
+
+from catchment.coordination.consumer_groups.members import (
+    ClassicProtocol,
+    CurrentAssignment,
+    MemberState,
+    Partitions,
+    ResolvedRegex,
+    Subscription,
+    Target,
+)
+from catchment.coordination.replayed import UnreadableRecord
+from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.wire import (
+    NO_TAGS,
+    WireReader,
+    array_length,
+    nullable_string,
+    string,
+    tagged_fields,
+    unsigned_varint,
+)
+
+EPOCH_KEY: Final = 3
+MEMBER_KEY: Final = 5
+TARGET_EPOCH_KEY: Final = 6
+TARGET_KEY: Final = 7
+CURRENT_KEY: Final = 8
+REGEX_KEY: Final = 16
+
+_VERSION: Final = b"\x00\x00"
+_NO_EPOCH: Final = 0
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+_I64: Final = struct.Struct(">q")
+_EPOCHS_AND_STATE: Final = struct.Struct(">iib")
+_SMALLEST_TOPIC_BYTES: Final = 18
+
+
+def encode_key(version: int, group_id: str, name: str | None = None) -> bytes:
+    """The key of a group's record, or with a name of a member's or a regular expression's."""
+    key = _I16.pack(version) + string(group_id, flexible=False)
+    return key if name is None else key + string(name, flexible=False)
+
+
+def decode_key(key: bytes) -> tuple[str, str]:
+    """The group, and the member or regular expression (empty where the key has none)."""
+    reader = WireReader(memoryview(key), _I16.size, flexible=False)
+    try:
+        group_id = reader.string()
+        return group_id, reader.string() if reader.position < reader.end else ""
+    except MalformedRequest as error:
+        raise UnreadableRecord(f"a key of a consumer group: {error}") from error
+
+
+def encode_epoch(epoch: int, metadata_hash: int) -> bytes:
+    tags = {0: _I64.pack(metadata_hash)} if metadata_hash else {}
+    return _VERSION + _I32.pack(epoch) + tagged_fields(tags)
+
+
+def decode_epoch(value: bytes) -> tuple[int, int]:
+    """The group's epoch, and the hash of the topics that it was made for."""
+    with _Reading(value, "the epoch of a group") as reader:
+        epoch = reader.i32()
+        tags = _tags(reader)
+        return epoch, _I64.unpack(tags[0])[0] if 0 in tags else 0
+
+
+def encode_target_epoch(epoch: int, time_ms: int) -> bytes:
+    return _VERSION + _I32.pack(epoch) + tagged_fields({0: _I64.pack(time_ms)})
+
+
+def decode_target_epoch(value: bytes) -> int:
+    with _Reading(value, "the epoch of a target") as reader:
+        return reader.i32()
+
+
+def encode_member(member: Subscription) -> bytes:
+    tags: dict[int, bytes] = {}
+    if member.classic is not None:
+        protocols = [
+            string(name, flexible=True) + unsigned_varint(len(metadata) + 1) + metadata + NO_TAGS
+            for name, metadata in member.classic.protocols
+        ]
+        # A structure that may be null begins with a byte that says whether it is.
+        tags[0] = b"".join(
+            (
+                b"\x01",
+                _I32.pack(member.classic.session_timeout_ms),
+                array_length(len(protocols), flexible=True),
+                *protocols,
+                NO_TAGS,
+            )
+        )
+    return b"".join(
+        (
+            _VERSION,
+            nullable_string(member.instance_id, flexible=True),
+            nullable_string(member.rack_id, flexible=True),
+            string(member.client_id, flexible=True),
+            string(member.client_host, flexible=True),
+            _names(member.topics),
+            nullable_string(member.regex, flexible=True),
+            _I32.pack(member.rebalance_timeout_ms),
+            nullable_string(member.assignor, flexible=True),
+            tagged_fields(tags),
+        )
+    )
+
+
+def decode_member(value: bytes) -> Subscription:
+    with _Reading(value, "a member") as reader:
+        instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
+        client_id, client_host = reader.string(), reader.string()
+        topics = _read_names(reader)
+        regex = reader.nullable_string()
+        rebalance_timeout_ms = reader.i32()
+        assignor = reader.nullable_string()
+        classic = _tags(reader).get(0)
+        return Subscription(
+            instance_id,
+            rack_id,
+            client_id,
+            client_host,
+            topics,
+            regex,
+            rebalance_timeout_ms,
+            assignor,
+            None if classic is None else _classic(classic),
+        )
+
+
+def encode_target(target: Target) -> bytes:
+    return _VERSION + _topics({topic_id: sorted(numbers) for topic_id, numbers in target.items()}) + NO_TAGS
+
+
+def decode_target(value: bytes) -> Target:
+    with _Reading(value, "a target") as reader:
+        return {topic_id: frozenset(numbers) for topic_id, numbers, _ in _read_topics(reader)}
+
+
+def encode_current(current: CurrentAssignment) -> bytes:
+    return b"".join(
+        (
+            _VERSION,
+            _EPOCHS_AND_STATE.pack(current.epoch, current.previous_epoch, current.state),
+            _partitions(current.assigned),
+            _partitions(current.revoking),
+            NO_TAGS,
+        )
+    )
+
+
+def decode_current(value: bytes) -> CurrentAssignment:
+    with _Reading(value, "an assignment") as reader:
+        epoch, previous_epoch, state = reader.unpack(_EPOCHS_AND_STATE)
+        try:
+            known = MemberState(state)
+        except ValueError as error:
+            raise UnreadableRecord(f"an assignment in the unknown state {state}") from error
+        return CurrentAssignment(epoch, previous_epoch, known, _read_partitions(reader), _read_partitions(reader))
+
+
+def encode_regex(resolved: ResolvedRegex) -> bytes:
+    return _VERSION + _names(resolved.topics) + _I64.pack(resolved.version) + _I64.pack(resolved.time_ms) + NO_TAGS
+
+
+def decode_regex(value: bytes) -> ResolvedRegex:
+    with _Reading(value, "a regular expression") as reader:
+        return ResolvedRegex(_read_names(reader), reader.i64(), reader.i64())
+
+
+class _Reading:
+    """A reader of a value's fields; whatever cannot be read is an unreadable record."""
+
+    def __init__(self, value: bytes, what: str) -> None:
+        self._value = value
+        self._what = what
+
+    def __enter__(self) -> WireReader:
+        if self._value[: len(_VERSION)] != _VERSION:
+            raise UnreadableRecord(f"{self._what} in a version that is not known")
+        return WireReader(memoryview(self._value), len(_VERSION), flexible=True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, MalformedRequest):
+            raise UnreadableRecord(f"{self._what}: {error}") from error
+
+
+def _names(names: tuple[str, ...]) -> bytes:
+    return array_length(len(names), flexible=True) + b"".join(string(name, flexible=True) for name in names)
+
+
+def _read_names(reader: WireReader) -> tuple[str, ...]:
+    return tuple([reader.string() for _ in range(reader.array_length(1))])
+
+
+def _numbers(numbers: list[int]) -> bytes:
+    return array_length(len(numbers), flexible=True) + struct.pack(f">{len(numbers)}i", *numbers)
+
+
+def _topics(topics: Mapping[UUID, list[int]], tags: Mapping[UUID, bytes] | None = None) -> bytes:
+    pieces = [array_length(len(topics), flexible=True)]
+    for topic_id, numbers in topics.items():
+        pieces += (topic_id.bytes, _numbers(numbers), NO_TAGS if tags is None else tags[topic_id])
+    return b"".join(pieces)
+
+
+def _partitions(partitions: Partitions) -> bytes:
+    numbers = {topic_id: sorted(epochs) for topic_id, epochs in partitions.items()}
+    tags = {
+        topic_id: tagged_fields({0: _numbers([partitions[topic_id][number] for number in topic])})
+        for topic_id, topic in numbers.items()
+    }
+    return _topics(numbers, tags)
+
+
+def _read_numbers(reader: WireReader) -> list[int]:
+    return [reader.i32() for _ in range(reader.array_length(_I32.size))]
+
+
+def _read_topics(reader: WireReader) -> Iterator[tuple[UUID, list[int], list[int]]]:
+    """Each topic's partitions, and where they are told, the epochs of these."""
+    for _ in range(reader.array_length(_SMALLEST_TOPIC_BYTES)):
+        topic_id, numbers = reader.uuid(), _read_numbers(reader)
+        epochs = _tags(reader).get(0)
+        known = [] if epochs is None else _read_numbers(WireReader(epochs, 0, flexible=True))
+        yield topic_id, numbers, known
+
+
+def _read_partitions(reader: WireReader) -> Partitions:
+    return {
+        topic_id: dict(zip(numbers, epochs or [_NO_EPOCH] * len(numbers), strict=False))
+        for topic_id, numbers, epochs in _read_topics(reader)
+    }
+
+
+def _tags(reader: WireReader) -> dict[int, memoryview]:
+    return dict([reader.tag() for _ in range(reader.unsigned_varint())])
+
+
+def _classic(data: memoryview) -> ClassicProtocol | None:
+    reader = WireReader(data, 1, flexible=True)
+    if data[0] != 1:
+        return None
+    session_timeout_ms = reader.i32()
+    protocols = []
+    for _ in range(reader.array_length(3)):
+        name, metadata = reader.string(), reader.nullable_bytes()
+        reader.skip_tags()
+        protocols.append((name, bytes(metadata or b"")))
+    return ClassicProtocol(session_timeout_ms, tuple(protocols))

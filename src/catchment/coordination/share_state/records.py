@@ -1,0 +1,132 @@
+"""The records of `__share_group_state`, in Kafka's own formats: snapshots and updates of one share-partition's state.
+
+A key begins with its kind: 0 is a snapshot, which holds all of the state, 1 an update, which holds what has changed since
+the last snapshot. A null snapshot deletes the state. Keys of other kinds are not ours: they read as None.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from catchment.coordination.replayed import EncodedRecord, UnreadableRecord
+from catchment.coordination.share_state.batches import StateBatch
+from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.wire import NO_TAGS, WireReader, array_length, string, tagged_fields
+
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+_SNAPSHOT: Final = struct.Struct(">hiiiqqq")
+_UPDATE: Final = struct.Struct(">hiiq")
+_BATCH: Final = struct.Struct(">qqbh")
+
+_SNAPSHOT_KEY: Final = 0
+_UPDATE_KEY: Final = 1
+_VALUE_VERSION: Final = 0
+_COUNT_TAG: Final = 0
+
+NO_COUNT: Final = -1
+"""A number of completed deliveries that is not known."""
+
+
+class ShareKey(NamedTuple):
+    """One partition as one share group sees it."""
+
+    group_id: str
+    topic_id: UUID
+    partition: int
+
+
+class ShareState(NamedTuple):
+    """All that is known of a share-partition, as a snapshot holds it."""
+
+    snapshot_epoch: int
+    state_epoch: int
+    """The group's epoch when the state was initialised: who initialises again fences what came before."""
+    leader_epoch: int
+    """Of the partition whose records are shared: only its newest leader may write."""
+    start_offset: int
+    """Everything before it is done with; -1 while nobody has said where to begin."""
+    create_time_ms: int
+    write_time_ms: int
+    batches: tuple[StateBatch, ...]
+    delivery_complete_count: int = NO_COUNT
+    """Records behind the start that need no further delivery."""
+
+
+class Update(NamedTuple):
+    """What has changed since the last snapshot or update."""
+
+    snapshot_epoch: int
+    leader_epoch: int
+    start_offset: int
+    """-1 leaves the start where it is."""
+    batches: tuple[StateBatch, ...]
+    delivery_complete_count: int = NO_COUNT
+
+
+def snapshot_record(key: ShareKey, state: ShareState) -> EncodedRecord:
+    fixed = _SNAPSHOT.pack(_VALUE_VERSION, *state[:6])
+    return _key(_SNAPSHOT_KEY, key), fixed + _tail(state.batches, state.delivery_complete_count)
+
+
+def update_record(key: ShareKey, update: Update) -> EncodedRecord:
+    fixed = _UPDATE.pack(_VALUE_VERSION, *update[:3])
+    return _key(_UPDATE_KEY, key), fixed + _tail(update.batches, update.delivery_complete_count)
+
+
+def tombstone(key: ShareKey) -> EncodedRecord:
+    return _key(_SNAPSHOT_KEY, key), None
+
+
+def decode_record(key: bytes, value: bytes | None) -> tuple[ShareKey, ShareState | Update | None] | None:
+    """Whose state the record is about, and what it says: None for a state that is deleted."""
+    try:
+        reader = WireReader(memoryview(key), 0, flexible=False)
+        kind = reader.i16()
+        if kind not in (_SNAPSHOT_KEY, _UPDATE_KEY):
+            return None
+        share_key = ShareKey(reader.string(), reader.uuid(), reader.i32())
+        if value is None:
+            return share_key, None
+        reader = WireReader(memoryview(value), 0, flexible=True)
+        return share_key, _snapshot(reader) if kind == _SNAPSHOT_KEY else _update(reader)
+    except MalformedRequest as error:
+        raise UnreadableRecord(f"a record of a share group's state: {error}") from error
+
+
+def _key(kind: int, key: ShareKey) -> bytes:
+    return _I16.pack(kind) + string(key.group_id, flexible=False) + key.topic_id.bytes + _I32.pack(key.partition)
+
+
+def _tail(batches: tuple[StateBatch, ...], delivery_complete_count: int) -> bytes:
+    tags = {} if delivery_complete_count == NO_COUNT else {_COUNT_TAG: _I32.pack(delivery_complete_count)}
+    encoded = b"".join([_BATCH.pack(*batch) + NO_TAGS for batch in batches])
+    return array_length(len(batches), flexible=True) + encoded + tagged_fields(tags)
+
+
+def _snapshot(reader: WireReader) -> ShareState:
+    version, snapshot_epoch, state_epoch, leader_epoch, start_offset, create_ms, write_ms = reader.unpack(_SNAPSHOT)
+    batches, count = _read_tail(reader, version)
+    return ShareState(snapshot_epoch, state_epoch, leader_epoch, start_offset, create_ms, write_ms, batches, count)
+
+
+def _update(reader: WireReader) -> Update:
+    version, snapshot_epoch, leader_epoch, start_offset = reader.unpack(_UPDATE)
+    return Update(snapshot_epoch, leader_epoch, start_offset, *_read_tail(reader, version))
+
+
+def _read_tail(reader: WireReader, version: int) -> tuple[tuple[StateBatch, ...], int]:
+    if version != _VALUE_VERSION:
+        raise UnreadableRecord(f"a value of version {version}")
+    batches: list[StateBatch] = []
+    for _ in range(reader.array_length(_BATCH.size)):
+        batches.append(StateBatch(*reader.unpack(_BATCH)))
+        reader.skip_tags()
+    count = NO_COUNT
+    for _ in range(reader.unsigned_varint()):
+        tag, content = reader.tag()
+        if tag == _COUNT_TAG and len(content) == _I32.size:
+            (count,) = _I32.unpack(content)
+    return tuple(batches), count

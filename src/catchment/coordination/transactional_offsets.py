@@ -1,0 +1,98 @@
+"""Offsets that were committed inside transactions which are still open: logged state, changed by replay alone.
+
+They count once their transaction commits, and then as if they had been committed where their records lie in the log: an
+offset that was logged later, by anybody, is not moved back by a transaction that ends after it. Until then they are pending,
+and whoever asks for stable offsets is told to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from typing import NamedTuple
+
+from catchment.coordination.group_records import CommittedOffset, OffsetKey
+from catchment.coordination.offsets import TopicPartition
+
+
+class _Pending(NamedTuple):
+    order: int
+    """Rises with every record that is replayed."""
+    committed: CommittedOffset | None
+    """None once something newer is in the log: it is pending still, but will not count."""
+
+
+class TransactionalOffsets:
+    __slots__ = ("_by_producer", "_groups", "_order")
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[OffsetKey, _Pending]] = {}
+        self._groups: dict[str, dict[TopicPartition, dict[int, None]]] = {}
+        """Which producers have something pending for a partition of a group."""
+        self._order = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_producer.values()))
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._groups
+
+    def of_group(self, group_id: str) -> Set[TopicPartition]:
+        """The partitions for which the group has something pending."""
+        return self._groups[group_id].keys() if group_id in self._groups else frozenset()
+
+    def of_topic(self, topic: str) -> Iterator[OffsetKey]:
+        for group_id, partitions in self._groups.items():
+            for name, partition in partitions:
+                if name == topic:
+                    yield OffsetKey(group_id, name, partition)
+
+    def replay(self, producer_id: int, key: OffsetKey, committed: CommittedOffset) -> None:
+        """A transaction has committed an offset, and is open."""
+        self._order += 1
+        self._by_producer.setdefault(producer_id, {})[key] = _Pending(self._order, committed)
+        group_id, topic, partition = key
+        producers = self._groups.setdefault(group_id, {}).setdefault((topic, partition), {})
+        producers[producer_id] = None
+
+    def supersede(self, key: OffsetKey) -> None:
+        """An offset is committed outside of transactions: what is pending for the partition lies before it."""
+        if self._by_producer:
+            self._order += 1
+            self._supersede(key, self._order)
+
+    def forget(self, key: OffsetKey) -> None:
+        """The offset is deleted, and with it all that is pending for it."""
+        for producer_id in self._producers_of(key):
+            self._remove(producer_id, key)
+
+    def end(self, producer_id: int, is_commit: bool, take: Callable[[OffsetKey, CommittedOffset], None]) -> list[str]:
+        """The producer's transaction has ended: `take` what it has committed; the groups that it had touched."""
+        ended = list(self._by_producer.get(producer_id, {}).items())
+        for key, pending in ended:
+            self._remove(producer_id, key)
+            if is_commit and pending.committed is not None:
+                self._supersede(key, pending.order)
+                take(key, pending.committed)
+        return list(dict.fromkeys(key.group_id for key, _ in ended))
+
+    def _supersede(self, key: OffsetKey, order: int) -> None:
+        for producer_id in self._producers_of(key):
+            pending = self._by_producer[producer_id]
+            if pending[key].order < order:
+                pending[key] = pending[key]._replace(committed=None)
+
+    def _producers_of(self, key: OffsetKey) -> list[int]:
+        return list(self._groups.get(key.group_id, {}).get((key.topic, key.partition), ()))
+
+    def _remove(self, producer_id: int, key: OffsetKey) -> None:
+        pending = self._by_producer[producer_id]
+        del pending[key]
+        if not pending:
+            del self._by_producer[producer_id]
+        partitions = self._groups[key.group_id]
+        producers = partitions[key.topic, key.partition]
+        del producers[producer_id]
+        if not producers:
+            del partitions[key.topic, key.partition]
+        if not partitions:
+            del self._groups[key.group_id]

@@ -1,0 +1,207 @@
+"""EndTxn, and the end of transactions that nobody ends: decide, tell the partitions, complete.
+
+The decision is one record. Once it is safe the client has its answer, and the markers go out; when every partition has its
+marker, a second record says so. What was decided when a shard is loaded goes on from there.
+
+Since version 2 of transactions (KIP-890) the decision also raises the epoch, and the client learns the next one with its answer: a
+repeated request is known by the epoch before. When the coordinator itself aborts, it always raises the epoch, so that the producer
+is fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from catchment.coordination.replayed import Producer
+from catchment.coordination.timers import Moment
+from catchment.coordination.transactions.commands import (
+    FIRST_VERSION_WITH_EPOCH_BUMP,
+    LAST_EPOCH,
+    EndRequest,
+    MarkersToWrite,
+    ProducerAnswer,
+    ProducerReply,
+    SendMarkers,
+    require_fresh,
+)
+from catchment.coordination.transactions.records import NO_PRODUCER_ID, Transaction, TransactionState
+from catchment.coordination.transactions.shard_state import TransactionShardState, busy, fenced
+from catchment.coordination.transactions.transitions import completed, decided, is_exhausted, producer_of
+from catchment.protocol.errors import ApiError
+
+_RETRY_MS: Final = 1_000
+
+
+class Ending:
+    __slots__ = ("_send", "_state", "_waiting")
+
+    def __init__(self, state: TransactionShardState, send: SendMarkers) -> None:
+        self._state = state
+        self._send = send
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
+        """Who wants to know when a decided transaction is complete."""
+
+    def end(self, request: EndRequest, fresh_producer_id: int | None, reply: ProducerReply, now: Moment) -> None:
+        known = self._state.existing(request.transactional_id)
+        raises_epoch = request.client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        is_new = self._is_new_end(request, known) if raises_epoch else self._is_new_end_without_bump(request, known)
+        if not is_new:
+            reply(ProducerAnswer(ErrorCode.none, producer_of(known)))
+            return
+        self._decide(
+            request.transactional_id, known, request.is_commit, request.client_version, fresh_producer_id, reply, now
+        )
+
+    def abort_unasked(
+        self,
+        transactional_id: str,
+        known: Transaction,
+        fresh_producer_id: int | None,
+        reply: ProducerReply,
+        now: Moment,
+    ) -> None:
+        """Abort what is under way, so that its producer can neither add to it nor end it."""
+        self._decide(transactional_id, known, False, FIRST_VERSION_WITH_EPOCH_BUMP, fresh_producer_id, reply, now)
+
+    def timed_out(self, now: Moment) -> list[str]:
+        """The ids whose transaction has taken longer than its producer said it would."""
+        logged = self._state.logged
+        return [transactional_id for transactional_id in self._state.ongoing if _is_late(logged[transactional_id], now)]
+
+    def abort_if_timed_out(self, transactional_id: str, fresh_producer_id: int | None, now: Moment) -> None:
+        known = self._state.logged.get(transactional_id)
+        if known is not None and _is_late(known, now):
+            self.abort_unasked(transactional_id, known, fresh_producer_id, lambda _: None, now)
+
+    def finish_decided(self) -> None:
+        """Go on with what was decided before this shard was loaded."""
+        for transactional_id, known in self._state.logged.items():
+            if known.state.is_decided:
+                self._log_decision(transactional_id, known, lambda _: None)
+
+    def markers_written(self, transactional_id: str, producer: Producer, now: Moment) -> None:
+        """Every partition has the marker of this producer's transaction."""
+        known = self._state.logged.get(transactional_id)
+        if known is not None and known.state.is_decided and producer_of(known) == producer:
+            self._state.log(transactional_id, completed(known, now.wall_ms), lambda _: None, lambda _, __: None)
+            self._wake(transactional_id)
+
+    def when_completed(self, transactional_id: str, wake: Callable[[], None]) -> None:
+        """Call when no decided transaction is in the way any more; once, and perhaps before this returns."""
+        known = self._state.logged.get(transactional_id)
+        if known is not None and known.state.is_decided:
+            self._waiting.setdefault(transactional_id, []).append(wake)
+        else:
+            wake()
+
+    def stop_waiting(self, transactional_id: str, wake: Callable[[], None]) -> None:
+        """Whoever has waited long enough need not be kept in mind."""
+        waiting = self._waiting.get(transactional_id, [])
+        if wake in waiting:
+            waiting.remove(wake)
+
+    def close(self) -> None:
+        """Let everybody who waits ask somebody else."""
+        for transactional_id in list(self._waiting):
+            self._wake(transactional_id)
+
+    def _wake(self, transactional_id: str) -> None:
+        for wake in self._waiting.pop(transactional_id, ()):
+            wake()
+
+    def _is_new_end(self, request: EndRequest, known: Transaction) -> bool:
+        """Whether there is something to decide; False for a request that was answered before. ApiError if it may not be."""
+        asked, state = request.producer, known.state
+        repeats_last_epoch = (
+            asked.producer_id == known.previous_producer_id and asked.epoch == LAST_EPOCH and known.producer_epoch == 0
+        )
+        if not repeats_last_epoch:
+            self._state.existing(request.transactional_id, asked.producer_id)
+        has_ended = state not in (TransactionState.EMPTY, TransactionState.ONGOING)
+        # If the last transaction ended without raising the epoch, the epoch before was somebody else's.
+        is_repeatable = has_ended and known.client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        if is_repeatable and (repeats_last_epoch or asked.epoch + 1 == known.producer_epoch):
+            self._check_repeated(request, state)
+            return False
+        if state.is_decided or asked.epoch != known.producer_epoch:
+            raise fenced(request.transactional_id, asked.epoch)
+        if request.is_commit and state is not TransactionState.ONGOING:
+            raise _wrong_state(request, state)
+        return True
+
+    def _is_new_end_without_bump(self, request: EndRequest, known: Transaction) -> bool:
+        """As `_is_new_end`, for clients whose epoch stays the same from one transaction to the next."""
+        self._state.existing(request.transactional_id, request.producer.producer_id)
+        if request.producer.epoch != known.producer_epoch:
+            raise fenced(request.transactional_id, request.producer.epoch)
+        if known.state is TransactionState.ONGOING:
+            return True
+        if known.state is TransactionState.EMPTY:
+            raise _wrong_state(request, known.state)
+        self._check_repeated(request, known.state)
+        return False
+
+    def _check_repeated(self, request: EndRequest, state: TransactionState) -> None:
+        """The transaction has ended, or is about to: in the way that is asked for?"""
+        is_committed = state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+        if is_committed is not request.is_commit:
+            raise _wrong_state(request, state)
+        if state.is_decided:
+            raise busy(request.transactional_id)
+
+    def _decide(
+        self,
+        transactional_id: str,
+        known: Transaction,
+        is_commit: bool,
+        client_version: int,
+        fresh_producer_id: int | None,
+        reply: ProducerReply,
+        now: Moment,
+    ) -> None:
+        raises_epoch = client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        needs_next = raises_epoch and is_exhausted(known.producer_epoch)
+        next_producer_id = require_fresh(fresh_producer_id) if needs_next else NO_PRODUCER_ID
+        if raises_epoch:
+            self._state.last_epochs[transactional_id] = known.producer_epoch
+        outcome = decided(known, is_commit, client_version, next_producer_id, now.wall_ms)
+        self._log_decision(transactional_id, outcome, reply)
+
+    def _log_decision(self, transactional_id: str, outcome: Transaction, reply: ProducerReply) -> None:
+        def committed(now: Moment) -> None:
+            reply(ProducerAnswer(ErrorCode.none, producer_of(completed(outcome, now.wall_ms))))
+            self._tell_partitions(transactional_id, outcome, now)
+
+        def failed(error: ErrorCode, now: Moment) -> None:
+            reply(ProducerAnswer(error))
+            if self._state.logged.get(transactional_id) == outcome:
+                # It is in the log, though nobody knows how safely. Written again, it is as safe as its repetition.
+                self._state.timers.set(
+                    ("decision", transactional_id, ""),
+                    now.steady_ms + _RETRY_MS,
+                    lambda _: self._log_decision(transactional_id, outcome, lambda _: None),
+                )
+
+        self._state.log(transactional_id, outcome, committed, failed)
+
+    def _tell_partitions(self, transactional_id: str, outcome: Transaction, now: Moment) -> None:
+        producer = producer_of(outcome)
+        if not outcome.partitions:
+            self.markers_written(transactional_id, producer, now)
+            return
+        is_commit = outcome.state is TransactionState.PREPARE_COMMIT
+        self._send(MarkersToWrite(transactional_id, producer, is_commit, outcome.client_version, outcome.partitions))
+
+
+def _is_late(known: Transaction, now: Moment) -> bool:
+    return known.state is TransactionState.ONGOING and known.start_time_ms + known.timeout_ms < now.wall_ms
+
+
+def _wrong_state(request: EndRequest, state: TransactionState) -> ApiError:
+    wish = "commit" if request.is_commit else "abort"
+    return ApiError(
+        ErrorCode.invalid_txn_state, f"Transactional id '{request.transactional_id}' cannot {wish} in {state.title}."
+    )

@@ -1,0 +1,153 @@
+"""A share partition on its leader: when it loads, what it persists, and what a failure to persist leaves."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.broker.share.led_partition import RULES, Keeper, Led, undecided, until
+
+from catchment.broker.share.spans import RecordState
+from catchment.broker.share.terms import Acknowledgement, AcknowledgeType, Acquired, Extent, Wish
+from catchment.coordination.share_state.batches import StateBatch
+from catchment.protocol.errors import ApiError
+
+WISH = Wish(max_records=100, batch_size=100)
+TEN = [Extent(0, 9)]
+ACCEPT = [AcknowledgeType.ACCEPT]
+
+
+async def acquired(led: Led, member: str = "member") -> list[Acquired]:
+    return led.leader.acquire(member, 0, TEN, WISH)
+
+
+async def test_a_persisted_state_is_taken_up() -> None:
+    archived = StateBatch(2, 3, RecordState.ARCHIVED, 5)
+    led = Led(Keeper(1, (archived, StateBatch(5, 5, RecordState.AVAILABLE, 2))))
+    leader = await led.load()
+    assert leader.next_fetch_offset() == 1
+    assert await acquired(led) == [Acquired(1, 1, 1), Acquired(4, 4, 1), Acquired(5, 5, 3), Acquired(6, 9, 1)]
+
+
+async def test_where_a_group_begins_is_persisted_before_the_first_record_goes_out() -> None:
+    led = Led(undecided())
+    led.append(b"before")
+    led.keeper.gate.clear()
+    led.leader.start()
+    assert led.leader.next_fetch_offset() is None
+    led.keeper.gate.set()
+    await led.settled()
+    assert led.keeper.writes == [(1, (), 0)]
+    assert led.leader.next_fetch_offset() == 1
+
+
+async def test_a_state_that_cannot_be_read_is_told_as_kafka_does() -> None:
+    for code, told in (
+        (ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available),
+        (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available),
+        (ErrorCode.fenced_leader_epoch, ErrorCode.not_leader_or_follower),
+        (ErrorCode.invalid_request, ErrorCode.invalid_request),
+    ):
+        led = Led()
+        led.keeper.error = code
+        leader = await led.load()
+        assert leader.error is not None
+        assert leader.error.code is told
+        assert leader.next_fetch_offset() is None
+
+
+async def test_an_acknowledgement_is_answered_when_it_is_persisted() -> None:
+    led = Led()
+    leader = await led.load()
+    await acquired(led)
+    led.keeper.gate.clear()
+    answer = asyncio.create_task(leader.acknowledge("member", [Acknowledgement(2, 4, ACCEPT)]))
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError) as refused:
+        await leader.acknowledge("member", [Acknowledgement(4, 4, ACCEPT)])
+    assert refused.value.code is ErrorCode.invalid_record_state
+    assert not answer.done()
+    led.keeper.gate.set()
+    await answer
+    assert led.keeper.writes == [(0, (StateBatch(2, 4, RecordState.ACKNOWLEDGED, 1),), 3)]
+
+
+async def test_a_failed_write_leaves_the_records_with_their_member() -> None:
+    led = Led()
+    leader = await led.load()
+    await acquired(led)
+    led.keeper.error = ErrorCode.coordinator_not_available
+    with pytest.raises(ApiError) as refused:
+        await leader.acknowledge("member", [Acknowledgement(0, 9, ACCEPT)])
+    assert refused.value.code is ErrorCode.coordinator_not_available
+    assert await acquired(led, "other") == []
+    led.keeper.error = None
+    await leader.acknowledge("member", [Acknowledgement(0, 9, ACCEPT)])
+    assert leader.next_fetch_offset() == 10
+
+
+async def test_a_state_that_belongs_to_another_by_now_is_given_up() -> None:
+    for code, told in (
+        (ErrorCode.fenced_state_epoch, ErrorCode.fenced_state_epoch),
+        (ErrorCode.fenced_leader_epoch, ErrorCode.not_leader_or_follower),
+    ):
+        led = Led()
+        leader = await led.load()
+        await acquired(led)
+        led.keeper.error = code
+        with pytest.raises(ApiError) as refused:
+            await leader.acknowledge("member", [Acknowledgement(0, 0, ACCEPT)])
+        assert refused.value.code is told
+        assert led.fenced == [leader]
+
+
+async def test_the_start_that_is_written_moves_behind_what_is_done() -> None:
+    led = Led()
+    leader = await led.load()
+    await acquired(led)
+    await leader.acknowledge("member", [Acknowledgement(0, 4, ACCEPT)])
+    await leader.acknowledge("member", [Acknowledgement(6, 6, ACCEPT)])
+    assert [(start, count) for start, _, count in led.keeper.writes] == [(0, 5), (5, 1)]
+
+
+async def test_locks_end_by_themselves_and_waiting_members_hear_of_it() -> None:
+    led = Led(rules=RULES._replace(lock_duration_ms=1))
+    leader = await led.load()
+    rung: list[int] = []
+    leader.waiting.add(lambda: rung.append(1))
+    await acquired(led)
+    led.clock.advance(1)
+    await until(lambda: bool(rung))
+    await led.settled()
+    assert led.keeper.writes == [(0, (StateBatch(0, 9, RecordState.AVAILABLE, 1),), 0)]
+    assert await acquired(led, "other") == [Acquired(0, 9, 2)]
+    leader.close()
+
+
+async def test_a_renewed_lock_lasts_from_then_on() -> None:
+    led = Led()
+    leader = await led.load()
+    await acquired(led)
+    led.clock.advance(20_000)
+    await leader.acknowledge("member", [Acknowledgement(0, 4, [AcknowledgeType.RENEW])])
+    records = leader.records
+    assert records is not None
+    led.clock.advance(10_000)
+    assert records.expire(RULES, 30_000) == (StateBatch(5, 9, RecordState.AVAILABLE, 1),)
+    assert records.next_deadline_ms == 50_000
+    assert led.keeper.writes == []
+    leader.close()
+
+
+async def test_what_the_log_dropped_needs_no_acknowledgement() -> None:
+    led = Led()
+    for _ in range(10):
+        led.append(b"x")
+    leader = await led.load()
+    await acquired(led)
+    led.partition.log.advance_log_start(6)
+    assert leader.next_fetch_offset() == 10
+    await leader.acknowledge("member", [Acknowledgement(0, 7, ACCEPT)])
+    assert led.keeper.writes == [(6, (StateBatch(6, 7, RecordState.ACKNOWLEDGED, 1),), 2)]
+    leader.close()

@@ -1,0 +1,77 @@
+"""Share sessions: their epochs, their bound, the turns of their partitions, and what ends with them."""
+
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.share.sessions import FINAL_EPOCH, SessionKey, ShareSessions, TopicPartition
+from catchment.protocol.errors import ApiError
+
+KEY = SessionKey("group", "member")
+LAST_EPOCH = (1 << 31) - 1
+PARTITIONS = [TopicPartition(UUID(int=1), number) for number in range(3)]
+
+
+def test_epochs_begin_again_at_one() -> None:
+    sessions = ShareSessions(1)
+    session = sessions.open(KEY)
+    session.epoch = LAST_EPOCH
+    sessions.advance(KEY, LAST_EPOCH)
+    assert session.epoch == 1
+
+
+def test_the_final_epoch_fits_any_session_and_leaves_it_as_it_is() -> None:
+    sessions = ShareSessions(1)
+    session = sessions.open(KEY)
+    assert sessions.advance(KEY, FINAL_EPOCH) is session
+    assert session.epoch == 1
+
+
+def test_one_session_more_than_the_bound_is_refused_until_another_ends() -> None:
+    sessions = ShareSessions(2)
+    first = sessions.open(KEY)
+    sessions.open(SessionKey("group", "second"))
+    with pytest.raises(ApiError) as refused:
+        sessions.open(SessionKey("other", "third"))
+    assert refused.value.code is ErrorCode.share_session_limit_reached
+    sessions.close(first)
+    sessions.open(SessionKey("other", "third"))
+    assert len(sessions) == 2
+
+
+def test_a_connection_hears_when_its_session_ends_or_is_replaced() -> None:
+    sessions = ShareSessions(1)
+    heard: list[str] = []
+    sessions.open(KEY).forget_connection = lambda: heard.append("replaced")
+    newer = sessions.open(KEY)
+    newer.forget_connection = lambda: heard.append("closed")
+    assert heard == ["replaced"]
+    sessions.close(newer)
+    assert heard == ["replaced", "closed"]
+
+
+def test_a_group_is_there_as_long_as_one_of_its_sessions() -> None:
+    sessions = ShareSessions(5)
+    first, second = sessions.open(KEY), sessions.open(SessionKey("group", "second"))
+    sessions.close(first)
+    assert sessions.has_group("group")
+    sessions.close(second)
+    assert not sessions.has_group("group")
+
+
+def test_every_partition_has_its_turn_to_be_first() -> None:
+    sessions = ShareSessions(1)
+    session = sessions.open(KEY)
+    session.update(PARTITIONS, [])
+    firsts = set()
+    for epoch in range(1, 4):
+        firsts.add(sessions.advance(KEY, epoch).partitions()[0])
+        assert sorted(session.partitions()) == PARTITIONS
+    assert firsts == set(PARTITIONS)
+
+
+def test_a_partition_that_comes_and_is_forgotten_at_once_is_not_kept() -> None:
+    session = ShareSessions(1).open(KEY)
+    session.update(PARTITIONS, PARTITIONS[:2])
+    assert session.partitions() == PARTITIONS[2:]

@@ -1,0 +1,100 @@
+"""The uniform assignor: even over all topics, and nothing moves without need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import process_time
+from uuid import UUID
+
+from hypothesis import given
+from tests.coordination.assignors.assignor_groups import (
+    TOPICS,
+    check_everything_is_read_once,
+    check_no_move_helps,
+    check_only_subscribers_read,
+    equal_subscriptions,
+    group,
+    moved,
+    partition_counts,
+    partitions_of,
+    subscriptions,
+)
+
+from catchment.coordination.assignors import uniform
+from catchment.coordination.assignors.assignor import Assignor
+
+Subscriptions = Mapping[str, frozenset[UUID]]
+ASSIGNOR: Assignor = uniform
+
+
+@given(subscriptions, subscriptions, partition_counts, partition_counts)
+def test_every_partition_is_read_once_by_a_subscriber_and_no_move_would_help(
+    first: Subscriptions, second: Subscriptions, old_counts: dict[UUID, int], counts: dict[UUID, int]
+) -> None:
+    before = ASSIGNOR.assign(group(first), old_counts)
+    after = ASSIGNOR.assign(group(second, before), counts)
+    for assignments, subscribed, existing in ((before, first, old_counts), (after, second, counts)):
+        check_everything_is_read_once(assignments, subscribed, existing)
+        check_only_subscribers_read(assignments, subscribed)
+        check_no_move_helps(assignments, subscribed)
+
+
+@given(equal_subscriptions, partition_counts)
+def test_members_with_the_same_topics_differ_by_at_most_one_partition(
+    subscribed: Subscriptions, counts: dict[UUID, int]
+) -> None:
+    sizes = [len(partitions_of(mine)) for mine in ASSIGNOR.assign(group(subscribed), counts).values()]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(subscriptions, partition_counts)
+def test_nothing_moves_while_nothing_changes(subscribed: Subscriptions, counts: dict[UUID, int]) -> None:
+    before = ASSIGNOR.assign(group(subscribed), counts)
+    assert ASSIGNOR.assign(group(subscribed, before), counts) == before
+
+
+@given(subscriptions, partition_counts)
+def test_the_order_of_members_and_topics_makes_no_difference(
+    subscribed: Subscriptions, counts: dict[UUID, int]
+) -> None:
+    members = group(subscribed)
+    backwards = dict(reversed(members.items()))
+    assert ASSIGNOR.assign(members, counts) == ASSIGNOR.assign(backwards, dict(reversed(counts.items())))
+
+
+@given(equal_subscriptions, partition_counts)
+def test_a_newcomer_takes_its_share_and_no_more_moves(subscribed: Subscriptions, counts: dict[UUID, int]) -> None:
+    before = ASSIGNOR.assign(group(subscribed), counts)
+    grown = {**subscribed, "newcomer": next(iter(subscribed.values()))}
+    after = ASSIGNOR.assign(group(grown, before), counts)
+    assert moved(before, after) == len(partitions_of(after["newcomer"]))
+
+
+@given(equal_subscriptions, partition_counts)
+def test_who_stays_keeps_everything_when_another_leaves(subscribed: Subscriptions, counts: dict[UUID, int]) -> None:
+    before = ASSIGNOR.assign(group(subscribed), counts)
+    left = dict(list(subscribed.items())[1:])
+    if left:
+        assert moved(before, ASSIGNOR.assign(group(left, before), counts)) == 0
+
+
+def test_a_thousand_members_of_ten_thousand_partitions_are_assigned_within_a_second() -> None:
+    counts = {UUID(int=number): 100 for number in range(1, 101)}
+    alike = {f"member-{number}": frozenset(counts) for number in range(1000)}
+    some = {
+        f"member-{number}": frozenset(UUID(int=1 + (number + step) % 100) for step in range(10))
+        for number in range(1000)
+    }
+    for subscribed in (alike, some):
+        began = process_time()
+        assignments = ASSIGNOR.assign(group(subscribed), counts)
+        assert process_time() - began < 1
+        check_everything_is_read_once(assignments, subscribed, counts)
+        began = process_time()
+        again = ASSIGNOR.assign(group({**subscribed, "newcomer": frozenset(counts)}, assignments), counts)
+        assert process_time() - began < 1
+        assert moved(assignments, again) == len(partitions_of(again["newcomer"]))
+
+
+def test_a_topic_that_does_not_exist_is_nobodys() -> None:
+    assert ASSIGNOR.assign(group({"member-0": frozenset(TOPICS)}), {}) == {"member-0": {}}

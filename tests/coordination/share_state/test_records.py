@@ -1,0 +1,84 @@
+"""The records of `__share_group_state`: our bytes are Kafka's, and what is none of ours is passed over."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.coordination.replayed import UnreadableRecord
+from catchment.coordination.share_state.batches import StateBatch
+from catchment.coordination.share_state.records import (
+    ShareKey,
+    ShareState,
+    Update,
+    decode_record,
+    snapshot_record,
+    tombstone,
+    update_record,
+)
+
+KEY = ShareKey("g", UUID(int=1), 2)
+KEY_TAIL = b"\x00\x01g" + UUID(int=1).bytes + b"\x00\x00\x00\x02"
+
+i16s, i32s, i64s = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (16, 32, 64))
+keys = st.builds(ShareKey, st.text(max_size=10), st.uuids(), i32s)
+batches = st.lists(st.builds(StateBatch, i64s, i64s, st.integers(-128, 127), i16s), max_size=5).map(tuple)
+states = st.builds(ShareState, i32s, i32s, i32s, i64s, i64s, i64s, batches, i32s)
+updates = st.builds(Update, i32s, i32s, i64s, batches, i32s)
+
+
+@given(keys, states)
+def test_a_snapshot_reads_as_it_was_written(key: ShareKey, state: ShareState) -> None:
+    assert decode_record(*snapshot_record(key, state)) == (key, state)
+
+
+@given(keys, updates)
+def test_an_update_reads_as_it_was_written(key: ShareKey, update: Update) -> None:
+    assert decode_record(*update_record(key, update)) == (key, update)
+
+
+def test_a_snapshot_has_the_bytes_that_kafka_writes() -> None:
+    key, value = snapshot_record(KEY, ShareState(1, 2, 3, 4, 5, 6, (StateBatch(4, 7, 2, 1),), 9))
+    assert key == b"\x00\x00" + KEY_TAIL
+    assert value == bytes.fromhex(
+        "0000 00000001 00000002 00000003 0000000000000004 0000000000000005 0000000000000006"
+        "02 0000000000000004 0000000000000007 02 0001 00 01 00 04 00000009"
+    )
+
+
+def test_an_update_has_the_bytes_that_kafka_writes() -> None:
+    key, value = update_record(KEY, Update(1, 3, -1, ()))
+    assert key == b"\x00\x01" + KEY_TAIL
+    assert value == bytes.fromhex("0000 00000001 00000003 ffffffffffffffff 01 00")
+
+
+def test_a_null_value_deletes() -> None:
+    assert decode_record(*tombstone(KEY)) == (KEY, None)
+
+
+def test_a_key_of_another_kind_is_none_of_ours() -> None:
+    assert decode_record(b"\x00\x02" + KEY_TAIL, b"") is None
+
+
+def test_an_unknown_tag_is_passed_over() -> None:
+    key, value = update_record(KEY, Update(1, 3, 4, ()))
+    assert value is not None
+    assert decode_record(key, value[:-1] + b"\x01\x07\x02ab") == (KEY, Update(1, 3, 4, ()))
+
+
+@pytest.mark.parametrize("length", [0, 1, 10, 17, 18])
+def test_a_value_that_ends_too_soon_is_unreadable(length: int) -> None:
+    key, value = update_record(KEY, Update(1, 3, 4, ()))
+    assert value is not None
+    with pytest.raises(UnreadableRecord):
+        decode_record(key, value[:length])
+
+
+def test_a_value_of_an_unknown_version_is_unreadable() -> None:
+    key, value = update_record(KEY, Update(1, 3, 4, ()))
+    assert value is not None
+    with pytest.raises(UnreadableRecord):
+        decode_record(key, b"\x00\x01" + value[2:])

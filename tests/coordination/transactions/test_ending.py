@@ -1,0 +1,234 @@
+"""EndTxn at the shard: one decision for each transaction, told to every partition, and answered alike when it is asked for again."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.coordination.transactions.transaction_log import TIMEOUT_MS, V1, V2, LoggedTransactions
+
+from catchment.coordination.replayed import Producer
+from catchment.coordination.transactions.commands import LAST_EPOCH, MarkersToWrite, ProducerAnswer
+from catchment.coordination.transactions.records import TransactionState
+
+FENCED = [ProducerAnswer(ErrorCode.producer_fenced)]
+BUSY = [ProducerAnswer(ErrorCode.concurrent_transactions)]
+WRONG_STATE = [ProducerAnswer(ErrorCode.invalid_txn_state)]
+NOT_MAPPED = [ProducerAnswer(ErrorCode.invalid_producer_id_mapping)]
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def granted(producer_id: int, epoch: int) -> list[ProducerAnswer]:
+    return [ProducerAnswer(ErrorCode.none, Producer(producer_id, epoch))]
+
+
+def with_open_transaction(version: int = V2) -> tuple[LoggedTransactions, Producer]:
+    shard = LoggedTransactions()
+    producer = shard.producer()
+    assert shard.add(producer, T1, T0, version=version) == [ErrorCode.none]
+    return shard, producer
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("version", [V1, V2])
+def test_the_partitions_are_told_and_then_the_transaction_is_complete(version: int, is_commit: bool) -> None:
+    shard, producer = with_open_transaction(version)
+    epoch = producer.epoch + (version == V2)
+    assert shard.end(producer, is_commit=is_commit, version=version) == granted(1000, epoch)
+    assert shard.transaction().state.is_decided
+    assert shard.markers == [MarkersToWrite("x", Producer(1000, epoch), is_commit, version, (T0, T1))]
+    shard.deliver_all()
+    expected = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+    assert (shard.transaction().state, shard.transaction().partitions) == (expected, ())
+    assert shard.transaction().producer_epoch == epoch
+
+
+def test_neither_answer_nor_markers_come_before_the_decision_is_safe() -> None:
+    shard, producer = with_open_transaction()
+    shard.holds_commits = True
+    answers = shard.end(producer)
+    assert (answers, shard.markers) == ([], [])
+    shard.commit_all()
+    assert answers == granted(1000, 1)
+    assert len(shard.markers) == 1
+
+
+def test_while_the_partitions_are_being_told_everybody_waits() -> None:
+    shard, producer = with_open_transaction(V1)
+    shard.end(producer, version=V1)
+    assert shard.add(producer, T0) == [ErrorCode.concurrent_transactions]
+    assert shard.end(producer, version=V1) == BUSY
+    assert shard.end(producer, is_commit=False, version=V1) == WRONG_STATE
+    assert shard.init() == BUSY
+    shard.deliver_all()
+    assert shard.add(producer, T0) == [ErrorCode.none]
+
+
+def test_without_a_bump_the_same_end_again_is_answered_alike_and_the_other_one_refused() -> None:
+    shard, producer = with_open_transaction(V1)
+    shard.end(producer, is_commit=False, version=V1)
+    shard.deliver_all()
+    assert shard.end(producer, is_commit=False, version=V1)[0].error is ErrorCode.none
+    assert shard.end(producer, version=V1) == WRONG_STATE
+
+
+def test_with_a_bump_the_epoch_before_tells_a_repetition_from_the_next_end() -> None:
+    shard, producer = with_open_transaction()
+    (answer,) = shard.end(producer)
+    assert shard.end(producer) == BUSY
+    assert shard.end(producer, is_commit=False) == WRONG_STATE
+    assert shard.end(answer.producer) == FENCED
+    shard.deliver_all()
+    assert shard.end(producer) == [answer]
+    assert shard.end(producer, is_commit=False) == WRONG_STATE
+    assert shard.end(answer.producer) == WRONG_STATE
+    assert shard.end(answer.producer, is_commit=False) == granted(1000, 2)
+    assert shard.end(producer) == FENCED
+
+
+def test_with_a_bump_a_producer_may_abort_before_it_has_begun_anything() -> None:
+    shard = LoggedTransactions()
+    producer = shard.producer()
+    assert shard.end(producer) == WRONG_STATE
+    assert shard.end(producer, is_commit=False) == granted(1000, 1)
+    assert shard.transaction().state is TransactionState.COMPLETE_ABORT
+    assert shard.markers == []
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_without_a_bump_there_is_nothing_to_end_before_the_first_partition(is_commit: bool) -> None:
+    shard = LoggedTransactions()
+    assert shard.end(shard.producer(), is_commit=is_commit, version=V1) == WRONG_STATE
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_only_the_current_producer_may_end_a_transaction(version: int) -> None:
+    shard, producer = with_open_transaction(version)
+    assert shard.end(producer._replace(producer_id=7), version=version) == NOT_MAPPED
+    assert shard.end(producer._replace(epoch=producer.epoch + 1), version=version) == FENCED
+    assert shard.end(producer._replace(epoch=producer.epoch - 1), version=version) == FENCED
+    assert shard.end(producer, "y", version=version) == NOT_MAPPED
+    assert shard.end(producer, "", version=version) == [ProducerAnswer(ErrorCode.invalid_request)]
+
+
+def test_the_end_of_a_client_without_bumps_is_not_taken_for_the_repetition_of_an_older_one() -> None:
+    shard = LoggedTransactions()
+    old = shard.producer()
+    new = shard.producer()
+    shard.add(new, T0, version=V1)
+    shard.end(new, version=V1)
+    shard.deliver_all()
+    assert shard.end(old, version=V2) == FENCED
+
+
+def test_the_last_epoch_ends_with_a_new_producer_id_and_may_be_repeated() -> None:
+    shard = LoggedTransactions()
+    producer = shard.producer(epoch=LAST_EPOCH)
+    shard.add(producer, T0)
+    assert shard.end(producer) == granted(1001, 0)
+    (markers,) = shard.deliver_all()
+    assert markers.producer == Producer(1000, LAST_EPOCH + 1)
+    assert shard.end(producer) == granted(1001, 0)
+    assert shard.end(producer, is_commit=False) == WRONG_STATE
+    assert shard.add(Producer(1001, 0), T0) == [ErrorCode.none]
+    assert shard.end(producer) == NOT_MAPPED
+
+
+def test_markers_of_an_earlier_transaction_complete_nothing() -> None:
+    shard, producer = with_open_transaction()
+    (answer,) = shard.end(producer)
+    (first,) = shard.deliver_all()
+    shard.add(answer.producer, T0)
+    shard.end(answer.producer)
+    shard.deliver(first)
+    assert shard.transaction().state is TransactionState.PREPARE_COMMIT
+
+
+def test_a_decided_transaction_goes_on_after_a_replay() -> None:
+    shard, producer = with_open_transaction()
+    shard.end(producer)
+    told = shard.markers
+    shard.crash()
+    assert shard.markers == told
+    shard.deliver_all()
+    assert shard.transaction().state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_decision_whose_write_timed_out_is_carried_out_all_the_same() -> None:
+    shard, producer = with_open_transaction()
+    shard.holds_commits = True
+    answers = shard.end(producer)
+    shard.fail_all(ErrorCode.coordinator_not_available)
+    assert answers == [ProducerAnswer(ErrorCode.coordinator_not_available)]
+    shard.advance(1000)
+    assert shard.markers == []
+    shard.commit_all()
+    assert len(shard.deliver_all()) == 1
+
+
+def test_whoever_waits_for_the_end_is_woken_when_the_transaction_is_complete() -> None:
+    shard, producer = with_open_transaction()
+    woken: list[str] = []
+    shard.call(lambda transactions, _: transactions.ending.when_completed("x", lambda: woken.append("at once")))
+    shard.end(producer)
+    shard.call(lambda transactions, _: transactions.ending.when_completed("x", lambda: woken.append("later")))
+    assert woken == ["at once"]
+    shard.deliver_all()
+    assert woken == ["at once", "later"]
+
+
+def test_whoever_has_waited_long_enough_is_not_woken() -> None:
+    shard, producer = with_open_transaction()
+    woken: list[bool] = []
+
+    def wake() -> None:
+        woken.append(True)
+
+    shard.end(producer)
+    shard.call(lambda transactions, _: transactions.ending.when_completed("x", wake))
+    for _ in range(2):
+        shard.call(lambda transactions, _: transactions.ending.stop_waiting("x", wake))
+    shard.deliver_all()
+    assert woken == []
+
+
+def test_whoever_waits_for_the_end_is_woken_when_the_shard_goes() -> None:
+    shard, producer = with_open_transaction()
+    woken: list[bool] = []
+    shard.end(producer)
+    shard.call(lambda transactions, _: transactions.ending.when_completed("x", lambda: woken.append(True)))
+    shard.crash()
+    assert woken == [True]
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
+    shard, producer = with_open_transaction()
+    shard.advance(TIMEOUT_MS)
+    shard.abort_late()
+    assert shard.transaction().state is TransactionState.ONGOING
+    shard.advance(1)
+    shard.abort_late()
+    (markers,) = shard.deliver_all()
+    assert (markers.producer, markers.is_commit) == (Producer(1000, 1), False)
+    assert shard.add(producer, T0) == [ErrorCode.producer_fenced]
+    assert shard.end(producer, version=V1) == FENCED
+    assert shard.end(producer, version=V2) == WRONG_STATE
+    assert shard.end(producer, is_commit=False, version=V2) == granted(1000, 1)
+
+
+def test_the_time_counts_from_the_first_partition() -> None:
+    shard, producer = with_open_transaction()
+    shard.advance(TIMEOUT_MS - 1)
+    shard.add(producer, ("u", 0))
+    shard.advance(2)
+    shard.abort_late()
+    assert shard.transaction().state is TransactionState.PREPARE_ABORT
+
+
+def test_a_late_transaction_of_the_last_epoch_is_aborted_too() -> None:
+    shard = LoggedTransactions()
+    producer = shard.producer(epoch=LAST_EPOCH)
+    shard.add(producer, T0)
+    shard.advance(TIMEOUT_MS + 1)
+    shard.abort_late()
+    shard.deliver_all()
+    assert (shard.transaction().producer_id, shard.transaction().producer_epoch) == (1001, 0)
