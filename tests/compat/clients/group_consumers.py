@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
@@ -34,10 +35,16 @@ class GroupConsumer(abc.ABC):
     def seek(self, partition: int, offset: int) -> None: ...
 
     @abc.abstractmethod
+    def group_metadata(self) -> Any:
+        """What a transactional producer of the same client wants to know in order to commit for this member."""
+
+    @abc.abstractmethod
     def close(self) -> None: ...
 
 
 class ConfluentConsumer(GroupConsumer):
+    protocol: Mapping[str, object] = {"session.timeout.ms": _SESSION_MS, "heartbeat.interval.ms": 300}
+
     def __init__(self, bootstrap_servers: str, group: str, topic: str, **options: Any) -> None:
         self._topic = topic
         self._consumer = Consumer(
@@ -46,8 +53,7 @@ class ConfluentConsumer(GroupConsumer):
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": _SESSION_MS,
-                "heartbeat.interval.ms": 300,
+                **self.protocol,
                 **{name.replace("_", "."): value for name, value in options.items()},
             }
         )
@@ -66,8 +72,17 @@ class ConfluentConsumer(GroupConsumer):
     def seek(self, partition: int, offset: int) -> None:
         self._consumer.seek(ConfluentTopicPartition(self._topic, partition, offset))
 
+    def group_metadata(self) -> Any:
+        return self._consumer.consumer_group_metadata()
+
     def close(self) -> None:
         self._consumer.close()
+
+
+class NewConfluentConsumer(ConfluentConsumer):
+    """The same client with the new protocol (KIP-848), where the broker says how often and for how long."""
+
+    protocol: Mapping[str, object] = {"group.protocol": "consumer"}
 
 
 class KafkaPythonConsumer(GroupConsumer):
@@ -97,6 +112,9 @@ class KafkaPythonConsumer(GroupConsumer):
     def seek(self, partition: int, offset: int) -> None:
         self._consumer.seek(TopicPartition(self._topic, partition), offset)
 
+    def group_metadata(self) -> Any:
+        return self._consumer.group_metadata()
+
     def close(self) -> None:
         self._consumer.close(autocommit=False)
 
@@ -110,6 +128,7 @@ class AioKafkaConsumer(GroupConsumer):
         if AioKafkaConsumer._runner is None:
             AioKafkaConsumer._runner = asyncio.Runner()
         self._topic = topic
+        self._group = group
         self._consumer = self._run(self._start(bootstrap_servers, group, topic, options))
 
     async def _start(self, bootstrap_servers: str, group: str, topic: str, options: dict[str, Any]) -> Any:
@@ -151,6 +170,9 @@ class AioKafkaConsumer(GroupConsumer):
     def seek(self, partition: int, offset: int) -> None:
         self._consumer.seek(AioTopicPartition(self._topic, partition), offset)
 
+    def group_metadata(self) -> Any:
+        return self._group
+
     def close(self) -> None:
         async def stop() -> None:
             await self._starting
@@ -161,6 +183,7 @@ class AioKafkaConsumer(GroupConsumer):
 
 GROUP_CONSUMERS: dict[str, type[GroupConsumer]] = {
     "confluent-kafka": ConfluentConsumer,
+    "confluent-kafka-new": NewConfluentConsumer,
     "kafka-python": KafkaPythonConsumer,
     "aiokafka": AioKafkaConsumer,
 }

@@ -23,8 +23,19 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource as KafkaConfigResource
+    from kafka.errors import KafkaError
+    from kafka.structs import OffsetAndMetadata
 
-__all__ = ["KafkaConfigResource", "KafkaConsumer", "KafkaPython", "TopicPartition", "kafka_admin"]
+__all__ = [
+    "KafkaConfigResource",
+    "KafkaConsumer",
+    "KafkaError",
+    "KafkaProducer",
+    "KafkaPython",
+    "OffsetAndMetadata",
+    "TopicPartition",
+    "kafka_admin",
+]
 
 _LOG_APPEND_TIME = 1
 
