@@ -1,0 +1,67 @@
+"""Single requests to single brokers: whom they reach, and what people are told if nobody answers."""
+
+import socket
+
+import pytest
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.vote.v2.request import VoteRequest
+from kio.static.primitive import i8
+
+from catchment.cli.failure import CommandError
+from catchment.cli.requests import GROUP, Coordinator, Target, open_requests, refused
+
+CLUSTER = DescribeClusterRequest(
+    include_cluster_authorized_operations=False, endpoint_type=i8(1), include_fenced_brokers=False
+)
+
+
+@pytest.mark.parametrize("target", ["any", "controller", 1, Coordinator("a-group", GROUP)])
+def test_a_request_reaches_the_broker_that_it_is_for(bootstrap_servers: str, target: Target) -> None:
+    with open_requests(f"127.0.0.1:1,{bootstrap_servers}", {}, 20) as requests:
+        answer = requests.ask(CLUSTER, to=target)
+        assert [broker.broker_id for broker in answer.brokers] == requests.broker_ids() == [1]
+
+
+def test_a_broker_that_is_not_there_is_told(bootstrap_servers: str) -> None:
+    with (
+        open_requests(bootstrap_servers, {}, 20) as requests,
+        pytest.raises(CommandError, match="the cluster has no broker 77"),
+    ):
+        requests.ask(CLUSTER, to=77)
+
+
+def test_a_request_that_the_broker_does_not_serve_is_told(bootstrap_servers: str) -> None:
+    vote = VoteRequest(cluster_id=None, topics=())
+    with (
+        open_requests(bootstrap_servers, {}, 20) as requests,
+        pytest.raises(CommandError, match="does not serve Vote"),
+    ):
+        requests.ask(vote)
+
+
+def test_a_server_that_never_answers_is_given_up_at_the_time_out() -> None:
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        with (
+            open_requests(address, {}, 0.3) as requests,
+            pytest.raises(CommandError, match=f"no answer from {address}: timed out"),
+        ):
+            requests.ask(CLUSTER)
+
+
+def test_client_settings_that_ask_for_encryption_are_refused() -> None:
+    with (
+        pytest.raises(CommandError, match="plain listeners only"),
+        open_requests("127.0.0.1:1", {"security.protocol": "SASL_SSL"}, 1),
+    ):
+        pass
+
+
+def test_an_error_code_is_told_by_the_brokers_words_or_its_name() -> None:
+    assert refused("cannot x", ErrorCode.invalid_request, "no such key").message == (
+        "cannot x: no such key (INVALID_REQUEST)"
+    )
+    assert refused("cannot x", ErrorCode.not_controller, None).message == "cannot x: not controller (NOT_CONTROLLER)"
