@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,3 +108,32 @@ def test_nothing_goes_that_a_group_which_counts_has_not_committed_past(
             assert floor <= groups.get(group, {}).get(partition, 0)
         if not counting:
             assert floor == 0
+
+
+def test_a_share_group_counts_with_what_it_has_acknowledged(broker: Broker) -> None:
+    fill(broker, "queue", EVERY_GROUP)
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "workers",
+            "share.acknowledgement.mode": "explicit",
+        }
+    )
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, "workers", incremental_configs=[earliest])
+    admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+    consumer.subscribe(["queue"])
+    left = {(partition, offset) for partition in range(PARTITIONS) for offset in range(RECORDS)}
+    deadline_s = time.monotonic() + DEADLINE_S
+    while left:
+        assert time.monotonic() < deadline_s, f"the share group does not hand out {sorted(left)}"
+        for message in consumer.poll(0.2):
+            place = (message.partition(), message.offset())
+            # The last record is not done: what lies before it may go, and it may not.
+            is_done = place != (0, RECORDS - 1)
+            consumer.acknowledge(message, AcknowledgeType.ACCEPT if is_done else AcknowledgeType.RELEASE)
+            left.discard(place)
+        consumer.commit_sync(DEADLINE_S)
+    wait_for_starts(broker, "queue", [RECORDS - 1, RECORDS])
+    consumer.close()

@@ -1,15 +1,17 @@
 """Deletion of what is consumed: the setting `catchment.retention.consumed.by`.
 
 Only offsets count that cannot be lost any more: a commit that a crash may take back would let a group come back to records
-that are gone. The group's word is the committed offset; what an open transaction would commit is not committed.
+that are gone. A consumer group's word is the committed offset; what an open transaction would commit is not committed. A share
+group's word is its state: the first record that it may deliver again.
 """
 
 import logging
 
 from catchment.broker.coordinators.groups import GroupCoordinator
+from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import TopicImage
-from catchment.coordination.consumed import floors
+from catchment.coordination.consumed import Positions, floors
 from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
 
@@ -17,10 +19,13 @@ _logger = logging.getLogger(__name__)
 
 
 class ConsumedRetention:
-    def __init__(self, controller: Controller, replicas: Replicas, groups: GroupCoordinator) -> None:
+    def __init__(
+        self, controller: Controller, replicas: Replicas, groups: GroupCoordinator, share_state: ShareStateCoordinator
+    ) -> None:
         self._controller = controller
         self._replicas = replicas
         self._groups = groups
+        self._share_state = share_state
 
     async def apply(self) -> None:
         """Move the start of every log that asks for it beyond what its consumers have, and write the starts down."""
@@ -37,7 +42,9 @@ class ConsumedRetention:
                 directory.checkpoint_log_starts()
 
     async def _release(self, topic: TopicImage, named: tuple[str, ...]) -> bool:
-        positions = await self._groups.consumed(topic.name)
+        positions, share_groups = await self._groups.consumed(topic)
+        for group_id in share_groups:
+            positions[group_id] = await self._shared(group_id, topic)
         moved = False
         for number, floor in enumerate(floors(positions, named, len(topic.partitions))):
             partition = self._replicas.find(topic.id, number)
@@ -48,3 +55,11 @@ class ConsumedRetention:
                 partition.readers.notify()
                 moved = True
         return moved
+
+    async def _shared(self, group_id: str, topic: TopicImage) -> Positions:
+        found: dict[int, int] = {}
+        for number in range(len(topic.partitions)):
+            state = await self._share_state.read_summary(group_id, topic.id, number)
+            if state.start_offset >= 0:
+                found[number] = state.done_offset
+        return found

@@ -109,33 +109,40 @@ class BrokerServer:
         replicas = Replicas(self._settings, self._disk, directories)
         self._open_logs(directories, replicas, controller.image)
         await self._adopt_unknown_topics(directories, controller)
-        groups = GroupCoordinator(self._settings, controller, replicas, self._clock, self._randomness)
-        share_state = ShareStateCoordinator(self._settings, controller, replicas, self._clock)
-        services = self._services = Services(
-            self._settings,
+        services = self._services = self._make_services(controller, replicas)
+        for apply in (self._use_dynamic_settings, services.quotas.apply, replicas.apply):
+            apply(MetadataImage(), controller.image)
+            controller.subscribe(apply)
+        taken.push_async_callback(replicas.synced)
+        self._start_upkeep(taken, services)
+        await self._start_coordinators(taken, services)
+        await self._listen(taken, services)
+
+    def _make_services(self, controller: Controller, replicas: Replicas) -> Services:
+        settings, clock = self._settings, self._clock
+        groups = GroupCoordinator(settings, controller, replicas, clock, self._randomness)
+        share_state = ShareStateCoordinator(settings, controller, replicas, clock)
+        return Services(
+            settings,
             controller,
             replicas,
-            self._clock,
+            clock,
             self._disk,
             self._randomness,
-            FetchSessions(self._settings.integer("max.incremental.fetch.session.cache.slots"), self._randomness),
+            FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"), self._randomness),
             groups,
             share_state,
             share_groups=ShareGroupCoordinator(groups.shards, share_state, controller),
-            share_partitions=SharePartitions(self._settings, controller, replicas, share_state, self._clock),
+            share_partitions=SharePartitions(settings, controller, replicas, share_state, clock),
             transactions=TransactionCoordinator(
-                self._settings, controller, replicas, self._clock, partial(write_markers, replicas, groups)
+                settings, controller, replicas, clock, partial(write_markers, replicas, groups)
             ),
-            quotas=Quotas(self._settings, self._clock),
+            quotas=Quotas(settings, clock),
         )
-        self._use_dynamic_settings(MetadataImage(), controller.image)
-        services.quotas.apply(MetadataImage(), controller.image)
-        controller.subscribe(services.quotas.apply)
-        replicas.apply(MetadataImage(), controller.image)
-        controller.subscribe(self._use_dynamic_settings)
-        controller.subscribe(replicas.apply)
-        taken.push_async_callback(replicas.synced)
-        consumed = ConsumedRetention(controller, replicas, services.groups)
+
+    def _start_upkeep(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
+        replicas = services.replicas
+        consumed = ConsumedRetention(services.controller, replicas, services.groups, services.share_state)
         upkeep = Upkeep(replicas, self._clock, lambda: services.settings, consumed.apply)
         upkeep.start()
         taken.push_async_callback(upkeep.close)
@@ -143,6 +150,8 @@ class BrokerServer:
         cleaner = Cleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
         cleaner.start()
         taken.push_async_callback(cleaner.close)
+
+    async def _start_coordinators(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
         await services.share_state.start()
         taken.push_async_callback(services.share_state.close)
         services.share_partitions.start()
@@ -153,7 +162,6 @@ class BrokerServer:
         taken.push_async_callback(services.share_groups.close)
         await services.transactions.start()
         taken.push_async_callback(services.transactions.close)
-        await self._listen(taken, services)
 
     async def _listen(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
         router = Router(services, self._interceptor)

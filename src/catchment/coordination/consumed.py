@@ -20,7 +20,7 @@ class Consumed:
         """For each group that has to do with the topic, where it stands.
 
         That is a group that has committed an offset of it, or whose members subscribe to it; one whose subscriptions are
-        not known at the moment may.
+        not known at the moment may. Share groups keep their positions elsewhere.
         """
         found: dict[str, Positions] = {}
         for group_id, group in self._state.groups.items():
@@ -30,7 +30,7 @@ class Consumed:
                 found[group_id] = committed
         for group_id, other in self._state.others.items():
             committed = self._committed(group_id, topic)
-            if other.kind is GroupKind.CONSUMER and (committed or topic in other.topics):
+            if other.kind is not GroupKind.SHARE and (committed or topic in other.topics):
                 found[group_id] = committed
         return found
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.coordination.replayed import UnreadableRecord
-from catchment.coordination.share_state.batches import StateBatch
+from catchment.coordination.share_state.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, StateBatch
 from catchment.coordination.share_state.records import (
     ShareKey,
     ShareState,
@@ -82,3 +82,20 @@ def test_a_value_of_an_unknown_version_is_unreadable() -> None:
     assert value is not None
     with pytest.raises(UnreadableRecord):
         decode_record(key, b"\x00\x01" + value[2:])
+
+
+@pytest.mark.parametrize(
+    ("batches", "done_offset"),
+    [
+        ((), 10),
+        ((StateBatch(10, 14, ACKNOWLEDGED, 1), StateBatch(15, 16, ARCHIVED, 5)), 17),
+        ((StateBatch(10, 14, ACKNOWLEDGED, 1), StateBatch(15, 16, AVAILABLE, 1), StateBatch(17, 18, ARCHIVED, 1)), 15),
+        ((StateBatch(11, 14, ACKNOWLEDGED, 1),), 10),
+    ],
+    ids=["nothing known", "all done", "released", "the first is open"],
+)
+def test_what_is_done_ends_at_the_first_record_that_may_come_again(
+    batches: tuple[StateBatch, ...], done_offset: int
+) -> None:
+    state = ShareState(0, 0, 0, start_offset=10, create_time_ms=0, write_time_ms=0, batches=batches)
+    assert state.done_offset == done_offset

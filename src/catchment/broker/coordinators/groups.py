@@ -14,7 +14,7 @@ from catchment.broker.coordinators.offsets_topic import group_limits, offsets_to
 from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.broker.coordinators.share_groups import share_terms
 from catchment.cluster.controller import Controller
-from catchment.cluster.metadata import MetadataImage, PartitionImage
+from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.coordination.commands import (
     JoinAnswer,
     JoinRequest,
@@ -195,14 +195,19 @@ class GroupCoordinator:
                 found += listed
         return found
 
-    async def consumed(self, topic: str) -> dict[str, Positions]:
-        """How far every group has come with the topic; ApiError unless all groups can be asked."""
+    async def consumed(self, topic: TopicImage) -> tuple[dict[str, Positions], list[str]]:
+        """How far every group has come with the topic, and which share groups read it; ApiError unless all can be asked."""
         found: dict[str, Positions] = {}
+        share_groups: list[str] = []
         for runner in self._shards.all_led():
-            positions = answer_now(runner, lambda shard, _: shard.consumed.positions(topic))
+            positions = answer_now(runner, lambda shard, _: shard.consumed.positions(topic.name))
+            concerned = answer_now(
+                runner, lambda shard, _: shard.share_groups.offsets.concerned_with(topic.name, topic.id)
+            )
             await runner.settled()
             found.update(positions)
-        return found
+            share_groups += concerned
+        return found, share_groups
 
     async def describe(self, group_id: str) -> DescribedGroup:
         runner = self._shards.runner_of(group_id)

@@ -32,6 +32,16 @@ class ShareGroupOffsets:
         group = self._groups.by_id.get(group_id)
         return {} if group is None else group.partitions.initialized
 
+    def concerned_with(self, topic: str, topic_id: UUID) -> list[str]:
+        """The groups that have state of the topic, are about to, or whose members subscribe to it."""
+        return [
+            group.group_id
+            for group in self._groups.by_id.values()
+            if topic_id in group.partitions.initialized
+            or topic_id in group.partitions.initializing
+            or topic in group.topics
+        ]
+
     def begin_alter(self, group_id: str, topics: Mapping[UUID, StateTopic], reply: Reply) -> int:
         """Note that the partitions are to begin anew, in the epoch returned; the group is made if it does not exist."""
         group = self._groups.find_or_draft(group_id)

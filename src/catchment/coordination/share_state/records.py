@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from catchment.coordination.replayed import EncodedRecord, UnreadableRecord
-from catchment.coordination.share_state.batches import StateBatch
+from catchment.coordination.share_state.batches import AVAILABLE, StateBatch
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.wire import NO_TAGS, WireReader, array_length, string, tagged_fields
 
@@ -53,6 +53,16 @@ class ShareState(NamedTuple):
     batches: tuple[StateBatch, ...]
     delivery_complete_count: int = NO_COUNT
     """Records behind the start that need no further delivery."""
+
+    @property
+    def done_offset(self) -> int:
+        """Where the first record lies that may be delivered again. The start follows it with the next write."""
+        done = self.start_offset
+        for batch in self.batches:
+            if batch.first_offset > done or batch.delivery_state == AVAILABLE:
+                break
+            done = max(done, batch.last_offset + 1)
+        return done
 
 
 class Update(NamedTuple):
