@@ -198,3 +198,18 @@ def test_a_reader_of_cold_data_keeps_nobody_else_waiting(
         assert append(writer, "a", batch(b"meanwhile")).base_offset == 1
         warm.set()
         assert wire.receive().responses[0].partitions[0].records
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_disk_that_cannot_be_read_is_told_and_the_connection_stays(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: MemoryFile, position: int, size: int) -> bytes:
+        raise OSError("the device is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MemoryFile, "read", fail)
+        # An offset within a batch is looked for in the log, its first one need not be.
+        codes = [fetch(wire, fetch_request("a", (0, offset)), 12).partitions[0][1].error_code for offset in (0, 3)]
+    assert codes == [ErrorCode.kafka_storage_error] * 2
+    assert fetch(wire, fetch_request("a", (0, 4)), 12).values() == [b"4", b"5"]

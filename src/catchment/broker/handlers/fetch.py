@@ -121,6 +121,9 @@ def _find(
         return _Found(asked, partition, log.locate(offset, size, upper_offset, at_least_one_batch=is_first))
     except ApiError as error:
         return _Found(asked, error=error)
+    except OSError as error:
+        # Where the index does not say it, the place is looked for in the log itself.
+        return _Found(asked, error=ApiError(ErrorCode.kafka_storage_error, str(error)))
 
 
 def _is_enough(found: list[_Found], request: FetchRequest) -> bool:
