@@ -96,6 +96,8 @@ class KafkaPythonConsumer(GroupConsumer):
             enable_auto_commit=False,
             session_timeout_ms=_SESSION_MS,
             heartbeat_interval_ms=300,
+            # It may lead a group before it knows the topic, and assigns anew only when it looks at its metadata again.
+            metadata_max_age_ms=1000,
             **options,
         )
 
