@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 # kio imports Hypothesis wherever it is installed, to register its types there. That costs a quarter of a second, which a
@@ -15,16 +16,27 @@ if "hypothesis" not in sys.modules:
         del sys.modules["hypothesis"]
 
 if TYPE_CHECKING:
+    from catchment.client.arrow_api import read_arrow, scan_arrow, write_arrow
     from catchment.testing.embedded import Broker
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "read_arrow", "scan_arrow", "write_arrow"]
 
 if not TYPE_CHECKING:
+    _MODULES = {
+        "Broker": "catchment.testing.embedded",
+        "read_arrow": "catchment.client.arrow_api",
+        "scan_arrow": "catchment.client.arrow_api",
+        "write_arrow": "catchment.client.arrow_api",
+    }
 
     def __getattr__(name: str) -> object:
-        """Load the embedded broker when it is asked for: most who import the package do not run one."""
-        if name == "Broker":
-            from catchment.testing.embedded import Broker
-
-            return Broker
+        """Load the embedded broker and the Arrow client when they are asked for: most who import the package need neither."""
+        if name in _MODULES:
+            try:
+                return getattr(import_module(_MODULES[name]), name)
+            except ModuleNotFoundError as error:
+                if error.name in ("numba", "numpy", "pyarrow"):
+                    message = f"catchment.{name} needs {error.name}: pip install 'catchment[arrow]'"
+                    raise ImportError(message) from error
+                raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

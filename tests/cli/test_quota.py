@@ -43,6 +43,11 @@ def test_quotas_of_users_clients_and_addresses_are_set_and_listed(run: Run) -> N
     assert "ann\t<default>\t\t1000\t\t\t\t" in table
 
 
+def test_large_quotas_are_shown_digit_by_digit(run: Run) -> None:
+    run("quota", "set", "--client-id", "app", "--produce-rate", 123_456_789, "--request-percent", 0.5)
+    assert run("quota", "list").stdout.splitlines()[1].split("\t")[3:6] == ["123456789", "", "0.5"]
+
+
 def test_single_quotas_are_removed_by_name_and_all_without_one(run: Run) -> None:
     run("quota", "set", "--user", "ann", "--produce-rate", 1, "--consume-rate", 2, "--request-percent", 3)
     assert "removed consumer_byte_rate of user ann" in run("quota", "remove", "--user", "ann", "--consume-rate").stderr

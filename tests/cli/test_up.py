@@ -8,11 +8,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.cli.test_broker import STOP_S
 
+from catchment.broker.services import Services
+from catchment.broker.traffic import Traffic
 from catchment.cli.status import Rates, Sample, status_line
+from catchment.ports.clock import ManualClock
 
 
 class Terminal:
@@ -72,6 +77,24 @@ def test_the_status_is_drawn_and_an_interrupt_stops_it_cleanly(terminal: Termina
     assert "127.0.0.1:" in terminal.drawn
     assert "Traceback" not in terminal.drawn
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_what_the_broker_writes_for_itself_is_not_counted_as_coming_in(tmp_path: Path) -> None:
+    replicas = [
+        SimpleNamespace(topic=topic, log=SimpleNamespace(log_end_offset=records, size_bytes=100))
+        for topic, records in (("orders", 7), ("__consumer_offsets", 1000), ("__transaction_state", 1000))
+    ]
+    services = SimpleNamespace(
+        replicas=replicas,
+        clock=ManualClock(0),
+        settings=SimpleNamespace(log_dirs=[str(tmp_path)]),
+        controller=SimpleNamespace(image=SimpleNamespace(topics=["orders"])),
+        traffic=Traffic(),
+    )
+
+    sample = Sample.take(cast("Services", services))
+
+    assert (sample.records, sample.log_bytes) == (7, 300)
 
 
 def test_rates_are_differences_over_time_and_never_negative() -> None:

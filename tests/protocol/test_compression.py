@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.protocol.batch import CorruptBatch
-from catchment.protocol.compression import Compression, compress, decompress
+from catchment.protocol.compression import Compression, compress, decompress, decompress_into
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 THEIRS: dict[int, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
@@ -53,6 +53,16 @@ def test_one_byte_more_than_the_limit_is_refused(codec: Compression) -> None:
     assert len(decompress(codec, packed, 1_000_000)) == 1_000_000
     with pytest.raises(CorruptBatch):
         decompress(codec, packed, 999_999)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_a_buffer_is_filled_to_its_last_byte_and_one_byte_less_is_too_small(codec: Compression) -> None:
+    data = bytes(range(250)) * 400
+    packed = compress(codec, data)
+    target = memoryview(bytearray(len(data)))
+    assert decompress_into(codec, packed, target) == len(data)
+    assert target == data
+    assert decompress_into(codec, packed, target[1:]) is None
 
 
 @pytest.mark.parametrize("codec", CODECS)

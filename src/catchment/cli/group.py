@@ -1,8 +1,11 @@
 """`catchment group`: see where consumer groups and share groups stand, and move, alter or delete them."""
 
 import contextlib
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -98,7 +101,7 @@ def lag(
 ) -> None:
     """Show how far groups are behind, partition by partition."""
     settings = read_client_settings(client_config, client_settings)
-    with contextlib.suppress(KeyboardInterrupt) if watch_s is not None else contextlib.nullcontext():
+    with _ended_by_interrupt() if watch_s is not None else contextlib.nullcontext():
         while True:
             with open_cluster(bootstrap_servers, settings, timeout_s) as cluster:
                 _print_lag(cluster, groups, as_json)
@@ -106,6 +109,19 @@ def lag(
                 return
             sys.stdout.flush()
             time.sleep(watch_s)
+
+
+@contextlib.contextmanager
+def _ended_by_interrupt() -> Iterator[None]:
+    """Ctrl-C is the way out and no failure. Pressed twice, it must not break into the end of the command."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    with contextlib.suppress(KeyboardInterrupt):
+        yield
 
 
 def _print_lag(cluster: Cluster, groups: list[str] | None, as_json: bool) -> None:

@@ -75,7 +75,7 @@ def list_quotas(
         print_json([{"entity": entity, "quotas": quotas} for entity, quotas in found])
         return
     rows = [
-        [*(_shown(entity, kind) for kind in _KINDS), *(f"{quotas[key]:g}" if key in quotas else "" for key in _KEYS)]
+        [*(_shown(entity, kind) for kind in _KINDS), *(_rate(quotas.get(key)) for key in _KEYS)]
         for entity, quotas in found
     ]
     print_table([*_KINDS, *(f"{title}:" for title in _KEYS.values())], rows)
@@ -209,6 +209,10 @@ def _alter(requests: Requests, entity: Entity, operations: list[OpData], *, vali
     for altered in answer.entries:
         if altered.error_code is not ErrorCode.none:
             raise refused(f"cannot alter the quotas of {_named(entity)}", altered.error_code, altered.error_message)
+
+
+def _rate(quota: float | None) -> str:
+    return "" if quota is None else f"{quota:.15g}"
 
 
 def _shown(entity: Entity, kind: str) -> str:

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from catchment.cli.output import format_bytes, format_count
+from catchment.cluster.metadata import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +33,8 @@ class Sample(NamedTuple):
             services.clock.monotonic_s(),
             len(services.controller.image.topics),
             len(logs),
-            sum(log.log_end_offset for log in logs),
+            # Bytes are those that clients produce, so the broker's own notes are no records that came in.
+            sum(one.log.log_end_offset for one in services.replicas if one.topic not in INTERNAL_TOPICS),
             services.traffic.bytes_in,
             services.traffic.bytes_out,
             services.traffic.connections,

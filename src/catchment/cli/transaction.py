@@ -153,11 +153,10 @@ def abort(
     place = (topic, partition, start_offset)
     if (transactional_id is None) == (place == (None, None, None)) or (transactional_id is None and None in place):
         raise typer.BadParameter("give a transactional id, or all of --topic, --partition and --start-offset")
-    deadline_s = time.monotonic() + timeout_s
     with _requests(bootstrap_servers, client_config, client_settings, timeout_s) as requests:
         if topic is not None and partition is not None and start_offset is not None:
             producer_id = abort_hanging(requests, topic, partition, start_offset)
             print_note(f"aborted the transaction of producer {producer_id} in {topic}-{partition}")
         elif transactional_id is not None:
-            abort_of_id(requests, transactional_id, deadline_s)
+            abort_of_id(requests, transactional_id)
             print_note(f"{transactional_id} has no open transaction any more, and its producer is fenced")

@@ -1,6 +1,5 @@
 """What coordinators and partitions say of transactions, and the marker that ends one."""
 
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import groupby
@@ -25,7 +24,6 @@ _ANY_AGE = -1
 _NO_LEADER = -1
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _SUCCESSOR_TIMEOUT = timedelta(minutes=1)
-_PAUSE_S = 0.1
 
 Place = tuple[str, int]
 """A topic and a partition."""
@@ -195,8 +193,11 @@ def abort_hanging(requests: Requests, topic: str, partition: int, start_offset: 
     return int(producer["producer_id"])
 
 
-def abort_of_id(requests: Requests, transactional_id: str, deadline_s: float) -> None:
-    """Begin anew in the producer's name, as its successor would: that ends its transaction and fences it."""
+def abort_of_id(requests: Requests, transactional_id: str) -> None:
+    """Begin anew in the producer's name, as its successor would: that ends its transaction and fences it.
+
+    While the coordinator has decided to abort and is still at it, the request is repeated.
+    """
     describe_transactions(requests, [transactional_id], 0)
     request = InitProducerIdRequest(
         transactional_id=TransactionalId(transactional_id),
@@ -204,14 +205,9 @@ def abort_of_id(requests: Requests, transactional_id: str, deadline_s: float) ->
         producer_id=ProducerId(-1),
         producer_epoch=i16(-1),
     )
-    while True:
-        answer = requests.ask(request, to=Coordinator(transactional_id, TRANSACTION))
-        if answer.error_code is ErrorCode.none:
-            return
-        # The coordinator has decided to abort, and is still at it.
-        if answer.error_code is not ErrorCode.concurrent_transactions or time.monotonic() > deadline_s:
-            raise refused(f"cannot abort the transaction of {transactional_id}", answer.error_code, None)
-        time.sleep(_PAUSE_S)
+    answer = requests.ask(request, to=Coordinator(transactional_id, TRANSACTION))
+    if answer.error_code is not ErrorCode.none:
+        raise refused(f"cannot abort the transaction of {transactional_id}", answer.error_code, None)
 
 
 def _leaders(requests: Requests, topics: Sequence[str] | None) -> dict[Place, int]:

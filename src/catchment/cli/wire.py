@@ -14,8 +14,9 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
 from catchment.cli.failure import CommandError
 from catchment.cli.options import BOOTSTRAP_VARIABLE
+from catchment.client import settings as client_settings
+from catchment.client.errors import ClientError
 
-DEFAULT_PORT = 9092
 CONNECT_TIMEOUT_S = 3.0
 
 # librdkafka writes every reconnect to stderr; what matters of it reaches a person as a CommandError.
@@ -106,15 +107,19 @@ def _reason(error: Exception) -> str:
     return "not a host name"
 
 
+@contextmanager
+def client_errors_told() -> Iterator[None]:
+    """Tell what our own client raises as a command's failure."""
+    try:
+        yield
+    except ClientError as error:
+        raise CommandError(error.message, error.advice) from error
+
+
 def split_address(address: str) -> tuple[str, int]:
     """`host:port`, `[ipv6]:port`, or a host alone on Kafka's usual port."""
-    host, separator, port_text = address.rpartition(":")
-    if not separator or (host.count(":") > 0 and not host.startswith("[")):
-        host, port_text = address, str(DEFAULT_PORT)
-    port = int(port_text) if port_text.isdecimal() else 0
-    if not host or not 0 < port < 65536:
-        raise CommandError(f"{address!r} is not an address", "Write it as host:port, for example 127.0.0.1:9092.")
-    return host.strip("[]"), port
+    with client_errors_told():
+        return client_settings.split_address(address)
 
 
 def read_metadata(client: Any, timeout_s: float) -> ClusterMetadata:

@@ -147,7 +147,7 @@ def with_log_append_time(batch: memoryview, now_ms: int) -> bytearray:
     return stamped
 
 
-def seal(batch: bytearray) -> None:
+def seal(batch: bytearray | memoryview) -> None:
     """Write the CRC over a finished batch."""
     _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:]))
 

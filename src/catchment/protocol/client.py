@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     correlation_id: int
     api_key: int
     api_version: int
-    body: bytes
+    body: bytes | memoryview
 
     def decode(self) -> Any:
         """The response as the newest class of its API."""
@@ -89,12 +89,13 @@ class ClientProtocol:
             end = position + _LENGTH.size + length
             if end > len(self._received):
                 break
-            answers.append(self._answer(bytes(self._received[position + _LENGTH.size : end])))
+            answers.append(self.answer(bytes(self._received[position + _LENGTH.size : end])))
             position = end
         del self._received[:position]
         return answers
 
-    def _answer(self, frame: bytes) -> Answer:
+    def answer(self, frame: memoryview | bytes) -> Answer:
+        """The answer in a whole frame without its length, for those who cut frames themselves. Its body is a part of it."""
         if not self._pending:
             raise MalformedRequest("a response to no request")
         expected = self._pending.popleft()

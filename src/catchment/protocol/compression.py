@@ -6,10 +6,9 @@ written. Kafka's lz4 reader insists on independent blocks, which cramjam does no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct, error
-from typing import Any, Final
+from typing import Final
 
 import cramjam
 
@@ -65,43 +64,46 @@ def compress(codec: int, data: memoryview | bytes, level: int | None = None) -> 
 
 def decompress(codec: int, data: memoryview | bytes, limit_bytes: int) -> bytes:
     """The records of a batch, or CorruptBatch if they are damaged or would be more than `limit_bytes`."""
+    if codec == Compression.NONE and len(data) <= limit_bytes:
+        return bytes(data)
+    # No codec here says reliably how much is to come, so the buffer grows up to the limit.
+    guess_bytes = max(4 * len(data), _SMALLEST_GUESS_BYTES)
+    while True:
+        output = memoryview(bytearray(min(guess_bytes, limit_bytes)))
+        size = decompress_into(codec, data, output)
+        if size is not None:
+            return bytes(output[:size])
+        if guess_bytes >= limit_bytes:
+            raise CorruptBatch(f"records of more than {limit_bytes} bytes")
+        guess_bytes *= 4
+
+
+def decompress_into(codec: int, data: memoryview | bytes, target: memoryview) -> int | None:
+    """Unpack the records of a batch: how many bytes they are, None if they do not fit, or CorruptBatch."""
     try:
         match codec:
             case Compression.NONE:
-                return _bounded(bytes(data), limit_bytes)
+                return _copy(data, target)
             case Compression.GZIP:
-                return _decompress_stream(cramjam.gzip.decompress_into, data, limit_bytes)
+                return int(cramjam.gzip.decompress_into(data, target))
             case Compression.SNAPPY:
-                return _decompress_snappy(memoryview(data), limit_bytes)
+                return _decompress_snappy(memoryview(data), target)
             case Compression.LZ4:
-                return _decompress_stream(cramjam.lz4.decompress_into, data, limit_bytes)
+                return int(cramjam.lz4.decompress_into(data, target))
             case Compression.ZSTD:
-                return _decompress_stream(cramjam.zstd.decompress_into, data, limit_bytes)
+                return int(cramjam.zstd.decompress_into(data, target))
     except (cramjam.DecompressionError, error) as cause:
+        if str(cause) == _BUFFER_TOO_SMALL:
+            return None
         raise CorruptBatch(f"records do not decompress: {cause}") from cause
     raise CorruptBatch(f"there is no compression codec {codec}")
 
 
-def _bounded(data: bytes, limit_bytes: int) -> bytes:
-    if len(data) > limit_bytes:
-        raise CorruptBatch(f"records of more than {limit_bytes} bytes")
-    return data
-
-
-def _decompress_stream(decompress_into: Callable[[Any, Any], int], data: memoryview | bytes, limit_bytes: int) -> bytes:
-    """Decompress into a buffer that grows up to the limit; no codec here says reliably how much is to come."""
-    guess_bytes = max(4 * len(data), _SMALLEST_GUESS_BYTES)
-    while True:
-        output = bytearray(min(guess_bytes, limit_bytes))
-        try:
-            size = decompress_into(data, output)
-            return bytes(memoryview(output)[:size])
-        except cramjam.DecompressionError as cause:
-            if str(cause) != _BUFFER_TOO_SMALL:
-                raise
-            if guess_bytes >= limit_bytes:
-                raise CorruptBatch(f"records of more than {limit_bytes} bytes") from cause
-        guess_bytes *= 4
+def _copy(data: memoryview | bytes, target: memoryview) -> int | None:
+    if len(data) > len(target):
+        return None
+    target[: len(data)] = data
+    return len(data)
 
 
 def _compress_snappy(data: memoryview) -> bytes:
@@ -112,27 +114,28 @@ def _compress_snappy(data: memoryview) -> bytes:
     return b"".join(pieces)
 
 
-def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes:
+def _decompress_snappy(data: memoryview, target: memoryview) -> int | None:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_snappy_block(data, limit_bytes)
-    pieces = []
+        return _decompress_snappy_block(data, target)
+    used = 0
     position = len(_XERIAL_MAGIC) + len(_XERIAL_VERSIONS)
     while position < len(data):
         (length,) = _XERIAL_LENGTH.unpack_from(data, position)
         position += _XERIAL_LENGTH.size
         if not 0 < length <= len(data) - position:
             raise CorruptBatch(f"a snappy block claims {length} bytes")
-        piece = _decompress_snappy_block(data[position : position + length], limit_bytes)
-        limit_bytes -= len(piece)
-        pieces.append(piece)
+        size = _decompress_snappy_block(data[position : position + length], target[used:])
+        if size is None:
+            return None
+        used += size
         position += length
-    return b"".join(pieces)
+    return used
 
 
-def _decompress_snappy_block(block: memoryview, limit_bytes: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
-        raise CorruptBatch("snappy records are larger than allowed")
-    return bytes(cramjam.snappy.decompress_raw(block))
+def _decompress_snappy_block(block: memoryview, target: memoryview) -> int | None:
+    if cramjam.snappy.decompress_raw_len(block) > len(target):
+        return None
+    return int(cramjam.snappy.decompress_raw_into(block, target))
 
 
 def _compress_lz4(data: memoryview) -> bytes:

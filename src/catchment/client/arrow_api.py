@@ -1,0 +1,154 @@
+"""Topics as Arrow tables, in one call: `catchment.read_arrow`, `catchment.scan_arrow` and `catchment.write_arrow`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+import pyarrow
+
+from catchment.client.cluster import Cluster
+from catchment.client.columns import DEFAULT_COLUMNS, record_schema
+from catchment.client.encoding import Codec
+from catchment.client.offsets import EARLIEST, LATEST
+from catchment.client.produce_queue import Written
+from catchment.client.producer import Producer
+from catchment.client.reader import Reader, Span
+from catchment.client.topic_metadata import Place
+
+Isolation = Literal["committed", "uncommitted"]
+Position = int | datetime | Mapping[int, int]
+"""An offset for every partition, a moment with a time zone, or an offset for each partition by its number."""
+
+
+def read_arrow(
+    topic: str,
+    bootstrap_servers: str = "localhost:9092",
+    *,
+    columns: Sequence[str] | None = None,
+    start: Literal["earliest"] | Position = "earliest",
+    end: Literal["latest"] | Position = "latest",
+    partitions: Iterable[int] | None = None,
+    isolation: Isolation = "committed",
+    settings: Mapping[str, str] | None = None,
+) -> pyarrow.Table:
+    """The records of a topic as a table, partition after partition and in order within each.
+
+    `start` is the first record and `end` the first that is left out; `latest` is the end of the topic at the time of the
+    call, and an offset behind it means the same. Columns that are not asked for cost nothing. `settings` are a client's, by
+    Kafka's names.
+    """
+    wanted = DEFAULT_COLUMNS if columns is None else tuple(columns)
+    by_partition: dict[int, list[pyarrow.RecordBatch]] = {}
+    with Cluster(bootstrap_servers, settings or {}) as cluster:
+        spans = spans_between(cluster, topic, start, end, partitions, isolation)
+        with Reader(cluster, spans, columns=wanted, read_committed=isolation == "committed") as reader:
+            for read in reader:
+                by_partition.setdefault(read.partition, []).append(read.batch)
+    batches = [batch for _, run in sorted(by_partition.items()) for batch in run]
+    return pyarrow.Table.from_batches(batches, record_schema(wanted))
+
+
+def scan_arrow(
+    topic: str,
+    bootstrap_servers: str = "localhost:9092",
+    *,
+    columns: Sequence[str] | None = None,
+    start: Literal["earliest"] | Position = "earliest",
+    end: Literal["latest"] | Position = "latest",
+    partitions: Iterable[int] | None = None,
+    isolation: Isolation = "committed",
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[pyarrow.RecordBatch]:
+    """The same records as `read_arrow`, batch by batch as they come, so that a topic need not fit into memory.
+
+    Each batch is of one partition, in order; partitions come mixed.
+    """
+    wanted = DEFAULT_COLUMNS if columns is None else tuple(columns)
+    with Cluster(bootstrap_servers, settings or {}) as cluster:
+        spans = spans_between(cluster, topic, start, end, partitions, isolation)
+        with Reader(cluster, spans, columns=wanted, read_committed=isolation == "committed") as reader:
+            for read in reader:
+                yield read.batch
+
+
+def write_arrow(
+    topic: str,
+    rows: pyarrow.Table | pyarrow.RecordBatch,
+    bootstrap_servers: str = "localhost:9092",
+    *,
+    partition: int | None = None,
+    codec: Codec = "none",
+    transactional_id: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> dict[int, Written]:
+    """Append rows to a topic and wait until they are safe; what each partition got.
+
+    The columns are value and, where they are there, key, headers, timestamp and partition. A row goes to `partition`, to
+    that of its column, to that of its key's hash as with the Java client, or in turn. With a transactional id, readers of
+    committed records get all rows, or none if this fails.
+    """
+    with (
+        Cluster(bootstrap_servers, settings or {}) as cluster,
+        Producer(cluster, transactional_id=transactional_id, codec=codec) as producer,
+    ):
+        if transactional_id is not None:
+            producer.begin()
+        producer.write(topic, rows, partition=partition)
+        written = producer.flush()
+        if transactional_id is not None:
+            producer.commit()
+        return {number: extent for (_, number), extent in sorted(written.items())}
+
+
+def spans_between(
+    cluster: Cluster,
+    topic: str,
+    start: Literal["earliest"] | Position = "earliest",
+    end: Literal["latest"] | Position = "latest",
+    partitions: Iterable[int] | None = None,
+    isolation: Isolation = "committed",
+) -> list[Span]:
+    """What to read of a topic's partitions; `read_arrow` says what the parameters mean."""
+    if isolation not in ("committed", "uncommitted"):
+        raise ValueError(f"isolation is 'committed' or 'uncommitted', not {isolation!r}")
+    read_committed = isolation == "committed"
+    numbers = sorted(cluster.partitions(topic) if partitions is None else set(partitions))
+    places = [(topic, number) for number in numbers]
+    latest = _offsets(cluster, places, LATEST, read_committed)
+    starts = _resolve(cluster, places, start, latest, read_committed)
+    ends = _resolve(cluster, places, end, latest, read_committed)
+    return [Span(*place, starts[place], min(ends[place], latest[place])) for place in places]
+
+
+def _resolve(
+    cluster: Cluster,
+    places: list[Place],
+    position: Literal["earliest", "latest"] | Position,
+    latest: dict[Place, int],
+    read_committed: bool,
+) -> dict[Place, int]:
+    if isinstance(position, Mapping):
+        if missing := [number for _, number in places if number not in position]:
+            raise ValueError(
+                f"no offset is given for partition {missing[0]}; leave it out of `partitions`, or name one"
+            )
+        return {place: position[place[1]] for place in places}
+    if isinstance(position, datetime):
+        if position.tzinfo is None:
+            raise ValueError(f"{position} has no time zone: give it one, such as datetime.UTC")
+        found = _offsets(cluster, places, round(position.timestamp() * 1000), read_committed)
+        return {place: offset if offset >= 0 else latest[place] for place, offset in found.items()}
+    if isinstance(position, int):
+        return dict.fromkeys(places, position)
+    if position == "latest":
+        return latest
+    if position == "earliest":
+        return _offsets(cluster, places, EARLIEST, read_committed)
+    raise ValueError(f"{position!r} is no position: name an offset, a moment, 'earliest' or 'latest'")
+
+
+def _offsets(cluster: Cluster, places: list[Place], at: int, read_committed: bool) -> dict[Place, int]:
+    found = cluster.list_offsets(places, at, read_committed=read_committed)
+    return {place: found[place].offset for place in places}

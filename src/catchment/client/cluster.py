@@ -1,0 +1,116 @@
+"""A cluster as a client sees it: its brokers, who leads which partition, and where partitions and groups stand.
+
+What is known of a topic is kept until `refresh`, so a call for every partition costs one request for the topic. A cluster
+belongs to one thread of one process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from catchment.client import offsets
+from catchment.client.brokers import Brokers
+from catchment.client.errors import BrokerError, SettingsError, raise_for
+from catchment.client.targets import GROUP, TRANSACTION, Coordinator, Target
+from catchment.client.topic_metadata import NO_LEADER, Leader, Place, Topic, read_topic
+
+__all__ = ["GROUP", "TRANSACTION", "Cluster", "Coordinator", "Leader", "Target"]
+
+# A topic that was just created takes a moment until every broker knows it.
+_NEW_TOPIC_S: Final = 1.0
+_SETTLING: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available})
+
+
+class Cluster(Brokers):
+    """The brokers of one cluster, its topics and its groups."""
+
+    def __init__(
+        self, bootstrap_servers: str, settings: Mapping[str, str] | None = None, *, timeout_s: float = 30
+    ) -> None:
+        """`settings` have the names that Kafka's clients give them. A call takes `timeout_s` unless it says otherwise."""
+        super().__init__(bootstrap_servers, settings or {}, timeout_s)
+        self._topics: dict[str, Topic] = {}
+
+    def topics(self, pattern: str | None = None, *, include_internal: bool = False) -> list[str]:
+        """The names of all topics, or of those that a regular expression matches as a whole."""
+        try:
+            matches = re.compile(pattern or ".*").fullmatch
+        except re.error as error:
+            raise SettingsError(f"{pattern!r} is not a regular expression: {error}") from error
+        answer = self.read_metadata(None, self.deadline())
+        return sorted(
+            one.name for one in answer.topics if (include_internal or not one.is_internal) and matches(one.name)
+        )
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic as last heard of; `refresh` finds those added since."""
+        return list(self._topic(topic).leaders)
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """The id of a topic; None from brokers before Kafka 2.8."""
+        return self._topic(topic).topic_id
+
+    def leader(self, topic: str, partition: int) -> Leader:
+        """Who leads a partition as last heard of, waiting for an election if nobody does."""
+        deadline = self.deadline()
+        backoff = self.backoff(deadline)
+        while True:
+            leaders = self._topic(topic).leaders
+            if partition not in leaders:
+                self.refresh([topic])
+                leaders = self._topic(topic).leaders
+            if partition not in leaders:
+                raise BrokerError(
+                    ErrorCode.unknown_topic_or_partition,
+                    f"topic {topic} has no partition {partition}: it has {len(leaders)}",
+                    "Partitions are counted from 0.",
+                )
+            if leaders[partition].broker_id != NO_LEADER:
+                return leaders[partition]
+            if not backoff.pause():
+                raise BrokerError(ErrorCode.leader_not_available, f"{topic}-{partition} has no leader")
+            self.refresh([topic])
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        """Hear anew of these topics: after a change of leader, or to find new partitions."""
+        wanted = list(topics)
+        deadline = self.deadline()
+        backoff = self.backoff(deadline.within(_NEW_TOPIC_S))
+        while True:
+            failed: dict[str, ErrorCode] = {}
+            for answered in self.read_metadata(wanted, deadline).topics:
+                known = self._topics.pop(answered.name, None)
+                if answered.error_code is ErrorCode.none:
+                    self._topics[answered.name] = read_topic(answered, known)
+                else:
+                    failed[answered.name] = answered.error_code
+            if not failed:
+                return
+            if not _SETTLING.issuperset(failed.values()) or not backoff.pause():
+                topic, code = next(iter(failed.items()))
+                is_missing = code is ErrorCode.unknown_topic_or_partition
+                raise_for(code, f"topic {topic}", "it does not exist" if is_missing else None)
+
+    def list_offsets(
+        self, places: Iterable[Place], when: int, *, read_committed: bool = False
+    ) -> dict[Place, offsets.OffsetAt]:
+        """Where partitions begin (`EARLIEST`) or end (`LATEST`), or their first record at or after a time in ms."""
+        return offsets.list_offsets(self, places, when, read_committed, self.backoff(self.deadline()))
+
+    def committed(self, group: str, places: Iterable[Place]) -> dict[Place, offsets.Position]:
+        """What a group has committed for these partitions; those without a commit are left out."""
+        return offsets.committed(self, group, places)
+
+    def commit(self, group: str, positions: Mapping[Place, int | offsets.Position]) -> None:
+        """Commit offsets for a group that has no members."""
+        offsets.commit(self, group, positions)
+
+    def _topic(self, name: str) -> Topic:
+        if name not in self._topics:
+            self.refresh([name])
+        return self._topics[name]

@@ -1,0 +1,194 @@
+"""Arrow rows as record batches, ready to be produced to one partition.
+
+A batch is cut by its size before compression, as librdkafka does it: what is sent is never larger, for records that do not
+shrink are sent as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from catchment.client.arrow_input import binary_rows, header_rows, null_rows, timestamps_ms
+from catchment.client.encode_kernels import LARGEST_VARINT_BYTES, Rows, encode_headers, encode_records
+from catchment.client.errors import ClientError
+from catchment.client.memory import Bytes, Longs
+from catchment.protocol.batch import (
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_MASK,
+    seal,
+)
+from catchment.protocol.compression import Compression, compress
+
+DEFAULT_BATCH_BYTES: Final = 1_000_000
+"""A little less than brokers accept unless told otherwise."""
+_NO_LEADER_EPOCH: Final = -1
+_LARGEST_RECORD_OVERHEAD_BYTES: Final = 1 + 10 + 5 * LARGEST_VARINT_BYTES
+
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class RecordTooLarge(ClientError):
+    """A record that does not fit into a batch by itself."""
+
+
+class EncodedBatch(NamedTuple):
+    """A batch as the wire carries it, which rows it holds, and what the broker will check of it."""
+
+    data: bytes
+    first_row: int
+    record_count: int
+    base_sequence: int
+    max_timestamp_ms: int
+
+
+class _Producer(NamedTuple):
+    """What all batches of one call have in common."""
+
+    codec: Compression
+    level: int | None
+    producer_id: int
+    epoch: int
+    is_transactional: bool
+
+
+class _Columns(NamedTuple):
+    """The rows to be written, as the compiled loops read them."""
+
+    timestamps_ms: Longs
+    keys: Rows
+    values: Rows
+    headers: tuple[Bytes, Longs]
+
+
+def encode(
+    rows: pa.RecordBatch | pa.Table,
+    *,
+    codec: Codec = "none",
+    level: int | None = None,
+    max_batch_bytes: int = DEFAULT_BATCH_BYTES,
+    timestamp_ms: int,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+) -> list[EncodedBatch]:
+    """Rows of one partition, in their order, as batches of at most `max_batch_bytes`; RecordTooLarge if one row is more.
+
+    Of the columns, `value` must be there; `key`, `headers` and `timestamp` may be, and others are not looked at. A row
+    without a time gets `timestamp_ms`. Sequences go on from batch to batch, and start again behind 2³¹ − 1.
+    """
+    if not HEADER_SIZE < max_batch_bytes < 1 << 31:
+        raise ValueError(
+            f"max_batch_bytes is {max_batch_bytes}: a batch has {HEADER_SIZE} bytes before its records, and 2³¹ − 1 in all"
+        )
+    producer = _Producer(Compression[codec.upper()], level, producer_id, producer_epoch, is_transactional)
+    # A table's chunks may be small; batches that end with them would be small as well.
+    chunks = rows.combine_chunks().to_batches() if isinstance(rows, pa.Table) else [rows]
+    encoded: list[EncodedBatch] = []
+    first_row = 0
+    for chunk in chunks:
+        encoded += _encode_chunk(chunk, producer, max_batch_bytes, timestamp_ms, base_sequence, first_row)
+        base_sequence = _advanced(base_sequence, chunk.num_rows)
+        first_row += chunk.num_rows
+    return encoded
+
+
+def _encode_chunk(
+    rows: pa.RecordBatch,
+    producer: _Producer,
+    max_batch_bytes: int,
+    timestamp_ms: int,
+    base_sequence: int,
+    rows_before: int,
+) -> list[EncodedBatch]:
+    columns = _columns(rows, timestamp_ms)
+    scratch = np.empty(min(max_batch_bytes, HEADER_SIZE + _bound_bytes(columns)), np.uint8)
+    totals = np.zeros(2, np.int64)
+    encoded = []
+    row = 0
+    while row < rows.num_rows:
+        count = encode_records(row, *columns, scratch[HEADER_SIZE:], totals)
+        if not count:
+            raise RecordTooLarge(
+                f"row {rows_before + row} does not fit into a batch of {max_batch_bytes} bytes",
+                "Raise max_batch_bytes, and max.message.bytes of the topic with it, or store the value elsewhere.",
+            )
+        size_bytes, latest_ms = map(int, totals)
+        times_ms = (int(columns.timestamps_ms[row]), latest_ms)
+        data = _finish(scratch.data[: HEADER_SIZE + size_bytes], count, times_ms, base_sequence, producer)
+        encoded.append(EncodedBatch(data, rows_before + row, count, base_sequence, latest_ms))
+        base_sequence = _advanced(base_sequence, count)
+        row += count
+    return encoded
+
+
+def _advanced(sequence: int, count: int) -> int:
+    return NO_SEQUENCE if sequence == NO_SEQUENCE else (sequence + count) & 0x7FFFFFFF
+
+
+def _columns(rows: pa.RecordBatch, timestamp_ms: int) -> _Columns:
+    names = rows.schema.names
+    if "value" not in names:
+        raise ValueError(f"there is no column value among {', '.join(names)}")
+    return _Columns(
+        timestamps_ms(rows.column("timestamp") if "timestamp" in names else None, rows.num_rows, timestamp_ms),
+        binary_rows("key", rows.column("key")) if "key" in names else null_rows(rows.num_rows),
+        binary_rows("value", rows.column("value")),
+        _headers(rows.column("headers")) if "headers" in names else (np.zeros(0, np.uint8), np.zeros(0, np.int64)),
+    )
+
+
+def _headers(column: pa.Array) -> tuple[Bytes, Longs]:
+    """The headers of each row in Kafka's own format, and the offsets of the rows."""
+    lists, names, values = header_rows(column)
+    header_count = int(lists[0][-1] - lists[0][0])
+    bound_bytes = len(column) * LARGEST_VARINT_BYTES + header_count * 2 * LARGEST_VARINT_BYTES
+    bound_bytes += sum(int(part[1][lists[0][-1]] - part[1][lists[0][0]]) for part in (names, values))
+    data, offsets = np.empty(bound_bytes, np.uint8), np.zeros(len(column) + 1, np.int64)
+    nameless_row = encode_headers(lists, names, values, data, offsets)
+    if nameless_row >= 0:
+        raise ValueError(f"row {nameless_row} has a header without a key: Kafka requires one")
+    return data, offsets
+
+
+def _bound_bytes(columns: _Columns) -> int:
+    """More than these rows can take, so that few rows need no large buffer."""
+    fields = sum(int(offsets[-1] - offsets[0]) for _, offsets, _ in (columns.keys, columns.values))
+    return fields + len(columns.headers[0]) + len(columns.timestamps_ms) * _LARGEST_RECORD_OVERHEAD_BYTES
+
+
+def _finish(batch: memoryview, count: int, times_ms: tuple[int, int], base_sequence: int, producer: _Producer) -> bytes:
+    """Compress what stands behind the room for the header, unless that does not help, and write the header."""
+    codec = Compression.NONE
+    if producer.codec is not Compression.NONE:
+        packed = compress(producer.codec, batch[HEADER_SIZE:], producer.level)
+        if HEADER_SIZE + len(packed) < len(batch):
+            codec, batch = producer.codec, memoryview(bytearray(HEADER_SIZE) + packed)
+    crc = base_offset = 0
+    HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        len(batch) - LOG_OVERHEAD,
+        _NO_LEADER_EPOCH,
+        MAGIC,
+        crc,
+        codec | TRANSACTIONAL_MASK * producer.is_transactional,
+        count - 1,
+        *times_ms,
+        producer.producer_id,
+        producer.epoch,
+        base_sequence,
+        count,
+    )
+    seal(batch)
+    return bytes(batch)

@@ -1,0 +1,237 @@
+"""Rows of Arrow columns into topics: every row once, in order within its partition, in a transaction if wanted.
+
+    with Producer(cluster) as producer:
+        producer.write("orders", table)
+
+A transaction may be begun here and ended elsewhere: `flush`, pass `handle()` on, and let another process call
+`end_transaction`. After that this producer must `hand_over`, for it no longer knows whether its transaction is open.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow
+from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
+from kio.schema.types import ProducerId
+from kio.static.primitive import i16, i32Timedelta
+
+from catchment.client.cluster import Cluster
+from catchment.client.encoding import DEFAULT_BATCH_BYTES, Codec, encode
+from catchment.client.errors import ClientError, raise_for
+from catchment.client.produce_queue import Outgoing, Written
+from catchment.client.sending import Sender
+from catchment.client.spreading import Spreader
+from catchment.client.topic_metadata import Place
+from catchment.client.transactions import NEWEST_PRODUCE_OF_FIRST, TransactionHandle, Transactions, end_transaction
+
+_SPREAD_BYTES: Final = 64 * 1024 * 1024
+_ANSWER_TIMEOUT_S: Final = 40.0
+"""A broker may wait 30 s for replicas."""
+_ENCODED_BATCHES: Final = 4
+"""So many batches are encoded while others are on their way."""
+_NO_TIMEOUT: Final = i32Timedelta.parse(timedelta(milliseconds=2**31 - 1))
+
+
+class Producer:
+    """An idempotent producer; with a transactional id, a transactional one. For one thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        codec: Codec = "none",
+        level: int | None = None,
+        max_batch_bytes: int = DEFAULT_BATCH_BYTES,
+        delivery_timeout_s: float = 120.0,
+    ) -> None:
+        """With a transactional id this takes the id over: an open transaction of a producer before it is aborted."""
+        self._cluster = cluster
+        self._codec = codec
+        self._level = level
+        self._max_batch_bytes = max_batch_bytes
+        self._delivery_timeout_s = delivery_timeout_s
+        self._transactions: Transactions | None = None
+        newest_produce = None
+        if transactional_id is None:
+            self._handle = _new_producer(cluster)
+        else:
+            self._transactions = Transactions(cluster, transactional_id, transaction_timeout_ms)
+            self._handle = self._transactions.begin_anew()
+            newest_produce = NEWEST_PRODUCE_OF_FIRST if self._transactions.names_partitions else None
+        answer_timeout_s = min(_ANSWER_TIMEOUT_S, delivery_timeout_s)
+        self._sender = Sender(cluster, transactional_id, newest_produce, answer_timeout_s)
+        self._spreader = Spreader()
+        self._in_transaction = False
+        self._added: set[Place] = set()
+        self._has_offsets = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None and self._transactions is None:
+                self.flush()
+            elif self._in_transaction:
+                self.abort()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connections. What is not flushed is lost; an open transaction stays open until its time-out."""
+        self._sender.close()
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the open transaction has anything in it: one that has not cannot be ended by its handle."""
+        return bool(self._added) or self._has_offsets
+
+    def handle(self) -> TransactionHandle:
+        """What another process needs to end the open transaction. Flush before you pass it on."""
+        self._require_transaction()
+        return self._handle
+
+    def write(self, topic: str, rows: pyarrow.RecordBatch | pyarrow.Table, *, partition: int | None = None) -> None:
+        """Send rows with the columns value and, if there, key, headers, timestamp and partition.
+
+        A row goes to `partition`, else to that of its column partition, else to that of its key's hash, else in turn. This
+        returns before the rows are acknowledged; `flush` and `commit` wait for that.
+        """
+        if self._transactions is not None:
+            self._require_transaction()
+        # A table's chunks may be small, and so would be the batches made of them.
+        chunks = rows.combine_chunks().to_batches() if isinstance(rows, pyarrow.Table) else [rows]
+        for chunk in chunks:
+            for piece in _pieces(chunk, _SPREAD_BYTES):
+                for number, share in self._shares(topic, piece, partition):
+                    self._write_partition((topic, number), share)
+
+    def flush(self) -> dict[Place, Written]:
+        """Wait until all rows are acknowledged; what was written since the last flush, by topic and partition."""
+        return self._sender.flush()
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        if self._transactions is None:
+            raise ClientError("this producer has no transactional id", "Name one when you make it.")
+        if self._in_transaction:
+            raise ClientError("a transaction is open already", "Commit or abort it first.")
+        self._in_transaction = True
+
+    def send_offsets(self, group: str, positions: Mapping[Place, int]) -> None:
+        """Commit offsets for a group with the transaction: the next ones to be read, by topic and partition."""
+        transactions = self._require_transaction()
+        transactions.send_offsets(self._handle, group, positions)
+        self._has_offsets = True
+
+    def commit(self) -> None:
+        """Wait until all rows are acknowledged, and make them visible together."""
+        self._require_transaction()
+        self.flush()
+        self._end(commit=True)
+
+    def abort(self) -> None:
+        """Give up what the transaction wrote. Afterwards the producer is as new, whatever had failed before."""
+        transactions = self._require_transaction()
+        self._sender.drain()
+        has_gaps = self._sender.failure is not None or not self._sender.is_idle
+        self._sender.discard()
+        handle = self._handle
+        self._end(commit=False)
+        if has_gaps and self._handle == handle:
+            # Sequence numbers of batches that never arrived are missing: only a new epoch may begin at 0.
+            self._renew(transactions, self._handle)
+
+    def hand_over(self) -> None:
+        """Leave the open transaction to whoever has its handle. The next one needs a producer of its own, or `take_back`."""
+        self._require_transaction()
+        self.flush()
+        self._forget_transaction()
+
+    def take_back(self) -> None:
+        """After `hand_over` and the end of that transaction: make ready for another. One that is still open is aborted."""
+        if self._transactions is None or self._in_transaction:
+            raise ClientError("this producer has handed no transaction over")
+        self._renew(self._transactions, None)
+
+    def _shares(
+        self, topic: str, rows: pyarrow.RecordBatch, partition: int | None
+    ) -> Iterable[tuple[int, pyarrow.RecordBatch]]:
+        if partition is not None:
+            return [(partition, rows)]
+        return self._spreader.split(rows, len(self._cluster.partitions(topic)))
+
+    def _write_partition(self, place: Place, rows: pyarrow.RecordBatch) -> None:
+        self._add_to_transaction(place)
+        deadline_s = time.monotonic() + self._delivery_timeout_s
+        for piece in _pieces(rows, _ENCODED_BATCHES * self._max_batch_bytes):
+            encoded = encode(
+                piece,
+                codec=self._codec,
+                level=self._level,
+                max_batch_bytes=self._max_batch_bytes,
+                timestamp_ms=time.time_ns() // 1_000_000,
+                producer_id=self._handle.producer_id,
+                producer_epoch=self._handle.epoch,
+                base_sequence=self._sender.queue(place).next_sequence,
+                is_transactional=self._transactions is not None,
+            )
+            for batch in encoded:
+                self._sender.add(place, Outgoing(batch.data, batch.record_count, batch.base_sequence, deadline_s))
+
+    def _add_to_transaction(self, place: Place) -> None:
+        if self._transactions is None or place in self._added:
+            return
+        if self._transactions.names_partitions:
+            self._transactions.add_partitions(self._handle, [place])
+        self._added.add(place)
+
+    def _end(self, *, commit: bool) -> None:
+        if self.has_written:
+            ended = end_transaction(self._cluster, self._handle, commit)
+            if ended != self._handle:
+                self._handle = ended
+                self._sender.restart_sequences()
+        self._forget_transaction()
+
+    def _forget_transaction(self) -> None:
+        self._in_transaction = False
+        self._added.clear()
+        self._has_offsets = False
+
+    def _renew(self, transactions: Transactions, known: TransactionHandle | None) -> None:
+        self._handle = transactions.begin_anew(known)
+        self._sender.restart_sequences()
+
+    def _require_transaction(self) -> Transactions:
+        if self._transactions is None or not self._in_transaction:
+            raise ClientError("no transaction is open", "Call begin() first.")
+        return self._transactions
+
+
+def _new_producer(cluster: Cluster) -> TransactionHandle:
+    request = InitProducerIdRequest(
+        transactional_id=None,
+        transaction_timeout=_NO_TIMEOUT,
+        producer_id=ProducerId(-1),
+        producer_epoch=i16(-1),
+    )
+    answer = cluster.ask(request)
+    raise_for(answer.error_code, "cannot get a producer id")
+    return TransactionHandle("", answer.producer_id, answer.producer_epoch)
+
+
+def _pieces(rows: pyarrow.RecordBatch, size_bytes: int) -> Iterator[pyarrow.RecordBatch]:
+    """The rows in pieces of about this size, judged by their average."""
+    count = max(1, size_bytes * rows.num_rows // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, count):
+        yield rows.slice(start, count)

@@ -1,0 +1,304 @@
+"""Records of many partitions as Arrow batches, from their leaders wherever these are at the moment.
+
+    with Cluster("localhost:9092") as cluster, Reader(cluster, [Span("orders", 0, start=0, end=1000)]) as reader:
+        for read in reader:
+            print(read.partition, read.batch.num_rows)
+
+While a batch is decoded and used, the next answer of its broker is already on its way. A partition is read in its order;
+nothing is said of the order between partitions.
+
+Gaps
+    A log that an unclean election cut back is noticed only where the offset to read next has gone with it (KIP-320).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+import pyarrow
+from kio.schema.errors import ErrorCode
+
+from catchment.client.cluster import Cluster
+from catchment.client.columns import DEFAULT_COLUMNS, record_schema
+from catchment.client.connection import wait
+from catchment.client.decoding import decode
+from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
+from catchment.client.feed import Feed, Fetched
+from catchment.client.fetching import FetchLimits, Wanted
+from catchment.client.offsets import EARLIEST, LATEST
+from catchment.client.topic_metadata import Place
+
+_PAUSE_S: Final = 0.05
+_PATIENCE: Final = 0.5
+"""The share of the time-out that one answer may take."""
+_EMPTY_ANSWERS: Final = 3
+"""After so many answers without records, there are none before the end: compaction has removed them."""
+
+
+class Span(NamedTuple):
+    """What to read of a partition: from `start` up to but not including `end`, or on and on."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int | None = None
+
+
+class Read(NamedTuple):
+    """Some rows of one partition; reading goes on at `next_offset`."""
+
+    topic: str
+    partition: int
+    batch: pyarrow.RecordBatch
+    next_offset: int
+
+
+class OffsetOutOfRange(ClientError):
+    """Records to be read that are not there: retention has overtaken the reader, or the topic was created anew."""
+
+    def __init__(self, topic: str, partition: int, offset: int, log_start: int, log_end: int) -> None:
+        lost = f"offset {offset} is gone" if offset < log_start else f"offset {offset} has not been written"
+        super().__init__(
+            f"{lost}: partition {partition} of topic {topic} holds offsets {log_start} to {log_end}",
+            "Start again within these, and if they were deleted too early, raise the topic's retention.",
+        )
+        self.args = (topic, partition, offset, log_start, log_end)
+        self.topic, self.partition, self.offset = topic, partition, offset
+        self.log_start, self.log_end = log_start, log_end
+
+
+class Reader:
+    """Reads spans. A partition without progress for `timeout_s`, where there should be some, ends it with an error."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        spans: Iterable[Span],
+        *,
+        columns: Sequence[str] = DEFAULT_COLUMNS,
+        read_committed: bool = True,
+        limits: FetchLimits | None = None,
+        validate_crc: bool = True,
+        timeout_s: float = 30.0,
+    ) -> None:
+        record_schema(columns)
+        self._cluster = cluster
+        self._columns = tuple(columns)
+        self._read_committed = read_committed
+        self._limits = limits or FetchLimits()
+        self._validate_crc = validate_crc
+        self._timeout_s = timeout_s
+        self._patience_s = timeout_s * _PATIENCE + self._limits.max_wait_ms / 1000
+        self._feeds: dict[int, Feed] = {}
+        self._ends: dict[Place, int | None] = {}
+        self._positions: dict[Place, int] = {}
+        self._progress_at_s: dict[Place, float] = {}
+        self._troubled_since_s: dict[Place, float] = {}
+        self._homeless: dict[Place, ClientError | None] = {}
+        self._resume_at_s = 0.0
+        for span in spans:
+            self._begin(span)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Read]:
+        """Everything up to the ends of the spans."""
+        while not self.is_finished:
+            yield from self.poll(self._timeout_s)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every span is read to its end."""
+        return not self._progress_at_s
+
+    @property
+    def positions(self) -> dict[Place, int]:
+        """Where each partition is fetched next; that is ahead of what was handed out while a poll is not at its end."""
+        return dict(self._positions)
+
+    def poll(self, timeout_s: float) -> Iterator[Read]:
+        """What the brokers send next; nothing if that takes longer than `timeout_s`. To be iterated to its end."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self.is_finished:
+            self._settle_homeless()
+            self._send_requests()
+            left_s = deadline_s - time.monotonic()
+            longest_s = _PAUSE_S if self._homeless else self._patience_s / 2
+            fetched = self._receive(max(0.0, min(left_s, longest_s)))
+            for one in fetched:
+                yield from self._decode(one)
+            if fetched or left_s <= 0:
+                return
+            self._check_progress()
+
+    def close(self) -> None:
+        """Let the brokers forget the sessions, and close the connections."""
+        for feed in self._feeds.values():
+            feed.close()
+        self._feeds.clear()
+
+    def _begin(self, span: Span) -> None:
+        place = (span.topic, span.partition)
+        if place in self._positions:
+            raise ValueError(f"partition {span.partition} of topic {span.topic} is named twice")
+        self._positions[place] = span.start
+        self._ends[place] = span.end
+        if span.end is None or span.start < span.end:
+            self._progress_at_s[place] = time.monotonic()
+            self._homeless[place] = None
+
+    def _settle_homeless(self) -> None:
+        """Find the leader of each partition that has none, or is at one that did not want it."""
+        if not self._homeless or time.monotonic() < self._resume_at_s:
+            return
+        try:
+            if any(self._homeless.values()):
+                self._cluster.refresh(sorted({topic for topic, _ in self._homeless}))
+            for place in list(self._homeless):
+                self._place(place)
+        except (Unreachable, TimedOut, BrokerError) as error:
+            if isinstance(error, BrokerError) and not error.code.retriable:
+                raise
+            self._resume_at_s = time.monotonic() + _PAUSE_S
+            for place in self._homeless:
+                self._trouble(place, error)
+
+    def _place(self, place: Place) -> None:
+        leader = self._cluster.leader(*place)
+        feed = self._feeds.get(leader.broker_id)
+        if feed is None:
+            connection = self._cluster.connection(leader.broker_id)
+            feed = Feed(connection, self._limits, read_committed=self._read_committed)
+            self._feeds[leader.broker_id] = feed
+        wanted = Wanted(self._positions[place], leader.epoch, self._cluster.topic_id(place[0]))
+        feed.session.want(place, wanted)
+        del self._homeless[place]
+
+    def _send_requests(self) -> None:
+        for broker_id, feed in list(self._feeds.items()):
+            try:
+                feed.send()
+            except (Unreachable, TimedOut) as error:
+                self._lose(broker_id, error)
+
+    def _receive(self, timeout_s: float) -> list[Fetched]:
+        """The records of the next answers; the requests after those are sent before this returns."""
+        asked = {feed.connection: broker_id for broker_id, feed in self._feeds.items() if feed.is_waiting}
+        if not asked:
+            time.sleep(min(timeout_s, _PAUSE_S))
+            return []
+        fetched: list[Fetched] = []
+        for connection in wait(asked, timeout_s):
+            broker_id = asked[connection]
+            try:
+                fetched += self._take(self._feeds[broker_id])
+                self._feeds[broker_id].send()
+            except (Unreachable, TimedOut) as error:
+                self._lose(broker_id, error)
+        self._leave_silent()
+        return fetched
+
+    def _leave_silent(self) -> None:
+        """Give up connections on which an answer is long due, early enough to try others."""
+        for broker_id, feed in list(self._feeds.items()):
+            if feed.is_waiting and time.monotonic() - feed.asked_at_s > self._patience_s:
+                self._lose(broker_id, TimedOut(f"broker {broker_id} does not answer"))
+
+    def _take(self, feed: Feed) -> list[Fetched]:
+        answers = feed.receive()
+        fetched = []
+        for place, answer in answers:
+            if answer.error_code != ErrorCode.none:
+                self._part(feed, place, ErrorCode(answer.error_code))
+                continue
+            self._troubled_since_s.pop(place, None)
+            records = feed.take(place, answer, self._positions[place])
+            if records is not None:
+                self._progress(place, records.next_offset)
+                fetched.append(records)
+                if place not in self._progress_at_s:
+                    feed.session.drop(place)
+        if feed.empty_answers >= _EMPTY_ANSWERS:
+            for place in feed.session.places:
+                self._pass_gap(feed, place)
+        return fetched
+
+    def _progress(self, place: Place, next_offset: int) -> None:
+        self._positions[place] = next_offset
+        self._progress_at_s[place] = time.monotonic()
+        end = self._ends[place]
+        if end is not None and next_offset >= end:
+            del self._progress_at_s[place]
+
+    def _pass_gap(self, feed: Feed, place: Place) -> None:
+        end = self._ends[place]
+        if end is not None and feed.readable_to.get(place, -1) >= end:
+            self._progress(place, end)
+            feed.session.drop(place)
+
+    def _part(self, feed: Feed, place: Place, code: ErrorCode) -> None:
+        """A broker does not serve a partition: look for its leader, unless the error says that there is no point in that."""
+        feed.session.drop(place)
+        topic, partition = place
+        if code is ErrorCode.offset_out_of_range:
+            start = self._cluster.list_offsets([place], EARLIEST)[place].offset
+            end = self._cluster.list_offsets([place], LATEST)[place].offset
+            if not start <= self._positions[place] <= end:
+                raise OffsetOutOfRange(topic, partition, self._positions[place], start, end)
+        error = BrokerError(code, f"cannot read partition {partition} of topic {topic}: {code.name.replace('_', ' ')}")
+        if not code.retriable and code is not ErrorCode.offset_out_of_range:
+            raise error
+        self._trouble(place, error)
+
+    def _lose(self, broker_id: int, error: ClientError) -> None:
+        feed = self._feeds.pop(broker_id)
+        feed.connection.close()
+        for place in feed.session.places:
+            self._trouble(place, error)
+
+    def _trouble(self, place: Place, error: ClientError) -> None:
+        self._homeless[place] = error
+        self._resume_at_s = time.monotonic() + _PAUSE_S
+        if time.monotonic() - self._troubled_since_s.setdefault(place, time.monotonic()) > self._timeout_s:
+            raise error
+
+    def _check_progress(self) -> None:
+        now_s = time.monotonic()
+        for (topic, partition), since_s in self._progress_at_s.items():
+            end = self._ends[topic, partition]
+            if end is not None and now_s - since_s > self._timeout_s:
+                raise self._homeless.get((topic, partition)) or TimedOut(
+                    f"partition {partition} of topic {topic} gives no records from offset "
+                    f"{self._positions[topic, partition]} on, and was to be read to {end}",
+                    "An open transaction may hold them back; or nothing has been written there yet.",
+                )
+
+    def _decode(self, fetched: Fetched) -> Iterator[Read]:
+        """A fetch as one batch of rows, or several if its records unpack to a lot; none if it has no rows for us."""
+        topic, partition = fetched.place
+        position = fetched.start_offset
+        while position < fetched.next_offset:
+            decoded = decode(
+                fetched.records,
+                self._columns,
+                topic=topic,
+                partition=partition,
+                start_offset=position,
+                end_offset=self._ends[fetched.place],
+                aborted=fetched.aborted,
+                validate_crc=self._validate_crc,
+            )
+            if decoded.batch.num_rows:
+                yield Read(topic, partition, decoded.batch, decoded.next_offset)
+            if decoded.next_offset <= position:
+                return
+            position = decoded.next_offset

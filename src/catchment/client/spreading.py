@@ -1,0 +1,66 @@
+"""Which partition each row goes to: the row's own choice, its key's hash as in the Java client, or turns.
+
+Rows without a key go in runs, a partition a run, as Java's sticky partitioner lets them: a batch for each partition holds
+more than a batch of all partitions' crumbs. Rows of one partition keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy
+import pyarrow
+
+from catchment.client.partitioning import NO_PARTITION, partition_of
+
+_SHORTEST_RUN: Final = 1000
+"""Fewer rows than this are not worth a batch of their own."""
+
+
+class Spreader:
+    """Splits rows by partition. It remembers whose turn it is, so that small writes spread as well."""
+
+    def __init__(self, first_partition: int = 0) -> None:
+        self._turn = first_partition
+
+    def split(self, rows: pyarrow.RecordBatch, partition_count: int) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
+        """Each partition that rows go to, and its rows in their order."""
+        if rows.num_rows == 0:
+            return
+        chosen = self._choose(rows, partition_count)
+        first = int(chosen[0])
+        if (chosen == first).all():
+            yield first, rows
+            return
+        order = numpy.argsort(chosen, kind="stable")
+        sorted_rows = rows.take(pyarrow.array(order))
+        start = 0
+        for partition, count in enumerate(numpy.bincount(chosen, minlength=partition_count)):
+            if count:
+                yield partition, sorted_rows.slice(start, int(count))
+            start += int(count)
+
+    def _choose(self, rows: pyarrow.RecordBatch, partition_count: int) -> Any:
+        names = rows.schema.names
+        chosen = numpy.full(rows.num_rows, NO_PARTITION, numpy.int64)
+        if "key" in names:
+            chosen = partition_of(rows.column("key"), partition_count)
+        if "partition" in names:
+            named = (
+                rows.column("partition").cast(pyarrow.int64()).fill_null(NO_PARTITION).to_numpy(zero_copy_only=False)
+            )
+            if len(wrong := named[(named < NO_PARTITION) | (named >= partition_count)]):
+                raise ValueError(f"the column partition names partition {wrong[0]}, the topic has {partition_count}")
+            chosen = numpy.where(named == NO_PARTITION, chosen, named)
+        free = numpy.flatnonzero(chosen == NO_PARTITION)
+        if len(free):
+            chosen[free] = self._turns(len(free), partition_count)
+        return chosen
+
+    def _turns(self, count: int, partition_count: int) -> Any:
+        run = max(-(-count // partition_count), min(count, _SHORTEST_RUN))
+        runs = numpy.arange(count) // run
+        turns = (runs + self._turn) % partition_count
+        self._turn = int(turns[-1] + 1) % partition_count
+        return turns

@@ -1,0 +1,207 @@
+"""A transaction's requests to its coordinator: begun by one process, ended by any that knows its handle.
+
+There are two protocols. In the first, a producer names each partition to the coordinator before it writes there. In the
+second (KIP-890), writing is enough, and every end of a transaction raises the epoch, so that nothing late gets into the next
+one. A cluster that has agreed on `transaction.version` 2 is spoken to in the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
+from kio.schema.add_partitions_to_txn.v5.request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kio.schema.end_txn.v5.request import EndTxnRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
+from kio.schema.txn_offset_commit.v5.request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
+from kio.static.primitive import i16, i32, i32Timedelta, i64
+
+from catchment.client.cluster import Cluster
+from catchment.client.errors import raise_for
+from catchment.client.targets import GROUP, TRANSACTION, Coordinator, Target
+from catchment.client.topic_metadata import Place
+
+FEATURE: Final = "transaction.version"
+SECOND_PROTOCOL: Final = 2
+NEWEST_PRODUCE_OF_FIRST: Final = 11
+
+_NEWEST_ADD_PARTITIONS: Final = 3
+"""Later versions are for brokers."""
+_NEWEST_END_OF_FIRST: Final = 4
+_NEWEST_OFFSET_COMMIT_OF_FIRST: Final = 4
+
+
+class TransactionHandle(NamedTuple):
+    """All that it takes to end a transaction. It may be stored, and used by another process."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+def end_transaction(cluster: Cluster, handle: TransactionHandle, commit: bool) -> TransactionHandle:
+    """Commit or abort what was written under a handle; the same end may be asked for again.
+
+    The handle that is returned is for the producer's next transaction. BrokerError says that the transaction is over in
+    another way: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH where a later producer has taken the id over, INVALID_TXN_STATE
+    where it was ended the other way round or nothing was written, and one of the three after its time-out.
+    """
+    request = EndTxnRequest(
+        transactional_id=TransactionalId(handle.transactional_id),
+        producer_id=ProducerId(handle.producer_id),
+        producer_epoch=i16(handle.epoch),
+        committed=commit,
+    )
+    verb = "commit" if commit else "abort"
+    is_second = cluster.feature(FEATURE) >= SECOND_PROTOCOL
+    answer = _settle(
+        cluster,
+        request,
+        Coordinator(handle.transactional_id, TRANSACTION),
+        f"cannot {verb} the transaction of {handle.transactional_id}",
+        lambda answered: [answered.error_code],
+        None if is_second else _NEWEST_END_OF_FIRST,
+    )
+    if answer.producer_id < 0:
+        return handle
+    return TransactionHandle(handle.transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+class Transactions:
+    """The coordinator of one transactional id, as its producer speaks to it."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
+        self._cluster = cluster
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._coordinator = Coordinator(transactional_id, TRANSACTION)
+        self.names_partitions = cluster.feature(FEATURE) < SECOND_PROTOCOL
+        """Whether this is the first protocol, in which partitions are named to the coordinator."""
+
+    def begin_anew(self, known: TransactionHandle | None = None) -> TransactionHandle:
+        """Take the id over: a transaction that is open under it is aborted, producers before this one are fenced.
+
+        With the handle known so far, only its owner's epoch is raised, and a producer that was itself fenced is told so.
+        """
+        request = InitProducerIdRequest(
+            transactional_id=TransactionalId(self._transactional_id),
+            transaction_timeout=i32Timedelta.parse(timedelta(milliseconds=self._timeout_ms)),
+            producer_id=ProducerId(-1 if known is None else known.producer_id),
+            producer_epoch=i16(-1 if known is None else known.epoch),
+        )
+        subject = f"cannot begin transactions as {self._transactional_id}"
+        answer = _settle(self._cluster, request, self._coordinator, subject, lambda answered: [answered.error_code])
+        return TransactionHandle(self._transactional_id, answer.producer_id, answer.producer_epoch)
+
+    def add_partitions(self, handle: TransactionHandle, places: Iterable[Place]) -> None:
+        """Name partitions that will be written to."""
+        topics = tuple(
+            AddPartitionsToTxnTopic(name=TopicName(topic), partitions=tuple(i32(number) for number in numbers))
+            for topic, numbers in _by_topic(places).items()
+        )
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=TransactionalId(self._transactional_id),
+            producer_id=ProducerId(handle.producer_id),
+            producer_epoch=i16(handle.epoch),
+            topics=topics,
+        )
+        _settle(
+            self._cluster,
+            AddPartitionsToTxnRequest(transactions=(transaction,)),
+            self._coordinator,
+            f"cannot add partitions to the transaction of {self._transactional_id}",
+            lambda answered: [
+                partition.partition_error_code
+                for result in answered.results_by_transaction
+                for topic in result.topic_results
+                for partition in topic.results_by_partition
+            ],
+            _NEWEST_ADD_PARTITIONS,
+        )
+
+    def send_offsets(self, handle: TransactionHandle, group: str, positions: Mapping[Place, int]) -> None:
+        """Let offsets be committed for a group at the moment when the transaction is."""
+        subject = f"cannot add offsets of group {group} to the transaction of {self._transactional_id}"
+        if self.names_partitions:
+            added = AddOffsetsToTxnRequest(
+                transactional_id=TransactionalId(self._transactional_id),
+                producer_id=ProducerId(handle.producer_id),
+                producer_epoch=i16(handle.epoch),
+                group_id=GroupId(group),
+            )
+            _settle(self._cluster, added, self._coordinator, subject, lambda answered: [answered.error_code])
+        _settle(
+            self._cluster,
+            _offset_commit(handle, group, positions),
+            Coordinator(group, GROUP),
+            subject,
+            lambda answered: [partition.error_code for topic in answered.topics for partition in topic.partitions],
+            _NEWEST_OFFSET_COMMIT_OF_FIRST if self.names_partitions else None,
+        )
+
+
+def _offset_commit(handle: TransactionHandle, group: str, positions: Mapping[Place, int]) -> TxnOffsetCommitRequest:
+    return TxnOffsetCommitRequest(
+        transactional_id=TransactionalId(handle.transactional_id),
+        group_id=GroupId(group),
+        producer_id=ProducerId(handle.producer_id),
+        producer_epoch=i16(handle.epoch),
+        topics=tuple(
+            TxnOffsetCommitRequestTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=i32(number),
+                        committed_offset=i64(positions[topic, number]),
+                        committed_metadata="",
+                    )
+                    for number in numbers
+                ),
+            )
+            for topic, numbers in _by_topic(positions).items()
+        ),
+    )
+
+
+def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def _settle(
+    cluster: Cluster,
+    request: Any,
+    to: Target,
+    subject: str,
+    codes_of: Callable[[Any], Collection[ErrorCode]],
+    newest_version: int | None = None,
+) -> Any:
+    """Ask until the answer has no error that passes by itself, such as the end of the transaction before."""
+
+    def error_of(answer: Any) -> ErrorCode:
+        return _worst(codes_of(answer))
+
+    answer = cluster.ask(request, to=to, error_of=error_of, newest_version=newest_version)
+    raise_for(error_of(answer), subject)
+    return answer
+
+
+def _worst(codes: Collection[ErrorCode]) -> ErrorCode:
+    """The code that says why; where one partition is refused, the others are only said not to have been tried."""
+    errors = [code for code in codes if code is not ErrorCode.none]
+    reasons = [code for code in errors if code is not ErrorCode.operation_not_attempted]
+    return next(iter(reasons or errors), ErrorCode.none)

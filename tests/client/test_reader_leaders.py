@@ -1,0 +1,252 @@
+"""Reading from several brokers while leaders move, and past offsets that compaction emptied: brokers played by the test."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+from uuid import UUID
+
+import pyarrow
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v18.request import FetchRequest
+
+from catchment.client.cluster import Cluster
+from catchment.client.encoding import encode
+from catchment.client.errors import BrokerError, ClientError, Unreachable
+from catchment.client.fetching import FetchLimits
+from catchment.client.reader import Reader, Span
+from catchment.client.topic_metadata import Leader
+from catchment.protocol.client import Answer
+from catchment.protocol.fetch import PartitionAnswer, TopicAnswer, encode_response
+
+TOPIC_ID = UUID(int=1)
+VERSION = 17
+
+
+class PlayedBroker:
+    """Answers fetches of one record a partition, with sessions, or as it is told. It is its own connection."""
+
+    def __init__(self, log_end: int) -> None:
+        self.log_end = log_end
+        self.high_watermark = log_end
+        self.throttle_time_ms = 0
+        self.error: Callable[[int], ErrorCode] = lambda partition: ErrorCode.none
+        self.is_down = False
+        self.is_silent = False
+        self.strange_records = b""
+        self.requests: list[FetchRequest] = []
+        self._session: dict[int, int] = {}
+        self._answers: deque[Answer] = deque()
+        self._readable, self._writable = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._readable.fileno()
+
+    @property
+    def has_decrypted(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        while self._answers:
+            self._readable.recv(1)
+            self._answers.popleft()
+        self._session.clear()
+
+    def shut(self) -> None:
+        self._readable.close()
+        self._writable.close()
+
+    def send(self, request: FetchRequest) -> None:
+        if self.is_down:
+            raise Unreachable("the played broker is down")
+        self.requests.append(request)
+        if self.is_silent:
+            return
+        if request.session_epoch in (0, -1):
+            self._session.clear()
+        for topic in request.topics:
+            self._session.update({one.partition: one.fetch_offset for one in topic.partitions})
+        for forgotten in request.forgotten_topics_data:
+            for partition in forgotten.partitions:
+                self._session.pop(partition, None)
+        answers = [self._partition(partition, offset) for partition, offset in self._session.items()]
+        pieces = encode_response(
+            [TopicAnswer(TOPIC_ID, answers)], VERSION, session_id=9, throttle_time_ms=self.throttle_time_ms
+        )
+        self._answers.append(Answer(0, 1, VERSION, b"".join(pieces)))
+        # The reader waits for the descriptor before it receives.
+        self._writable.send(b"x")
+
+    def receive(self, timeout_s: float | None = None) -> Answer:
+        if self.is_down:
+            raise Unreachable("the played broker is down")
+        self._readable.recv(1)
+        return self._answers.popleft()
+
+    def _partition(self, partition: int, offset: int) -> PartitionAnswer:
+        code = self.error(partition)
+        if code is not ErrorCode.none:
+            return PartitionAnswer(partition, code)
+        records = b""
+        if self.strange_records:
+            return PartitionAnswer(partition, 0, 1, 1, 0, [], -1, self.strange_records)
+        if offset < self.log_end and not self.throttle_time_ms:
+            (batch,) = encode(pyarrow.record_batch({"value": [b"%d" % offset]}), timestamp_ms=0)
+            records = offset.to_bytes(8, "big") + batch.data[8:]
+        return PartitionAnswer(partition, 0, self.high_watermark, self.high_watermark, 0, [], -1, records)
+
+
+class PlayedCluster:
+    """Two brokers, and who leads which partition according to the metadata."""
+
+    def __init__(self, *brokers: PlayedBroker) -> None:
+        self.brokers = brokers
+        self.leaders: dict[int, Leader] = {}
+        self.refreshed = 0
+        self.on_refresh: Callable[[], None] = lambda: None
+
+    def leader(self, topic: str, partition: int) -> Leader:
+        return self.leaders[partition]
+
+    def topic_id(self, topic: str) -> UUID:
+        return TOPIC_ID
+
+    def connection(self, broker_id: int) -> PlayedBroker:
+        if self.brokers[broker_id].is_down:
+            raise Unreachable(f"broker {broker_id} is down")
+        return self.brokers[broker_id]
+
+    def refresh(self, topics: list[str]) -> None:
+        self.refreshed += 1
+        self.on_refresh()
+
+
+@pytest.fixture
+def played() -> Iterator[PlayedCluster]:
+    cluster = PlayedCluster(PlayedBroker(10), PlayedBroker(10))
+    yield cluster
+    for broker in cluster.brokers:
+        broker.shut()
+
+
+def reader_of(played: PlayedCluster, *spans: Span, **options: Any) -> Reader:
+    return Reader(cast("Cluster", played), spans, columns=["value"], limits=FetchLimits(max_wait_ms=1), **options)
+
+
+def values(reader: Reader) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    with reader:
+        for read in reader:
+            found.setdefault(read.partition, []).extend(int(value.as_py()) for value in read.batch.column("value"))
+    return found
+
+
+def test_partitions_of_several_brokers_are_read_together(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1), 1: Leader(1, 1), 2: Leader(1, 1)}
+    found = values(reader_of(played, Span("topic", 0, 0, 10), Span("topic", 1, 2, 6), Span("topic", 2, 9, 10)))
+    assert found == {0: list(range(10)), 1: [2, 3, 4, 5], 2: [9]}
+
+
+def test_a_partition_that_is_read_to_its_end_is_forgotten_and_the_session_closed(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1), 1: Leader(0, 1)}
+    values(reader_of(played, Span("topic", 0, 0, 2), Span("topic", 1, 0, 5)))
+    requests = played.brokers[0].requests
+    assert [one.session_epoch for one in requests] == [0, 1, 2, 3, 4, -1]
+    assert [topic.partitions for one in requests for topic in one.forgotten_topics_data] == [(0,)]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch])
+def test_a_partition_whose_leader_moves_is_read_on_at_the_new_one(played: PlayedCluster, code: ErrorCode) -> None:
+    played.leaders = {0: Leader(0, 1), 1: Leader(0, 1)}
+    old, new = played.brokers
+    reads = iter(reader_of(played, Span("topic", 0, 0, 6), Span("topic", 1, 0, 6)))
+    found = [next(reads) for _ in range(4)]
+    old.error = lambda partition: code if partition == 1 else ErrorCode.none
+
+    def learn() -> None:
+        played.leaders[1] = Leader(1, 2)
+
+    played.on_refresh = learn
+    found += list(reads)
+    for partition in (0, 1):
+        rows = [read.batch.column("value")[0].as_py() for read in found if read.partition == partition]
+        assert rows == [b"%d" % number for number in range(6)]
+    (asked,) = new.requests[0].topics[0].partitions
+    assert (asked.partition, asked.current_leader_epoch) == (1, 2)
+    assert played.refreshed >= 1
+
+
+def test_a_broker_that_goes_down_is_left_for_the_one_that_leads_after_it(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1)}
+    reads = iter(reader_of(played, Span("topic", 0, 0, 8)))
+    found = [next(reads) for _ in range(3)]
+    played.brokers[0].is_down = True
+
+    def learn() -> None:
+        played.leaders[0] = Leader(1, 2)
+
+    played.on_refresh = learn
+    found += list(reads)
+    assert [read.batch.column("value")[0].as_py() for read in found] == [b"%d" % number for number in range(8)]
+
+
+def test_a_broker_that_falls_silent_is_given_up(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1)}
+    reads = iter(reader_of(played, Span("topic", 0, 0, 8), timeout_s=0.4))
+    found = [next(reads) for _ in range(3)]
+    played.brokers[0].is_silent = True
+
+    def learn() -> None:
+        played.leaders[0] = Leader(1, 2)
+
+    played.on_refresh = learn
+    found += list(reads)
+    assert [read.batch.column("value")[0].as_py() for read in found] == [b"%d" % number for number in range(8)]
+
+
+def test_a_leader_that_is_not_found_in_time_is_the_error(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1)}
+    played.brokers[0].error = lambda partition: ErrorCode.not_leader_or_follower
+    with pytest.raises(BrokerError, match=r"cannot read partition 0 of topic topic.*NOT_LEADER_OR_FOLLOWER"):
+        values(reader_of(played, Span("topic", 0, 0, 8), timeout_s=0.2))
+
+
+def test_offsets_before_the_end_that_compaction_emptied_are_passed(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1), 1: Leader(1, 1)}
+    played.brokers[0].high_watermark = 20
+    reader = reader_of(played, Span("topic", 0, 0, 20), Span("topic", 1, 0, 10))
+    assert values(reader) == {0: list(range(10)), 1: list(range(10))}
+    assert reader.positions == {("topic", 0): 20, ("topic", 1): 10}
+
+
+def test_a_broker_that_holds_the_reader_back_has_not_emptied_anything(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1)}
+    broker = played.brokers[0]
+    reads = iter(reader_of(played, Span("topic", 0, 0, 5)))
+    found = [next(reads)]
+    broker.throttle_time_ms = 1
+    held_back_from = len(broker.requests)
+
+    def relent(partition: int) -> ErrorCode:
+        if len(broker.requests) > held_back_from + 10:
+            broker.throttle_time_ms = 0
+        return ErrorCode.none
+
+    broker.error = relent
+    found += list(reads)
+    assert [read.batch.column("value")[0].as_py() for read in found] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_records_that_are_damaged_or_of_an_old_format_are_an_error_that_names_the_partition(
+    played: PlayedCluster,
+) -> None:
+    played.leaders = {0: Leader(0, 1)}
+    (batch,) = encode(pyarrow.record_batch({"value": [b"x" * 100]}), timestamp_ms=0)
+    old_format = bytes(16) + b"\x01" + bytes(100)
+    for records in (batch.data[:-1] + b"y", old_format):
+        played.brokers[0].strange_records = records
+        with pytest.raises(ClientError, match="topic-0"):
+            values(reader_of(played, Span("topic", 0, 0, 1)))
