@@ -140,4 +140,6 @@ class Forge:
             return timedelta(milliseconds=random.choice((0, 1, 10)))
         if kafka_type.startswith("datetime"):
             return datetime.fromtimestamp(random.randint(0, 1 << 31), UTC)
-        return random.choice((0, 0, 1, 2, 3, 100))
+        if kafka_type.startswith("uint"):
+            return random.choice((0, 1, 2, 100))
+        return random.choice((0, 0, 0, 1, 1, 2, 3, 100, -1, -1, -2, -128))

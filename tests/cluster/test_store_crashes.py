@@ -85,6 +85,15 @@ async def test_garbage_behind_the_journal_is_cut() -> None:
         assert await state_of(store) == history[-1][1]
 
 
+async def test_a_journal_that_another_version_wrote_is_reported_and_a_torn_first_entry_is_not() -> None:
+    path, data, _ = await written_journal()
+    for foreign in (b"CMJ2" + data[4:12], b"garbage\n"):
+        with pytest.raises(DamagedStore, match="no journal that this version can read"):
+            LocalStore(disk_with({path: foreign}), DIRECTORY)
+    for torn in (b"", bytes(20), b"CM", b"CM\0\0\0\0"):
+        assert await state_of(LocalStore(disk_with({path: torn}), DIRECTORY)) == {}
+
+
 async def test_a_damaged_snapshot_is_reported_at_every_byte() -> None:
     disk = MemoryDisk()
     store = LocalStore(disk, DIRECTORY, journal_bytes_before_snapshot=1)

@@ -1,6 +1,6 @@
 """Deadlines: each fires once, in order, at its latest setting."""
 
-from catchment.coordination.timers import Key, Moment, Timers
+from catchment.coordination.timers import MOST_AT_ONCE, Key, Moment, Timers
 
 
 def key(name: str) -> Key:
@@ -82,3 +82,14 @@ def test_a_deadline_that_moves_all_the_time_does_not_fill_the_queue() -> None:
         bell.run(now_ms)
     assert len(bell.timers) == 1
     assert len(bell.timers._queue) == 1
+
+
+def test_what_is_too_much_at_once_stays_due() -> None:
+    bell = Bell()
+    names = [f"{number:03d}" for number in range(MOST_AT_ONCE + 1)]
+    for name in names:
+        bell.set(name, 10)
+    assert bell.run(20) == names[:MOST_AT_ONCE]
+    assert bell.timers.next_deadline_ms == 10
+    assert bell.run(20) == names[MOST_AT_ONCE:]
+    assert bell.timers.next_deadline_ms is None

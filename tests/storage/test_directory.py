@@ -99,6 +99,16 @@ def test_a_directory_of_another_node_or_cluster_is_refused_and_unlocked(node_id:
     assert _open(disk, cluster_id="mine").cluster_id == "mine"
 
 
+@pytest.mark.parametrize("content", [b"garbage\n", b"\xff\xfe\x00", b"version=99\nnode.id=1\ncluster.id=mine\n"])
+def test_an_identity_that_cannot_be_understood_is_refused_and_left_alone(content: bytes) -> None:
+    disk = MemoryDisk()
+    _open(disk, cluster_id="mine").close()
+    disk.replace_file("/data/meta.properties", content)
+    with pytest.raises(LogDirectoryMismatch, match=r"/data/meta\.properties is damaged, or of a version"):
+        _open(disk)
+    assert disk.read_file("/data/meta.properties") == content
+
+
 def test_the_identity_is_kafkas_meta_properties() -> None:
     disk = MemoryDisk()
     directory = _open(disk, cluster_id="mine")

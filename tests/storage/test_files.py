@@ -113,6 +113,11 @@ def test_the_end_of_an_epoch_is_where_the_next_begins(asked: int, expected: tupl
     assert _epochs((1, 5), (2, 10), (5, 20)).end_offset(asked, 30) == expected
 
 
+@pytest.mark.parametrize("asked", [-2, -1, 0, 1])
+def test_a_log_without_epochs_knows_the_end_of_none(asked: int) -> None:
+    assert _epochs().end_offset(asked, 30) == (-1, -1)
+
+
 def test_epochs_that_wrote_nothing_are_replaced() -> None:
     epochs = _epochs((1, 0), (2, 10), (3, 10), (2, 50))
     assert epochs.entries == ((1, 0), (3, 10))

@@ -136,7 +136,7 @@ async def _change_broker(
 
 async def _change_group(context: RequestContext, group_id: str, change: Change, *, validate_only: bool) -> None:
     if not group_id:
-        raise ApiError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+        raise ApiError(ErrorCode.invalid_request, "Groups have no default that could be changed: name one.")
 
     def checked(current: Mapping[str, str]) -> Mapping[str, str]:
         changed = change(current)

@@ -64,7 +64,7 @@ async def delete(services: Services, group_id: str, topics: Iterable[TopicImage]
     failures = {topic_id: error for (topic_id, _), error in failed.items()}
     gone = begun.keys() - failures.keys()
     await _note(services, group_id, lambda offsets, reply: offsets.finish_delete(group_id, gone, reply))
-    nothing = ApiError(ErrorCode.unknown_topic_or_partition, "There is no offset information to delete.")
+    nothing = ApiError(ErrorCode.unknown_topic_or_partition, "The group has no offsets of this topic.")
     return failures | {topic_id: nothing for topic_id in asked if topic_id not in begun}
 
 

@@ -29,8 +29,8 @@ COMMANDS = {
     "consume": _Place("catchment.cli.consume"),
     "group": _Place("catchment.cli.group", is_group=True),
     "transaction": _Place("catchment.cli.transaction", is_group=True),
-    "log": _Place("catchment.cli.log", is_group=True),
     "quota": _Place("catchment.cli.quota", is_group=True),
+    "log": _Place("catchment.cli.log", is_group=True),
     "doctor": _Place("catchment.cli.doctor"),
     "bench": _Place("catchment.cli.bench", is_group=True),
 }
@@ -94,7 +94,7 @@ def catchment(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A Kafka-protocol streaming log in one command: run a broker, and work with any Kafka cluster's topics."""
+    """A Kafka-protocol streaming log in one command: run a broker, and work with any Kafka cluster."""
 
 
 def run() -> None:

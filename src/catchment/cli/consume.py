@@ -4,13 +4,27 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from confluent_kafka import Consumer, Message, ShareConsumer
 from confluent_kafka.admin import AdminClient
 
+from catchment.cli.consume_options import (
+    CommitIntervalSeconds,
+    Group,
+    GroupProtocol,
+    GroupProtocolChoice,
+    IdleTimeoutSeconds,
+    Isolation,
+    IsolationChoice,
+    MaxMessages,
+    OutputFormat,
+    Partitions,
+    ShareGroup,
+    Start,
+    UntilEnd,
+)
 from catchment.cli.consume_reader import Ends, Reader
 from catchment.cli.consume_sources import Assigned, Grouped, Shared, Source
 from catchment.cli.failure import CommandError
@@ -36,72 +50,20 @@ _GROUP_STARTS = {"beginning": "earliest", "earliest": "earliest", "end": "latest
 _SHARE_BATCH = 500
 
 
-class GroupProtocol(StrEnum):
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-
-
-class Isolation(StrEnum):
-    COMMITTED = "committed"
-    UNCOMMITTED = "uncommitted"
-
-
 @app.command("consume")
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            "-f",
-            metavar="POSITION",
-            help="beginning, end, an offset, -N for the last N of each partition, an age such as 15m, @MILLISECONDS,"
-            " or a time such as 2026-05-01T12:00:00Z.",
-            show_default="beginning",
-        ),
-    ] = None,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option("--partition", "-p", min=0, help="Read this one. May be repeated.", show_default="all"),
-    ] = None,
-    max_messages: Annotated[int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many.")] = None,
-    until_end: Annotated[bool, typer.Option("--until-end", "-e", help="Stop at the end of the log.")] = False,
-    idle_timeout_s: Annotated[
-        float | None, typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long.")
-    ] = None,
-    output_format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help=r"%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T timestamp, %S and %K lengths.",
-        ),
-    ] = r"%s\n",
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group", "-g", help="Read as a member of this consumer group, from its position on, and commit."
-        ),
-    ] = None,
-    share_group: Annotated[
-        str | None, typer.Option("--share-group", help="Read as a member of this share group: each record goes to one.")
-    ] = None,
-    group_protocol: Annotated[
-        GroupProtocol | None,
-        typer.Option("--group-protocol", help="How the members of the group share it out.", show_default="classic"),
-    ] = None,
-    commit_interval_s: Annotated[
-        float,
-        typer.Option("--commit-interval", min=0, metavar="SECONDS", help="How often a group's position is committed."),
-    ] = 1.0,
-    isolation: Annotated[
-        Isolation | None,
-        typer.Option(
-            "--isolation",
-            help="Whether to print what open and aborted transactions wrote, too.",
-            show_default="committed",
-        ),
-    ] = None,
+    start: Start = None,
+    partition: Partitions = None,
+    max_messages: MaxMessages = None,
+    until_end: UntilEnd = False,
+    idle_timeout_s: IdleTimeoutSeconds = None,
+    output_format: OutputFormat = r"%s\n",
+    group: Group = None,
+    share_group: ShareGroup = None,
+    group_protocol: GroupProtocolChoice = None,
+    commit_interval_s: CommitIntervalSeconds = 1.0,
+    isolation: IsolationChoice = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No count at the end.")] = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,

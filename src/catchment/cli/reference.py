@@ -17,8 +17,8 @@ from catchment.cli.options import BOOTSTRAP_VARIABLE
 
 _HEAD = f"""# The command line
 
-One command, `catchment`. The commands that work with topics (`topic`, `produce`, `consume`) speak only the Kafka protocol, so
-they serve an Apache Kafka cluster as well. `{BOOTSTRAP_VARIABLE}` names the cluster once for all of them.
+One command, `catchment`. The commands that work with a cluster (`topic`, `produce`, `consume`, `group`, `transaction`, `quota`) speak
+only the Kafka protocol, so they serve Apache Kafka as well. `{BOOTSTRAP_VARIABLE}` names the cluster once for all of them.
 
 Exit status: 0 if all went well, 1 if not, 2 if the command line makes no sense, 130 if `produce` was interrupted. Results go to
 standard output, everything else to standard error. `--json` prints results for scripts; tables turn into tab-separated

@@ -57,6 +57,16 @@ def whole_frames(data: bytes, path: str) -> Iterator[tuple[bytes, int]]:
                 f"after that byte: truncate -s {position} {path}"
             )
         candidate = data.find(_MAGIC, candidate + 1)
+    if position == 0 and _is_foreign(data):
+        raise DamagedStore(
+            f"{path}: this is no journal that this version can read: a newer one may have written it, or the disk may be "
+            f"failing. Start the version that wrote it, or restore the file from a backup."
+        )
+
+
+def _is_foreign(data: bytes) -> bool:
+    """Whether this begins as no journal of ours does. Where a first write was torn, there may be zeros or nothing."""
+    return any(found not in (0, expected) for found, expected in zip(data, _MAGIC, strict=False))
 
 
 def encode_transaction(number: int, changes: Sequence[Create | Set | Delete]) -> bytes:

@@ -6,7 +6,10 @@ queue keeps the earlier time, and the entry goes back into it when that time com
 
 import heapq
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+MOST_AT_ONCE: Final = 32
+"""Deadlines that pass together, as when all members of a large group are gone: others must have their turn in between."""
 
 
 class Moment(NamedTuple):
@@ -58,9 +61,10 @@ class Timers:
         self._timers.pop(key, None)
 
     def run_due(self, now: Moment) -> None:
-        """Run what is due, in the order of the deadlines."""
+        """Run what is due, in the order of the deadlines. If that is much, some of it stays due: look when to call next."""
         queue = self._queue
-        while queue and queue[0][0] <= now.steady_ms:
+        run_count = 0
+        while queue and queue[0][0] <= now.steady_ms and run_count < MOST_AT_ONCE:
             queued_ms, key = heapq.heappop(queue)
             if self._queued_ms.get(key) != queued_ms:
                 continue
@@ -73,6 +77,7 @@ class Timers:
                 continue
             del self._timers[key]
             timer.action(now)
+            run_count += 1
 
     def _enqueue(self, key: Key, deadline_ms: int) -> None:
         self._queued_ms[key] = deadline_ms

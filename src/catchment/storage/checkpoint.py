@@ -47,7 +47,7 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[tuple[str, int], int])
 def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
     """A Java properties file in its plain form, or None if there is none."""
     try:
-        text = disk.read_file(path).decode()
+        text = disk.read_file(path).decode(errors="replace")
     except FileNotFoundError:
         return None
     properties: dict[str, str] = {}

@@ -18,9 +18,12 @@ from catchment.storage.recovery import create_log, open_log
 
 TopicPartition = tuple[str, int]
 
+_KNOWN_VERSIONS = ("0", "1")
+"""Of `meta.properties`: Kafka wrote 0 while it had ZooKeeper."""
+
 
 class LogDirectoryMismatch(UnusableDirectory):
-    """The directory belongs to another node or cluster."""
+    """The directory belongs to another node or cluster, or to a version of which nothing is known."""
 
 
 class LogDirectory:
@@ -137,6 +140,11 @@ class LogDirectory:
     def _identify(self, node_id: int, cluster_id: str | None) -> tuple[str, UUID]:
         path = self._file(layout.META_PROPERTIES)
         found = checkpoint.read_properties(self._disk, path) or {}
+        if found and found.get("version") not in _KNOWN_VERSIONS:
+            raise LogDirectoryMismatch(
+                f"{path} is damaged, or of a version that this broker does not know: start the version that wrote it, "
+                f"or restore the file from a backup"
+            )
         found_cluster, found_node = found.get("cluster.id"), found.get("node.id", found.get("broker.id"))
         if cluster_id is not None and found_cluster not in (None, cluster_id):
             raise LogDirectoryMismatch(

@@ -70,7 +70,7 @@ class LeaderEpochs:
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch that is not above `epoch`, and where it ended; (-1, -1) if that is not known."""
-        if epoch == NO_EPOCH or epoch > self.latest:
+        if epoch == NO_EPOCH or epoch > self.latest or not self._entries:
             return NO_EPOCH, NO_OFFSET
         if epoch == self.latest:
             return epoch, log_end_offset

@@ -82,6 +82,9 @@ class FaultyConnection(asyncio.BufferedProtocol):
     def reset(self) -> None:
         """Close so that the client sees a reset, and not an orderly end: nothing unsent is waited for."""
         connection = self.transport.get_extra_info("socket")
+        if connection.fileno() < 0:
+            # It has ended already; only its protocol has not been told yet.
+            return
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 

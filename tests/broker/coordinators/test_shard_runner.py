@@ -139,6 +139,34 @@ async def test_an_append_that_fails_drops_the_shard_and_the_log_is_loaded_anew()
     assert await commit(runner, 9) == [ErrorCode.none]
 
 
+class EagerShard(GroupShard):
+    """A shard that has something to write as soon as it is loaded; it tells `loads` when that was."""
+
+    def __init__(self, loads: asyncio.Queue[float]) -> None:
+        super().__init__(GroupLimits())
+        self._loads = loads
+
+    def loaded(self, now: Moment) -> None:
+        super().loaded(now)
+        self._loads.put_nowait(asyncio.get_running_loop().time())
+        self.offsets.commit("g", -1, "", None, [OffsetToCommit("t", 0, 7, -1, "")], lambda _: None, now)
+
+
+async def test_a_shard_whose_first_write_fails_is_loaded_again_in_growing_intervals() -> None:
+    disk = MemoryDisk()
+    partition = partition_on(disk)
+    disk.fill()
+    loads: asyncio.Queue[float] = asyncio.Queue()
+    runner: ShardRunner[GroupShard] = ShardRunner(partition, partial(EagerShard, loads), SystemClock(), 30_000)
+    runner.start()
+    async with asyncio.timeout(_TIMEOUT_S):
+        times_s = [await loads.get() for _ in range(4)]
+    assert times_s[3] - times_s[0] > 0.1
+    disk.make_room()
+    await until_loaded(runner)
+    assert committed(runner) == 7
+
+
 async def test_a_failed_sync_ends_the_service_of_the_shard_and_everybody_is_told() -> None:
     disk = SlowDisk()
     runner = await loaded(partition_on(disk))

@@ -146,6 +146,28 @@ async def test_what_was_decided_is_carried_out_after_a_restart() -> None:
         await until(is_committed)
 
 
+async def test_others_are_served_while_many_late_transactions_are_aborted() -> None:
+    names = [f"id-{number}" for number in range(100)]
+    async with running(
+        transaction_state_log_num_partitions="1",
+        transaction_abort_timed_out_transaction_cleanup_interval_ms="500",
+    ) as server:
+        transactions = server.services.transactions
+        await begun(transactions, "first")
+        for name in names:
+            producer = await transactions.init(InitRequest(name, 1))
+            await transactions.add_partitions(name, producer, [T0], 2)
+        counts: set[int] = set()
+
+        async def all_have_ended() -> bool:
+            listed = await transactions.listing()
+            counts.add(sum(known.state is TransactionState.ONGOING for _, known in listed))
+            return 0 in counts
+
+        await until(all_have_ended)
+        assert counts > {0, 100}
+
+
 async def test_idle_ids_are_forgotten() -> None:
     async with running(
         transactional_id_expiration_ms="1", transaction_remove_expired_transaction_cleanup_interval_ms="5"

@@ -72,6 +72,13 @@ def test_record_limits_are_rounded_up_to_batches_unless_they_are_to_be_exact(wir
     assert member.fetch().acquired() == [(5, 5, 1)]
 
 
+def test_a_way_to_acquire_that_nobody_knows_is_refused_and_opens_no_session(wire: Wire, topic: UUID) -> None:
+    member = Member(wire, topic)
+    for mode in (-1, 2):
+        assert member.fetch(epoch=0, mode=mode).error is ErrorCode.invalid_request
+    assert member.fetch(epoch=1).error is ErrorCode.share_session_not_found
+
+
 def test_acquired_records_come_in_batches_of_the_wanted_size(wire: Wire, topic: UUID) -> None:
     found = Member(wire, topic).fetch(max_wait_ms=LONG_WAIT_MS, batch_size=3)
     assert found.acquired() == [(0, 3, 1), (4, 5, 1)]

@@ -19,6 +19,7 @@ JOIN: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "topics": ("t",), "owned
         ("", 0, JOIN, "member needs an id"),
         ("", 3, {"makes_own_id": False}, "member needs an id"),
         ("a", 0, {**JOIN, "group_id": ""}, "group needs an id"),
+        ("a", 0, {**JOIN, "group_id": " "}, "group needs an id"),
         ("a", 0, {**JOIN, "instance_id": ""}, "instance id"),
         ("a", 0, {**JOIN, "rack_id": ""}, "rack"),
         ("a", 0, {**JOIN, "rebalance_timeout_ms": -1}, "time-out"),

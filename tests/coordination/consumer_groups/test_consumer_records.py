@@ -84,6 +84,17 @@ def test_what_cannot_be_read_is_told(decode: object, value: bytes) -> None:
         decode(value)
 
 
+def test_a_tag_of_the_wrong_size_is_told() -> None:
+    with pytest.raises(UnreadableRecord, match="the epoch of a group"):
+        records.decode_epoch(b"\0\0" + b"\0\0\0\5" + b"\1\0\4" + bytes(4))
+
+
+def test_a_member_whose_classic_protocol_is_null_or_nothing_has_none() -> None:
+    member = records.encode_member(Subscription())
+    for tag in (b"\1\0\0", b"\1\0\1\0"):
+        assert records.decode_member(member[:-1] + tag).classic is None
+
+
 def test_a_key_and_a_state_that_cannot_be_read_are_told() -> None:
     with pytest.raises(UnreadableRecord):
         records.decode_key(b"\0\3\0\5ab")

@@ -159,7 +159,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
     def all_stay(self, group_id: str) -> None:
         """What well-behaved members and a sound broker do; then everything that members subscribe to has a reader."""
         self.hold_or_commit(False)
-        for _ in range(3):
+        for _ in range(4):
             group = self.shard.shard.share_groups.groups.by_id.get(group_id)
             for member_id in () if group is None else list(group.members):
                 assert group is not None

@@ -143,6 +143,8 @@ def test_a_write_that_fails_is_told() -> None:
         ("a", 0, (), "g", None),
         ("a", -2, ("t",), "g", None),
         ("a", 0, ("t",), "g", ""),
+        (" ", 0, ("t",), "g", None),
+        ("a", 0, ("t",), " ", None),
         ("a" * 40_000, 0, ("t",), "g", None),
     ],
 )

@@ -30,6 +30,8 @@ from catchment.storage.log_parts import AppendInfo
 _logger = logging.getLogger(__name__)
 
 _ALL = -1
+_FIRST_PAUSE_S = 0.01
+_LONGEST_PAUSE_S = 1.0
 _NOBODY = Producer(NO_PRODUCER, -1)
 _PRODUCER_ERRORS = (ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_state)
 """The log refuses a producer, not the write: nothing is in doubt."""
@@ -52,6 +54,8 @@ class ShardRunner(Generic[ShardT]):
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._loading: asyncio.Task[None] | None = None
+        self._pause_s = 0.0
+        """How long to wait before the log is loaded again."""
         self._is_unreadable = False
         self._is_closed = False
 
@@ -133,6 +137,7 @@ class ShardRunner(Generic[ShardT]):
 
     async def _load(self) -> None:
         partition = self.partition
+        await asyncio.sleep(self._pause_s)
         try:
             await self._replay()
         except (ApiError, OSError, CorruptBatch, UnreadableRecord) as error:
@@ -155,8 +160,12 @@ class ShardRunner(Generic[ShardT]):
         self._end_offset = end_offset
         self._shard = shard
         now = self._now()
+        # What a shard writes first fails for as long as the disk is full: to load it again at once would never end.
+        self._pause_s = min(2 * self._pause_s + _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         shard.loaded(now)
         self._write_decisions(shard, now)
+        if self._shard is shard:
+            self._pause_s = 0.0
         self._set_alarm(shard, now)
 
     def _write_decisions(self, shard: ShardT, now: Moment) -> None:

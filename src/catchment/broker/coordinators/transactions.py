@@ -32,6 +32,8 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
 
 _COMMIT_TIMEOUT_MS = 30_000
+_ABORTS_A_TURN = 32
+"""Between so many, other requests are served."""
 
 _ProducerCommand = Callable[[TransactionShard, int | None, ProducerReply, Moment], None]
 
@@ -221,7 +223,10 @@ class TransactionCoordinator:
                     await self._abort_late(runner)
 
     async def _abort_late(self, runner: ShardRunner[TransactionShard]) -> None:
-        for transactional_id in answer_now(runner, lambda shard, now: shard.ending.timed_out(now)):
+        late = answer_now(runner, lambda shard, now: shard.ending.timed_out(now))
+        for count, transactional_id in enumerate(late, start=1):
+            if count % _ABORTS_A_TURN == 0:
+                await asyncio.sleep(0)
             try:
                 runner.run(partial(_abort_if_timed_out, transactional_id, None))
             except FreshProducerIdNeeded:

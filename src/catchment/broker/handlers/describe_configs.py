@@ -104,7 +104,7 @@ def _descriptions(context: RequestContext, resource: DescribeConfigsResource) ->
         ]
     if resource_type == ResourceType.GROUP:
         if not resource.resource_name:
-            raise ApiError(ErrorCode.invalid_request, "Group name must not be empty")
+            raise ApiError(ErrorCode.invalid_request, "A group needs a name.")
         return describe_group(settings, context.image.group_settings.get(resource.resource_name, {}))
     raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {resource_type} cannot be described here")
 

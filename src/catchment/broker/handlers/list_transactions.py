@@ -10,7 +10,6 @@ Gaps
     None.
 """
 
-import re2
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from kio.schema.list_transactions.v2.response import ListTransactionsResponse, TransactionState
@@ -19,6 +18,7 @@ from kio.schema.types import ProducerId, TransactionalId
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.coordination.regular_expressions import compiled
 from catchment.coordination.transactions.records import Transaction
 from catchment.coordination.transactions.records import TransactionState as State
 from catchment.protocol.errors import ApiError
@@ -30,7 +30,7 @@ _STATES = {*[state.title for state in State], "Dead", "PrepareEpochFence"}
 @api(66, versions=(0, 2))
 async def list_transactions(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     try:
-        pattern = _pattern(request.transactional_id_pattern)
+        pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
         listed = await context.services.transactions.listing()
     except ApiError as error:
         return ListTransactionsResponse(
@@ -60,15 +60,3 @@ def _is_asked_for(request: ListTransactionsRequest, transaction: Transaction, no
     if request.state_filters and transaction.state.title not in request.state_filters:
         return False
     return request.duration_filter < 0 or now_ms - transaction.start_time_ms > request.duration_filter
-
-
-def _pattern(text: str | None) -> "re2.Pattern[str] | None":
-    if not text:
-        return None
-    # What a stranger got wrong is the stranger's to read, not ours on standard error.
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(text, options)
-    except re2.error as error:
-        raise ApiError(ErrorCode.invalid_regular_expression, str(error)) from error

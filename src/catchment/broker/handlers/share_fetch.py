@@ -46,6 +46,7 @@ from catchment.protocol.share_fetch import API_KEY, encode_response
 from catchment.protocol.wire import Piece
 
 _NO_TOPIC = UUID(int=0)
+_BATCHES = 0
 _RECORD_LIMIT = 1
 _MILLISECOND = timedelta(milliseconds=1)
 _NOT_THERE_YET = frozenset({ErrorCode.coordinator_not_available, ErrorCode.invalid_request})
@@ -80,7 +81,7 @@ async def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Sh
     acknowledgements = _acknowledgements(request)
     try:
         key = session_key(request.group_id, request.member_id)
-        _check_renewal(request)
+        _check_limits(request)
         session = _session(context, request, key, has_acknowledgements=bool(acknowledgements))
     except ApiError as error:
         return _response(error=error)
@@ -107,7 +108,11 @@ def _acknowledgements(request: ShareFetchRequest) -> _Acknowledgements:
     }
 
 
-def _check_renewal(request: ShareFetchRequest) -> None:
+def _check_limits(request: ShareFetchRequest) -> None:
+    if request.share_acquire_mode not in (_BATCHES, _RECORD_LIMIT):
+        raise ApiError(
+            ErrorCode.invalid_request, f"There is no way to acquire records by the number {request.share_acquire_mode}."
+        )
     if request.is_renew_ack and (request.max_wait or request.min_bytes or request.max_bytes or request.max_records):
         raise ApiError(
             ErrorCode.invalid_request, "A request that renews locks must not fetch: all its limits must be 0."

@@ -34,9 +34,9 @@ class AcknowledgementBatch(Protocol):
 def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
     """Whose session it is. As in Kafka, nobody asks whether the group has such a member."""
     if not group_id:
-        raise ApiError(ErrorCode.invalid_request, "Invalid group id in the request.")
+        raise ApiError(ErrorCode.invalid_request, "A share group needs an id.")
     if not member_id or len(member_id) > LONGEST_MEMBER_ID:
-        raise ApiError(ErrorCode.invalid_request, "Invalid member id in the request.")
+        raise ApiError(ErrorCode.invalid_request, f"A member needs an id of at most {LONGEST_MEMBER_ID} characters.")
     return SessionKey(group_id, member_id)
 
 

@@ -9,6 +9,7 @@ that loses nothing but a delivery count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -16,6 +17,9 @@ from catchment.broker.share.spans import Change, RecordState, Span, Spans
 from catchment.broker.share.terms import Acknowledgement, AcknowledgeType, Acquired, Decision, Extent, Rules, Wish
 from catchment.coordination.share_state.batches import StateBatch
 from catchment.protocol.errors import ApiError
+
+MOST_TAKEN_UP_AT_ONCE: Final = 10_000
+"""Records of one batch that come into flight together: a batch may hold so many that to look at each takes seconds."""
 
 
 class SharePartition:
@@ -91,6 +95,9 @@ class SharePartition:
                 taken += size
                 if is_isolated:
                     return acquired
+            if extent.last_offset >= self.end_offset:
+                # The rest of the batch is not in flight yet, so nothing behind it may be.
+                break
         self._tidy()
         return acquired
 
@@ -105,9 +112,7 @@ class SharePartition:
                 raise ApiError(ErrorCode.invalid_record_state, "An offset is acknowledged twice.")
             previous_offset = acknowledgement.last_offset
             if acknowledgement.last_offset >= self.end_offset:
-                raise ApiError(
-                    ErrorCode.invalid_request, "The last offset in the request is past the acquired records."
-                )
+                raise ApiError(ErrorCode.invalid_request, "Some of these records were never handed out.")
             for first_offset, last_offset, kind in _runs(acknowledgement):
                 for span in self._spans.within(first_offset, last_offset):
                     _check_held(span, member_id)
@@ -153,7 +158,8 @@ class SharePartition:
             return True
         if not self._has_room(rules):
             return extent.base_offset < self.end_offset
-        self._spans.append(extent.last_offset, RecordState.AVAILABLE)
+        last_offset = min(extent.last_offset, self.end_offset + MOST_TAKEN_UP_AT_ONCE - 1)
+        self._spans.append(last_offset, RecordState.AVAILABLE)
         return True
 
     def _archive_gap(self, first_offset: int, last_offset: int) -> None:

@@ -76,13 +76,13 @@ class HeartbeatRequest(NamedTuple):
 
     def check(self, assignors: tuple[str, ...]) -> None:
         """ApiError for what no member may send, in the order in which Kafka looks."""
-        if not self.member_id and (self.makes_own_id or self.epoch > 0 or self.epoch == LEAVING):
+        if not self.member_id.strip() and (self.makes_own_id or self.epoch > 0 or self.epoch == LEAVING):
             raise ApiError(ErrorCode.invalid_request, "A member needs an id.")
-        if not self.group_id:
+        if not self.group_id.strip():
             raise ApiError(ErrorCode.invalid_request, "A group needs an id.")
-        if self.instance_id == "":
+        if self.instance_id is not None and not self.instance_id.strip():
             raise ApiError(ErrorCode.invalid_request, "An instance id may be absent, but not empty.")
-        if self.rack_id == "":
+        if self.rack_id is not None and not self.rack_id.strip():
             raise ApiError(ErrorCode.invalid_request, "A rack may be absent, but not empty.")
         if any(map(is_too_long, (self.group_id, self.member_id, self.instance_id, self.regex))):
             raise ApiError(ErrorCode.invalid_request, f"A name in the request is longer than {MAX_NAME_BYTES} bytes.")

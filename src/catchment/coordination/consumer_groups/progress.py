@@ -14,8 +14,8 @@ from catchment.coordination.consumer_groups.commands import ConsumerGroupLimits
 from catchment.coordination.consumer_groups.group import ConsumerGroup
 from catchment.coordination.consumer_groups.members import CurrentAssignment, ResolvedRegex, Subscription
 from catchment.coordination.consumer_groups.reconciliation import Owned, next_assignment
-from catchment.coordination.consumer_groups.regular_expressions import matching
 from catchment.coordination.consumer_groups.store import Draft
+from catchment.coordination.regular_expressions import matching
 from catchment.coordination.shard_state import ShardState
 from catchment.coordination.timers import Moment
 

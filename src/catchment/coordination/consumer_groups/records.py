@@ -20,6 +20,16 @@ from catchment.coordination.consumer_groups.members import (
     Subscription,
     Target,
 )
+from catchment.coordination.record_fields import (
+    EPOCHS_AND_STATE,
+    SMALLEST_TOPIC_BYTES,
+    VERSION,
+    Reading,
+    encode_names,
+    encode_numbers,
+    read_names,
+    read_numbers,
+)
 from catchment.coordination.replayed import UnreadableRecord
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.wire import (
@@ -39,13 +49,12 @@ TARGET_KEY: Final = 7
 CURRENT_KEY: Final = 8
 REGEX_KEY: Final = 16
 
-_VERSION: Final = b"\x00\x00"
 _NO_EPOCH: Final = 0
+_PRESENT: Final = b"\x01"
+"""What a structure begins with that may be null, and is not."""
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
-_EPOCHS_AND_STATE: Final = struct.Struct(">iib")
-_SMALLEST_TOPIC_BYTES: Final = 18
 
 
 def encode_key(version: int, group_id: str, name: str | None = None) -> bytes:
@@ -66,23 +75,23 @@ def decode_key(key: bytes) -> tuple[str, str]:
 
 def encode_epoch(epoch: int, metadata_hash: int) -> bytes:
     tags = {0: _I64.pack(metadata_hash)} if metadata_hash else {}
-    return _VERSION + _I32.pack(epoch) + tagged_fields(tags)
+    return VERSION + _I32.pack(epoch) + tagged_fields(tags)
 
 
 def decode_epoch(value: bytes) -> tuple[int, int]:
     """The group's epoch, and the hash of the topics that it was made for."""
-    with _Reading(value, "the epoch of a group") as reader:
+    with Reading(value, "the epoch of a group") as reader:
         epoch = reader.i32()
         tags = _tags(reader)
         return epoch, _I64.unpack(tags[0])[0] if 0 in tags else 0
 
 
 def encode_target_epoch(epoch: int, time_ms: int) -> bytes:
-    return _VERSION + _I32.pack(epoch) + tagged_fields({0: _I64.pack(time_ms)})
+    return VERSION + _I32.pack(epoch) + tagged_fields({0: _I64.pack(time_ms)})
 
 
 def decode_target_epoch(value: bytes) -> int:
-    with _Reading(value, "the epoch of a target") as reader:
+    with Reading(value, "the epoch of a target") as reader:
         return reader.i32()
 
 
@@ -93,10 +102,9 @@ def encode_member(member: Subscription) -> bytes:
             string(name, flexible=True) + unsigned_varint(len(metadata) + 1) + metadata + NO_TAGS
             for name, metadata in member.classic.protocols
         ]
-        # A structure that may be null begins with a byte that says whether it is.
         tags[0] = b"".join(
             (
-                b"\x01",
+                _PRESENT,
                 _I32.pack(member.classic.session_timeout_ms),
                 array_length(len(protocols), flexible=True),
                 *protocols,
@@ -105,12 +113,12 @@ def encode_member(member: Subscription) -> bytes:
         )
     return b"".join(
         (
-            _VERSION,
+            VERSION,
             nullable_string(member.instance_id, flexible=True),
             nullable_string(member.rack_id, flexible=True),
             string(member.client_id, flexible=True),
             string(member.client_host, flexible=True),
-            _names(member.topics),
+            encode_names(member.topics),
             nullable_string(member.regex, flexible=True),
             _I32.pack(member.rebalance_timeout_ms),
             nullable_string(member.assignor, flexible=True),
@@ -120,10 +128,10 @@ def encode_member(member: Subscription) -> bytes:
 
 
 def decode_member(value: bytes) -> Subscription:
-    with _Reading(value, "a member") as reader:
+    with Reading(value, "a member") as reader:
         instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
         client_id, client_host = reader.string(), reader.string()
-        topics = _read_names(reader)
+        topics = read_names(reader)
         regex = reader.nullable_string()
         rebalance_timeout_ms = reader.i32()
         assignor = reader.nullable_string()
@@ -142,19 +150,19 @@ def decode_member(value: bytes) -> Subscription:
 
 
 def encode_target(target: Target) -> bytes:
-    return _VERSION + _topics({topic_id: sorted(numbers) for topic_id, numbers in target.items()}) + NO_TAGS
+    return VERSION + _topics({topic_id: sorted(numbers) for topic_id, numbers in target.items()}) + NO_TAGS
 
 
 def decode_target(value: bytes) -> Target:
-    with _Reading(value, "a target") as reader:
+    with Reading(value, "a target") as reader:
         return {topic_id: frozenset(numbers) for topic_id, numbers, _ in _read_topics(reader)}
 
 
 def encode_current(current: CurrentAssignment) -> bytes:
     return b"".join(
         (
-            _VERSION,
-            _EPOCHS_AND_STATE.pack(current.epoch, current.previous_epoch, current.state),
+            VERSION,
+            EPOCHS_AND_STATE.pack(current.epoch, current.previous_epoch, current.state),
             _partitions(current.assigned),
             _partitions(current.revoking),
             NO_TAGS,
@@ -163,8 +171,8 @@ def encode_current(current: CurrentAssignment) -> bytes:
 
 
 def decode_current(value: bytes) -> CurrentAssignment:
-    with _Reading(value, "an assignment") as reader:
-        epoch, previous_epoch, state = reader.unpack(_EPOCHS_AND_STATE)
+    with Reading(value, "an assignment") as reader:
+        epoch, previous_epoch, state = reader.unpack(EPOCHS_AND_STATE)
         try:
             known = MemberState(state)
         except ValueError as error:
@@ -173,69 +181,36 @@ def decode_current(value: bytes) -> CurrentAssignment:
 
 
 def encode_regex(resolved: ResolvedRegex) -> bytes:
-    return _VERSION + _names(resolved.topics) + _I64.pack(resolved.version) + _I64.pack(resolved.time_ms) + NO_TAGS
+    return VERSION + encode_names(resolved.topics) + _I64.pack(resolved.version) + _I64.pack(resolved.time_ms) + NO_TAGS
 
 
 def decode_regex(value: bytes) -> ResolvedRegex:
-    with _Reading(value, "a regular expression") as reader:
-        return ResolvedRegex(_read_names(reader), reader.i64(), reader.i64())
-
-
-class _Reading:
-    """A reader of a value's fields; whatever cannot be read is an unreadable record."""
-
-    def __init__(self, value: bytes, what: str) -> None:
-        self._value = value
-        self._what = what
-
-    def __enter__(self) -> WireReader:
-        if self._value[: len(_VERSION)] != _VERSION:
-            raise UnreadableRecord(f"{self._what} in a version that is not known")
-        return WireReader(memoryview(self._value), len(_VERSION), flexible=True)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, MalformedRequest):
-            raise UnreadableRecord(f"{self._what}: {error}") from error
-
-
-def _names(names: tuple[str, ...]) -> bytes:
-    return array_length(len(names), flexible=True) + b"".join(string(name, flexible=True) for name in names)
-
-
-def _read_names(reader: WireReader) -> tuple[str, ...]:
-    return tuple([reader.string() for _ in range(reader.array_length(1))])
-
-
-def _numbers(numbers: list[int]) -> bytes:
-    return array_length(len(numbers), flexible=True) + struct.pack(f">{len(numbers)}i", *numbers)
+    with Reading(value, "a regular expression") as reader:
+        return ResolvedRegex(read_names(reader), reader.i64(), reader.i64())
 
 
 def _topics(topics: Mapping[UUID, list[int]], tags: Mapping[UUID, bytes] | None = None) -> bytes:
     pieces = [array_length(len(topics), flexible=True)]
     for topic_id, numbers in topics.items():
-        pieces += (topic_id.bytes, _numbers(numbers), NO_TAGS if tags is None else tags[topic_id])
+        pieces += (topic_id.bytes, encode_numbers(numbers), NO_TAGS if tags is None else tags[topic_id])
     return b"".join(pieces)
 
 
 def _partitions(partitions: Partitions) -> bytes:
     numbers = {topic_id: sorted(epochs) for topic_id, epochs in partitions.items()}
     tags = {
-        topic_id: tagged_fields({0: _numbers([partitions[topic_id][number] for number in topic])})
+        topic_id: tagged_fields({0: encode_numbers([partitions[topic_id][number] for number in topic])})
         for topic_id, topic in numbers.items()
     }
     return _topics(numbers, tags)
 
 
-def _read_numbers(reader: WireReader) -> list[int]:
-    return [reader.i32() for _ in range(reader.array_length(_I32.size))]
-
-
 def _read_topics(reader: WireReader) -> Iterator[tuple[UUID, list[int], list[int]]]:
     """Each topic's partitions, and where they are told, the epochs of these."""
-    for _ in range(reader.array_length(_SMALLEST_TOPIC_BYTES)):
-        topic_id, numbers = reader.uuid(), _read_numbers(reader)
+    for _ in range(reader.array_length(SMALLEST_TOPIC_BYTES)):
+        topic_id, numbers = reader.uuid(), read_numbers(reader)
         epochs = _tags(reader).get(0)
-        known = [] if epochs is None else _read_numbers(WireReader(epochs, 0, flexible=True))
+        known = [] if epochs is None else read_numbers(WireReader(epochs, 0, flexible=True))
         yield topic_id, numbers, known
 
 
@@ -251,9 +226,9 @@ def _tags(reader: WireReader) -> dict[int, memoryview]:
 
 
 def _classic(data: memoryview) -> ClassicProtocol | None:
-    reader = WireReader(data, 1, flexible=True)
-    if data[0] != 1:
+    if bytes(data[:1]) != _PRESENT:
         return None
+    reader = WireReader(data, len(_PRESENT), flexible=True)
     session_timeout_ms = reader.i32()
     protocols = []
     for _ in range(reader.array_length(3)):

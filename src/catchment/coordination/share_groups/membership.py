@@ -140,11 +140,11 @@ def _check(request: HeartbeatRequest) -> None:
     """Refuse what no client may send; the order of the checks is Kafka's."""
     names = request.topics or ()
     for is_wrong, message in (
-        (not request.member_id, "MemberId can't be empty."),
-        (not request.group_id, "GroupId can't be empty."),
-        (request.rack_id == "", "RackId can't be empty."),
-        (request.member_epoch < LEAVING, "MemberEpoch is invalid."),
-        (request.member_epoch == JOINING and not names, "SubscribedTopicNames must be set in first request."),
+        (not request.member_id.strip(), "A member needs an id."),
+        (not request.group_id.strip(), "A group needs an id."),
+        (request.rack_id is not None and not request.rack_id.strip(), "A rack may be absent, but not empty."),
+        (request.member_epoch < LEAVING, f"There is no epoch {request.member_epoch}."),
+        (request.member_epoch == JOINING and not names, "Whoever joins has to subscribe to topics."),
         (
             any(map(is_too_long, (request.group_id, request.member_id, request.rack_id, *names))),
             "A name is longer than a record can hold.",

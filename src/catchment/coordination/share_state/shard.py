@@ -94,7 +94,7 @@ class ShareStateShard:
 
     def read(self, key: ShareKey, leader_epoch: int, now: Moment) -> ShareState:
         """The state, and from now on no leader older than this one may write; it counts once that is safe in the log."""
-        state = self._initialized(key, leader_epoch, "Read")
+        state = self._initialized(key, leader_epoch)
         self._check_partition(key)
         if leader_epoch not in (_ANY_EPOCH, state.leader_epoch):
             unchanged = Update(state.snapshot_epoch, leader_epoch, NO_START, (), state.delivery_complete_count)
@@ -118,7 +118,7 @@ class ShareStateShard:
         now: Moment,
     ) -> None:
         """Take on what has happened to records; with -1 the start stays where it is."""
-        state = self._initialized(key, leader_epoch, "Write")
+        state = self._initialized(key, leader_epoch)
         if state_epoch != _ANY_EPOCH and state_epoch < state.state_epoch:
             raise ApiError(ErrorCode.fenced_state_epoch)
         self._check_partition(key)
@@ -157,13 +157,11 @@ class ShareStateShard:
                 anew = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_time_ms=now.wall_ms)
                 self._decisions.write([snapshot_record(key, anew)])
 
-    def _initialized(self, key: ShareKey, leader_epoch: int, operation: str) -> ShareState:
+    def _initialized(self, key: ShareKey, leader_epoch: int) -> ShareState:
         _check_number(key)
         state = self.states.get(key)
         if state is None:
-            raise ApiError(
-                ErrorCode.invalid_request, f"{operation} operation on uninitialized share partition not allowed."
-            )
+            raise ApiError(ErrorCode.invalid_request, "The state of this share partition has not been set up.")
         if leader_epoch != _ANY_EPOCH and leader_epoch < state.leader_epoch:
             raise ApiError(ErrorCode.fenced_leader_epoch)
         return state
@@ -190,7 +188,7 @@ class ShareStateShard:
 
 def _check_number(key: ShareKey) -> None:
     if key.partition < 0:
-        raise ApiError(ErrorCode.invalid_request, "The partition id cannot be a negative number.")
+        raise ApiError(ErrorCode.invalid_request, "There are no partitions below 0.")
 
 
 def _is_sound(batch: StateBatch) -> bool:
