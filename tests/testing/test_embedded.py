@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.testing.clients import read_all, write
 
 import catchment
@@ -148,6 +149,16 @@ def test_a_killed_broker_recovers_what_it_acknowledged() -> None:
         assert not broker.is_running
         broker.start()
         assert read_all(broker.bootstrap_servers, "topic") == VALUES
+
+
+def test_a_broker_is_stopped_and_killed_again_and_again_while_a_client_is_connected() -> None:
+    with catchment.Broker() as broker:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        for _ in range(5):
+            assert client.list_topics(timeout=30).brokers
+            broker.restart()
+            broker.kill()
+            broker.start()
 
 
 def test_a_power_loss_takes_nothing_that_was_acknowledged() -> None:

@@ -153,6 +153,7 @@ class Broker:
             thread.run(last_act(server), _STOP_SECONDS)
         finally:
             thread.end(_STOP_SECONDS)
+            self._network.forget_connections()
 
     def _await(self, call: Callable[[BrokerServer], Coroutine[Any, Any, Result]]) -> Result:
         """Run a coroutine of the broker on its loop."""

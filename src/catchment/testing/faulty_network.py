@@ -66,6 +66,10 @@ class FaultyNetwork:
         self._listening.clear()
         self.drop()
 
+    def forget_connections(self) -> None:
+        """The loop has ended, perhaps before every connection was told of its end: the next one must not find them here."""
+        self._connections.clear()
+
 
 class FaultyConnection(asyncio.BufferedProtocol):
     """Stands between a transport and the broker's protocol."""
@@ -82,9 +86,6 @@ class FaultyConnection(asyncio.BufferedProtocol):
     def reset(self) -> None:
         """Close so that the client sees a reset, and not an orderly end: nothing unsent is waited for."""
         connection = self.transport.get_extra_info("socket")
-        if connection.fileno() < 0:
-            # It has ended already; only its protocol has not been told yet.
-            return
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
