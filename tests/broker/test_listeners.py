@@ -1,5 +1,6 @@
 """How many connections there may be, and how long one may be silent."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Mapping
@@ -63,3 +64,14 @@ def test_a_connection_that_waits_for_its_answer_is_not_silent() -> None:
         with Wire(broker) as writer:
             append(writer, "a", batch(b"x"))
         assert waiting.receive().responses[0].partitions[0].records
+
+
+def test_a_connection_that_comes_while_the_broker_stops_is_closed_with_the_others() -> None:
+    for _ in range(20):
+        broker = Broker()
+        broker.start()
+        clients = [_connect(broker) for _ in range(5)]
+        broker.stop()
+        for client in clients:
+            with client, contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""

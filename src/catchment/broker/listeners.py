@@ -57,8 +57,11 @@ class Connections:
         self.now_s = services.clock.monotonic_s
         self._open: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
+        self._is_closing = False
 
     def add(self, connection: Connection) -> bool:
+        if self._is_closing:
+            return False
         settings = self.services.settings
         host = connection.peer_host
         limit = settings.connection_limits_per_address.get(host, settings.integer("max.connections.per.ip"))
@@ -95,6 +98,8 @@ class Connections:
                     connection.abort()
 
     def abort_all(self) -> None:
+        """Close all connections, and each that was accepted already but comes only now."""
+        self._is_closing = True
         for connection in list(self._open):
             connection.abort()
 
