@@ -35,7 +35,8 @@ def live_for_a_while(ledger: Ledger, random: Random) -> None:
 
 
 def audit(ledger: Ledger, auditor: Auditor) -> None:
-    acknowledged = list(ledger.acknowledged.items())
+    # One step of the interpreter, so that the thread that writes cannot come in between.
+    acknowledged = ledger.acknowledged.copy().items()
     auditor.read_on()
     assert_none_lost(acknowledged, auditor.places)
     assert not ledger.failures

@@ -164,7 +164,8 @@ def _lists(talk: Talk) -> None:
         "by part of the name": list_transactions(talk.wire, pattern=""),
         "by no pattern": list_transactions(talk.wire, pattern="("),
     }.items():
-        found = [(state.transactional_id, state.transaction_state) for state in answer.transaction_states]
+        # Kafka may know others from another test.
+        found = [state.transaction_state for state in answer.transaction_states if state.transactional_id == "x"]
         talk.note(question, (answer.error_code, answer.unknown_state_filters, found))
     talk.end("commit", producer)
 
