@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 # kio imports Hypothesis wherever it is installed, to register its types there. That costs a quarter of a second, which a
 # broker in somebody's test run should not pay: kio may do without, unless Hypothesis is loaded anyway.
 if "hypothesis" not in sys.modules:
-    sys.modules["hypothesis"] = None  # type: ignore[assignment]  # makes the import fail, as if it were not installed
+    # None makes the import fail, as if it were not installed.
+    sys.modules["hypothesis"] = cast("ModuleType", None)
     try:
-        import kio.static._phantom  # noqa: F401
+        import_module("kio.static._phantom")
     finally:
         del sys.modules["hypothesis"]
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from catchment.client.arrow_api import read_arrow, scan_arrow, write_arrow
     from catchment.testing.embedded import Broker
 

@@ -8,9 +8,10 @@ from catchment.bench.workloads.java_tools import consumed_records_per_second, pr
 PRODUCED = """256306 records sent, 51230.5 records/sec (48.86 MB/sec), 512.6 ms avg latency, 868.0 ms max latency.
 500000 records sent, 70293.828202 records/sec (67.04 MB/sec), 339.05 ms avg latency, 868.00 ms max latency, 331 ms 50th.
 """
-CONSUMED = """start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
+CONSUMED = """start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, \
+rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
 2025-06-01 10:00:00:000, 2025-06-01 10:00:04:500, 476.8, 105.9, 500000, 111111.1, 3500, 1000, 476.8, 500000.0
-"""  # noqa: E501 (the tool's own line)
+"""
 CONFIRMED = """id: test-1, sending rate avg: 14941 msg/s
 id: test-1, receiving rate avg: 14938 msg/s
 id: test-1, consumer latency min/median/75th/95th/99th 9520/34642/40996/50999/62311 µs

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from catchment.broker.buffers import LARGE_BYTES, SMALL_BYTES, BufferPool
 from catchment.broker.connection import Answer, Connection, ConnectionLimits
+from catchment.broker.listeners import Listener
 from catchment.protocol.errors import MalformedRequest
 
 MAX_FRAME_BYTES = 4 * LARGE_BYTES
@@ -106,11 +107,16 @@ class FakeListener:
         self.muted += difference
 
 
+def _connect(listener: FakeListener, transport: FakeTransport, limits: ConnectionLimits = LIMITS) -> Connection:
+    # It is a listener in all that a connection uses.
+    connection = Connection(cast("Listener", listener), BufferPool(), limits)
+    connection.connection_made(transport)
+    return connection
+
+
 def _open() -> tuple[Connection, FakeListener, FakeTransport]:
     listener, transport = FakeListener(), FakeTransport()
-    connection = Connection(listener, BufferPool(), LIMITS)  # type: ignore[arg-type]  # a listener in all it uses
-    connection.connection_made(transport)
-    return connection, listener, transport
+    return _connect(listener, transport), listener, transport
 
 
 def _frame(body: bytes) -> bytes:
@@ -251,8 +257,7 @@ async def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
 def test_a_refused_connection_is_closed_at_once() -> None:
     listener, transport = FakeListener(), FakeTransport()
     listener.accepts = False
-    connection = Connection(listener, BufferPool(), LIMITS)  # type: ignore[arg-type]  # as above
-    connection.connection_made(transport)
+    _connect(listener, transport)
     assert transport.is_closed
 
 
@@ -282,7 +287,7 @@ def test_kernel_buffers_take_the_size_that_was_set_and_keep_the_systems_otherwis
         transport.socket = kernel
         systems_own = kernel.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         limits = LIMITS._replace(send_buffer_bytes=20_000)
-        Connection(listener, BufferPool(), limits).connection_made(transport)  # type: ignore[arg-type]  # as above
+        _connect(listener, transport, limits)
         # Linux doubles what it is asked for.
         assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40_000
         assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == systems_own
@@ -332,8 +337,7 @@ async def test_nothing_is_served_after_a_muted_client_has_gone() -> None:
 async def test_a_client_that_connects_too_often_is_not_read_and_closed_after_the_pause() -> None:
     listener, transport = FakeListener(), FakeTransport()
     listener.refusal_ms = 20
-    connection = Connection(listener, BufferPool(), LIMITS)  # type: ignore[arg-type]  # a listener in all it uses
-    connection.connection_made(transport)
+    _connect(listener, transport)
     assert not transport.is_reading_now
     assert not transport.is_closed
     await _until(lambda: transport.is_closed)

@@ -1,12 +1,12 @@
-"""A shard with a log in a list and a clock that stands still: what the broker's runner does, step by step."""
+"""A shard of groups with its log, and what clients of classic groups ask of it."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
+from tests.coordination.logged import Logged
 
 from catchment.coordination.commands import (
     GroupLimits,
@@ -19,11 +19,8 @@ from catchment.coordination.commands import (
 )
 from catchment.coordination.group import GroupState
 from catchment.coordination.group_records import CommittedOffset
-from catchment.coordination.replayed import EncodedRecord, Write
 from catchment.coordination.shard import GroupShard
-from catchment.coordination.timers import Moment
 
-START_MS = 1_700_000_000_000
 LIMITS = GroupLimits(initial_rebalance_delay_ms=0)
 RANGE = (("range", b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00"),)
 """The metadata of a consumer that subscribes to topic `t`."""
@@ -31,59 +28,14 @@ RANGE = (("range", b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x00"),)
 Result = TypeVar("Result")
 
 
-class LoggedShard:
-    """Writes are safe at once, unless `holds_commits`: then they wait for `commit_all`."""
-
+class LoggedShard(Logged[GroupShard]):
     def __init__(self, limits: GroupLimits = LIMITS) -> None:
         self.limits = limits
-        self.log: list[EncodedRecord] = []
-        self.holds_commits = False
-        self.pending: list[Write] = []
-        self.safe_count = 0
-        """How many records of the log cannot be lost."""
-        self.now = Moment(START_MS, 0)
-        self.shard = self.new_shard()
         self._fresh = itertools.count(1)
+        super().__init__()
 
     def new_shard(self) -> GroupShard:
         return GroupShard(self.limits)
-
-    def call(self, command: Callable[[GroupShard, Moment], Result]) -> Result:
-        result = command(self.shard, self.now)
-        self._drain()
-        return result
-
-    def commit_all(self) -> None:
-        self.safe_count = len(self.log)
-        pending, self.pending = self.pending, []
-        for write in pending:
-            write.committed(self.now)
-        self._drain()
-
-    def fail_all(self, error: ErrorCode) -> None:
-        pending, self.pending = self.pending, []
-        for write in pending:
-            write.failed(error, self.now)
-        self._drain()
-
-    def crash(self, kept: int | None = None) -> None:
-        """Lose the shard and all of the log but its first `kept` records; replay those into a new one."""
-        self.shard.close(ErrorCode.not_coordinator)
-        self.pending = []
-        del self.log[len(self.log) if kept is None else kept :]
-        self.safe_count = len(self.log)
-        self.shard = self.new_shard()
-        for key, value in self.log:
-            self.shard.replay(key, value)
-        self.call(lambda shard, now: shard.loaded(now))
-
-    def advance(self, milliseconds: int) -> None:
-        """Let time pass, deadline by deadline."""
-        end_ms = self.now.steady_ms + milliseconds
-        while (deadline_ms := self.shard.next_deadline_ms) is not None and deadline_ms <= end_ms:
-            self._move(max(deadline_ms, self.now.steady_ms))
-            self.call(lambda shard, now: shard.on_time(now))
-        self._move(end_ms)
 
     def join(
         self,
@@ -205,18 +157,3 @@ class LoggedShard:
             self.sync(answer.member_id, answer.generation, {one.member_id: b"mine" for one in answers})
         assert self.state() is GroupState.STABLE
         return answers
-
-    def _move(self, steady_ms: int) -> None:
-        self.now = Moment(self.now.wall_ms + steady_ms - self.now.steady_ms, steady_ms)
-
-    def _drain(self) -> None:
-        while writes := self.shard.take_writes():
-            for write in writes:
-                self.log += write.records
-                for key, value in write.records:
-                    self.shard.replay(key, value)
-                if self.holds_commits:
-                    self.pending.append(write)
-                else:
-                    self.safe_count = len(self.log)
-                    write.committed(self.now)

@@ -2,7 +2,8 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.coordination.shards import LIMITS, START_MS, LoggedShard
+from tests.coordination.logged import START_MS
+from tests.coordination.shards import LIMITS, LoggedShard
 
 from catchment.coordination.commands import MAX_NAME_BYTES, LeavingMember
 from catchment.coordination.group import GroupState

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -72,6 +73,10 @@ def committed_values(records: list[Kept]) -> dict[bytes | None, bytes | None]:
     return {record.key: record.value for record in records if record.value != b"aborted"}
 
 
+def note_crash(crashes: list[MemoryDisk], disk: MemoryDisk, random: Random) -> None:
+    crashes.append(disk.crash(random))
+
+
 def check_recovered(disk: MemoryDisk, recovery_point: int, allowed: list[list[Kept]], end_offset: int) -> None:
     log = reopened(disk, CONFIG, recovery_point=recovery_point)
     assert data_records(log) in allowed
@@ -101,7 +106,7 @@ def test_a_power_loss_during_a_cleaning_or_the_recovery_from_it_leaves_old_or_ne
         again: list[MemoryDisk] = []
         recovering = WatchedDisk()
         recovering._root = lost._root
-        recovering.watch = lambda disk=recovering, again=again: again.append(disk.crash(random))  # type: ignore[misc]
+        recovering.watch = partial(note_crash, again, recovering, random)
         reopened(recovering, CONFIG, recovery_point=recovery_point)
         for twice_lost in again[:: max(1, len(again) // 2)]:
             check_recovered(twice_lost, recovery_point, states, log.log_end_offset)

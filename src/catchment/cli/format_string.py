@@ -8,6 +8,7 @@ A null key, value or header value is written as nothing, so that binary output s
 
 import re
 from collections.abc import Callable, Iterable
+from typing import cast
 
 from confluent_kafka import Message
 
@@ -23,7 +24,8 @@ class FormatStringError(ValueError):
 
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
     """The headers as they came: the client library gives a list of pairs, or None."""
-    headers: Iterable[tuple[str, str | bytes | None]] = message.headers() or ()  # type: ignore[assignment]  # dict is for producers only
+    # Its types allow for a dictionary too, but only a producer's message has one.
+    headers = cast("Iterable[tuple[str, str | bytes | None]]", message.headers() or ())
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in headers]
 
 

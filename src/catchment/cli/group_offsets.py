@@ -20,10 +20,9 @@ from kio.schema.types import GroupId
 from catchment.cli.failure import CommandError
 from catchment.cli.requests import GROUP, Coordinator, Requests, open_requests, refused
 from catchment.cli.wire import open_admin, outcome, read_metadata
+from catchment.client.topic_metadata import Place
 
 SHARE = "share"
-Place = tuple[str, int]
-"""A topic and a partition."""
 
 
 class Cluster(NamedTuple):

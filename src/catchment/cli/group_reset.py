@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.cli.failure import CommandError
-from catchment.cli.group_offsets import Place
+from catchment.client.topic_metadata import Place
 
 
 class Move(NamedTuple):

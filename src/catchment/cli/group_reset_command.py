@@ -9,7 +9,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from catchment.cli.failure import CommandError
 from catchment.cli.group_changes import NEW, move_group, require_empty
-from catchment.cli.group_offsets import SHARE, Cluster, Listed, Place, list_groups, offsets_at, open_cluster, positions
+from catchment.cli.group_offsets import SHARE, Cluster, Listed, list_groups, offsets_at, open_cluster, positions
 from catchment.cli.group_reset import Move, parse_topics, plan, read_csv, to_csv
 from catchment.cli.options import (
     DEFAULT_BOOTSTRAP_SERVERS,
@@ -23,6 +23,7 @@ from catchment.cli.options import (
 from catchment.cli.output import format_count, print_json, print_note, print_table
 from catchment.cli.start_position import StartPosition
 from catchment.cli.wire import read_metadata, require_topic
+from catchment.client.topic_metadata import Place
 
 
 class Aim(NamedTuple):

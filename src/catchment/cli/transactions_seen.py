@@ -10,7 +10,6 @@ from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequ
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
-from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
@@ -18,15 +17,13 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 from catchment.cli.failure import CommandError
 from catchment.cli.requests import TRANSACTION, Coordinator, Requests, refused
 from catchment.cli.wire import raise_unknown_topic
+from catchment.client.topic_metadata import Place, metadata_request
 
 _NOT_OPEN = -1
 _ANY_AGE = -1
 _NO_LEADER = -1
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _SUCCESSOR_TIMEOUT = timedelta(minutes=1)
-
-Place = tuple[str, int]
-"""A topic and a partition."""
 
 
 def list_transactions(requests: Requests, states: Sequence[str], older_than_s: float | None) -> list[dict[str, Any]]:
@@ -212,12 +209,7 @@ def abort_of_id(requests: Requests, transactional_id: str) -> None:
 
 def _leaders(requests: Requests, topics: Sequence[str] | None) -> dict[Place, int]:
     """The leader of every partition of these topics, or of all; -1 where there is none."""
-    wanted = (
-        None if topics is None else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(one)) for one in topics)
-    )
-    answer = requests.ask(
-        MetadataRequest(topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
-    )
+    answer = requests.ask(metadata_request(topics))
     found: dict[Place, int] = {}
     for topic in answer.topics:
         if topic.error_code is ErrorCode.unknown_topic_or_partition:

@@ -62,9 +62,6 @@ class NodeTree:
             self._children.setdefault(parent_of(path), {})[path.rpartition("/")[2]] = None
         self.entries[path] = entry
 
-    def ephemeral_paths(self) -> list[str]:
-        return [path for path, entry in self.entries.items() if entry.ephemeral]
-
 
 class StagedGroup:
     """Transactions that wait for the disk together."""

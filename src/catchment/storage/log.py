@@ -275,11 +275,6 @@ class Log:
         self._roll_limits = None
         truncation.truncate_to(self, offset)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything and begin again at `offset`."""
-        self._roll_limits = None
-        truncation.start_at(self, offset)
-
     def advance_log_start(self, offset: int) -> None:
         """Hide everything below `offset`, and remove the segments that hold nothing else."""
         retention.advance_log_start(self, offset, self._clock.now_ms())

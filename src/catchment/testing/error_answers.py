@@ -16,7 +16,6 @@ from kio.schema.offset_commit.v10.response import OffsetCommitResponseTopic
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponseTopics
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 
-from catchment.protocol import codec
 from catchment.protocol.adapters import offset_commit, offset_fetch
 from catchment.protocol.apis import newest, response_class
 
@@ -42,12 +41,6 @@ _NAMED: Final[dict[Any, Any]] = {
     OffsetFetchResponseTopics: offset_fetch.OffsetFetchResponseTopics,
 }
 """Topics that Kafka's newest answers know by id alone, with the name that older versions want."""
-
-
-def encoded_error_answer(api_key: int, version: int, body: memoryview | bytes, code: ErrorCode) -> bytes:
-    """The body of an answer with this error, from the body of a request."""
-    request = codec.decode_request(api_key, version, body)
-    return codec.encode_response(error_answer(api_key, request, code), version)
 
 
 def error_answer(api_key: int, request: Any, code: ErrorCode) -> Any:

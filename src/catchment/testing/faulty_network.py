@@ -44,10 +44,6 @@ class FaultyNetwork:
         self._listening.append(listening)
         return listening
 
-    @property
-    def connection_count(self) -> int:
-        return len(self._connections)
-
     def connected(self, connection: FaultyConnection) -> None:
         self._connections[connection] = None
 

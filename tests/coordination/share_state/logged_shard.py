@@ -1,14 +1,13 @@
-"""A share-state shard with a log in a list: what the broker's runner does, step by step, cutting off the log included."""
+"""A share-state shard with its log, from which what is not needed may be cut off."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from tests.coordination.logged import Logged
 
-from catchment.coordination.replayed import EncodedRecord, Write
 from catchment.coordination.share_state.batches import NO_START, StateBatch
 from catchment.coordination.share_state.records import NO_COUNT, ShareKey, ShareState
 from catchment.coordination.share_state.shard import ShareStateShard
@@ -19,27 +18,17 @@ TOPIC, OTHER_TOPIC, NO_TOPIC = UUID(int=1), UUID(int=2), UUID(int=3)
 KEY = ShareKey("g", TOPIC, 0)
 PARTITION_COUNT = 3
 
-Result = TypeVar("Result")
 
-
-class LoggedShard:
-    """Writes are safe at once, unless `holds_commits`: then they wait for `commit_all`."""
-
+class LoggedShard(Logged[ShareStateShard]):
     def __init__(self, updates_per_snapshot: int = 3) -> None:
         self.updates_per_snapshot = updates_per_snapshot
         self.topics = {TOPIC, OTHER_TOPIC}
-        self.log: list[EncodedRecord] = []
-        self.holds_commits = False
-        self.pending: list[Write] = []
-        self.safe_count = 0
-        """How many records of the log cannot be lost."""
-        self.now = Moment(1_700_000_000_000, 0)
-        self.shard = self._new_shard()
+        super().__init__()
 
-    def call(self, command: Callable[[ShareStateShard, Moment], Result]) -> Result:
-        result = command(self.shard, self.now)
-        self._drain()
-        return result
+    def new_shard(self) -> ShareStateShard:
+        return ShareStateShard(
+            self.updates_per_snapshot, lambda topic_id, number: topic_id in self.topics and number < PARTITION_COUNT
+        )
 
     def initialize(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> list[ErrorCode]:
         """The outcome, or an empty list while it is not known."""
@@ -74,24 +63,7 @@ class LoggedShard:
         return {key: state for key in states if (state := states.get(key)) is not None}
 
     def pass_time(self, milliseconds: int) -> None:
-        self.now = Moment(self.now.wall_ms + milliseconds, self.now.steady_ms + milliseconds)
-
-    def commit_all(self) -> None:
-        self.safe_count = len(self.log)
-        pending, self.pending = self.pending, []
-        for write in pending:
-            write.committed(self.now)
-        self._drain()
-
-    def crash(self, kept: int | None = None) -> None:
-        """Lose the shard and all of the log but its first `kept` records; replay those into a new one."""
-        self.pending = []
-        del self.log[len(self.log) if kept is None else kept :]
-        self.shard = self._new_shard()
-        for key, value in self.log:
-            self.shard.replay(key, value)
-        self.call(lambda shard, now: shard.loaded(now))
-        self.safe_count = len(self.log)
+        self.move_to(self.now.steady_ms + milliseconds)
 
     def prune(self) -> int:
         """Cut off what is not needed; how many records that were."""
@@ -107,20 +79,3 @@ class LoggedShard:
         except ApiError as error:
             outcomes.append(error.code)
         return outcomes
-
-    def _new_shard(self) -> ShareStateShard:
-        return ShareStateShard(
-            self.updates_per_snapshot, lambda topic_id, number: topic_id in self.topics and number < PARTITION_COUNT
-        )
-
-    def _drain(self) -> None:
-        while writes := self.shard.take_writes():
-            for write in writes:
-                self.log += write.records
-                for key, value in write.records:
-                    self.shard.replay(key, value)
-                if self.holds_commits:
-                    self.pending.append(write)
-                else:
-                    self.safe_count = len(self.log)
-                    write.committed(self.now)

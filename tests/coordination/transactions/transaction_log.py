@@ -1,14 +1,14 @@
-"""A transaction shard with a log in a list and a clock that stands still: what the broker's runner does, step by step."""
+"""A transaction shard with its log, and what clients and partitions ask of it."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
+from tests.coordination.logged import Logged
 
-from catchment.coordination.replayed import EncodedRecord, Producer, Write
+from catchment.coordination.replayed import Producer
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     EndRequest,
@@ -23,35 +23,25 @@ from catchment.coordination.transactions.records import TopicPartition, Transact
 from catchment.coordination.transactions.shard import TransactionShard
 from catchment.protocol.errors import ApiError
 
-START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 V1, V2 = 0, 2
 """The transaction versions that clients speak before and since KIP-890."""
 
-Result = TypeVar("Result")
 _ProducerCommand = Callable[[TransactionShard, int | None, ProducerReply, Moment], None]
 
 
-class LoggedTransactions:
-    """Writes are safe at once, unless `holds_commits`: then they wait for `commit_all`."""
+class LoggedTransactions(Logged[TransactionShard]):
+    replayed_is_safe = False
 
     def __init__(self, limits: TransactionLimits | None = None) -> None:
         self.limits = limits or TransactionLimits()
-        self.log: list[EncodedRecord] = []
-        self.holds_commits = False
-        self.pending: list[Write] = []
-        self.safe_count = 0
-        """How many records of the log cannot be lost."""
-        self.now = Moment(START_MS, 0)
         self.markers: list[MarkersToWrite] = []
         """What the partitions are to be told, and nobody has told them yet."""
-        self.shard = self._new_shard()
         self._fresh_ids = itertools.count(1000)
+        super().__init__()
 
-    def call(self, command: Callable[[TransactionShard, Moment], Result]) -> Result:
-        result = command(self.shard, self.now)
-        self._drain()
-        return result
+    def new_shard(self) -> TransactionShard:
+        return TransactionShard(self.limits, lambda markers: self.markers.append(markers))
 
     def init(
         self, transactional_id: str = "x", expected: Producer | None = None, *, timeout_ms: int = TIMEOUT_MS
@@ -110,38 +100,11 @@ class LoggedTransactions:
         self.call(lambda shard, _: shard.state.log(transactional_id, aged, lambda _: None, lambda _, __: None))
         return Producer(aged.producer_id, epoch)
 
-    def commit_all(self) -> None:
-        self.safe_count = len(self.log)
-        pending, self.pending = self.pending, []
-        for write in pending:
-            write.committed(self.now)
-        self._drain()
-
-    def fail_all(self, error: ErrorCode) -> None:
-        pending, self.pending = self.pending, []
-        for write in pending:
-            write.failed(error, self.now)
-        self._drain()
-
     def crash(self, kept: int | None = None) -> None:
-        """Lose the shard and all of the log but its first `kept` records; replay those into a new one."""
         for write in self.pending:
             write.failed(ErrorCode.not_coordinator, self.now)
-        self.shard.close(ErrorCode.not_coordinator)
-        self.pending, self.markers = [], []
-        del self.log[len(self.log) if kept is None else kept :]
-        self.shard = self._new_shard()
-        for key, value in self.log:
-            self.shard.replay(key, value)
-        self.call(lambda shard, now: shard.loaded(now))
-
-    def advance(self, milliseconds: int) -> None:
-        """Let time pass, deadline by deadline."""
-        end_ms = self.now.steady_ms + milliseconds
-        while (deadline_ms := self.shard.next_deadline_ms) is not None and deadline_ms <= end_ms:
-            self._move(max(deadline_ms, self.now.steady_ms))
-            self.call(lambda shard, now: shard.on_time(now))
-        self._move(end_ms)
+        self.markers = []
+        super().crash(kept)
 
     def _ask(self, command: _ProducerCommand) -> list[ProducerAnswer]:
         answers: list[ProducerAnswer] = []
@@ -161,21 +124,3 @@ class LoggedTransactions:
         except FreshProducerIdNeeded:
             fresh = next(self._fresh_ids)
             self.call(lambda shard, now: shard.ending.abort_if_timed_out(transactional_id, fresh, now))
-
-    def _new_shard(self) -> TransactionShard:
-        return TransactionShard(self.limits, lambda markers: self.markers.append(markers))
-
-    def _move(self, steady_ms: int) -> None:
-        self.now = Moment(self.now.wall_ms + steady_ms - self.now.steady_ms, steady_ms)
-
-    def _drain(self) -> None:
-        while writes := self.shard.take_writes():
-            for write in writes:
-                self.log += write.records
-                for key, value in write.records:
-                    self.shard.replay(key, value)
-                if self.holds_commits:
-                    self.pending.append(write)
-                else:
-                    self.safe_count = len(self.log)
-                    write.committed(self.now)

@@ -8,7 +8,7 @@ Gaps
     None.
 """
 
-import asyncio
+from functools import partial
 from uuid import UUID
 
 from kio.schema.delete_share_group_state.v0.request import DeleteShareGroupStateRequest, PartitionData
@@ -21,29 +21,17 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.share_state_requests import by_topic
 from catchment.protocol.errors import ApiError
-
-_NO_TOPIC = UUID(int=0)
 
 
 @api(86, versions=(0, 0))
 async def delete_share_group_state(
     context: RequestContext, request: DeleteShareGroupStateRequest
 ) -> DeleteShareGroupStateResponse:
-    topics = request.topics if request.group_id else ()
-    results = await asyncio.gather(
-        *[
-            _delete(context, request.group_id, topic.topic_id or _NO_TOPIC, asked)
-            for topic in topics
-            for asked in topic.partitions
-        ]
-    )
-    following = iter(results)
+    topics = await by_topic(request, partial(_delete, context, request.group_id))
     return DeleteShareGroupStateResponse(
-        results=tuple(
-            DeleteStateResult(topic_id=topic.topic_id, partitions=tuple(next(following) for _ in topic.partitions))
-            for topic in topics
-        )
+        results=tuple(DeleteStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics)
     )
 
 

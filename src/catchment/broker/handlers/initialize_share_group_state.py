@@ -10,7 +10,7 @@ Gaps
     None.
 """
 
-import asyncio
+from functools import partial
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -23,28 +23,18 @@ from kio.schema.initialize_share_group_state.v0.response import (
 
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.share_state_requests import by_topic
 from catchment.protocol.errors import ApiError
-
-_NO_TOPIC = UUID(int=0)
 
 
 @api(83, versions=(0, 0))
 async def initialize_share_group_state(
     context: RequestContext, request: InitializeShareGroupStateRequest
 ) -> InitializeShareGroupStateResponse:
-    topics = request.topics if request.group_id else ()
-    results = await asyncio.gather(
-        *[
-            _initialize(context, request.group_id, topic.topic_id or _NO_TOPIC, asked)
-            for topic in topics
-            for asked in topic.partitions
-        ]
-    )
-    following = iter(results)
+    topics = await by_topic(request, partial(_initialize, context, request.group_id))
     return InitializeShareGroupStateResponse(
         results=tuple(
-            InitializeStateResult(topic_id=topic.topic_id, partitions=tuple(next(following) for _ in topic.partitions))
-            for topic in topics
+            InitializeStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics
         )
     )
 

@@ -9,7 +9,7 @@ Gaps
     None.
 """
 
-import asyncio
+from functools import partial
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -23,28 +23,18 @@ from kio.static.primitive import i32, i64
 
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.share_state_requests import by_topic
 from catchment.protocol.errors import ApiError
-
-_NO_TOPIC = UUID(int=0)
 
 
 @api(87, versions=(0, 1))
 async def read_share_group_state_summary(
     context: RequestContext, request: ReadShareGroupStateSummaryRequest
 ) -> ReadShareGroupStateSummaryResponse:
-    topics = request.topics if request.group_id else ()
-    results = await asyncio.gather(
-        *[
-            _read(context, request.group_id, topic.topic_id or _NO_TOPIC, asked)
-            for topic in topics
-            for asked in topic.partitions
-        ]
-    )
-    following = iter(results)
+    topics = await by_topic(request, partial(_read, context, request.group_id))
     return ReadShareGroupStateSummaryResponse(
         results=tuple(
-            ReadStateSummaryResult(topic_id=topic.topic_id, partitions=tuple(next(following) for _ in topic.partitions))
-            for topic in topics
+            ReadStateSummaryResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics
         )
     )
 

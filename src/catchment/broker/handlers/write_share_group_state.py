@@ -11,7 +11,7 @@ Gaps
     None.
 """
 
-import asyncio
+from functools import partial
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -24,30 +24,18 @@ from kio.schema.write_share_group_state.v1.response import (
 
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.share_state_requests import by_topic
 from catchment.coordination.share_state.batches import StateBatch
 from catchment.protocol.errors import ApiError
-
-_NO_TOPIC = UUID(int=0)
 
 
 @api(85, versions=(0, 1))
 async def write_share_group_state(
     context: RequestContext, request: WriteShareGroupStateRequest
 ) -> WriteShareGroupStateResponse:
-    topics = request.topics if request.group_id else ()
-    results = await asyncio.gather(
-        *[
-            _write(context, request.group_id, topic.topic_id or _NO_TOPIC, asked)
-            for topic in topics
-            for asked in topic.partitions
-        ]
-    )
-    following = iter(results)
+    topics = await by_topic(request, partial(_write, context, request.group_id))
     return WriteShareGroupStateResponse(
-        results=tuple(
-            WriteStateResult(topic_id=topic.topic_id, partitions=tuple(next(following) for _ in topic.partitions))
-            for topic in topics
-        )
+        results=tuple(WriteStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics)
     )
 
 
