@@ -12,6 +12,8 @@ from typing import Final
 
 from catchment.ports.settings import Bounds, Choices, Definitions, InvalidSetting, Kind, Pattern, Setting, Value
 
+SMALLEST_SEGMENT_BYTES: Final = 1 << 20
+"""KIP-1030."""
 _FOREVER: Final = (1 << 63) - 1
 _DAY_MS: Final = 86_400_000
 _REPLICA_LIST: Final = Pattern(r"\*|[0-9]+:[0-9]+", "[partition]:[broker],… or *")
@@ -246,7 +248,7 @@ TOPIC_SETTINGS: Final = Definitions(
             Kind.INT,
             1 << 30,
             "Size at which a new segment file begins. Retention and compaction work on whole segments.",
-            Bounds(1 << 20),
+            Bounds(SMALLEST_SEGMENT_BYTES),
         ),
         Setting(
             "segment.index.bytes",

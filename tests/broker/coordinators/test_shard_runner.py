@@ -29,6 +29,7 @@ from catchment.protocol.records import encode_batch, numbered
 from catchment.replication.partition import Partition
 from catchment.storage.config import LogConfig
 from catchment.storage.control_record import TransactionMarker, encode_marker
+from catchment.storage.log import Log
 from catchment.storage.recovery import create_log
 
 _TIMEOUT_S = 30
@@ -220,6 +221,24 @@ async def test_until_the_log_is_replayed_clients_are_asked_to_wait() -> None:
     assert loading.value.code is ErrorCode.coordinator_load_in_progress
     await until_loaded(runner)
     assert committed(runner) == 5
+
+
+async def test_a_disk_that_fails_for_a_while_delays_the_shard_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = partition_on(MemoryDisk())
+    runner = await loaded(partition)
+    assert await commit(runner, 7) == [ErrorCode.none]
+    runner.close()
+    read, failures = Log.read, [OSError(5, "Input/output error")] * 2
+
+    def failing_read(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return read(*arguments)
+
+    monkeypatch.setattr(Log, "read", failing_read)
+    again = await loaded(partition)
+    assert committed(again) == 7
+    assert not failures
 
 
 async def test_a_log_that_cannot_be_read_is_not_served() -> None:

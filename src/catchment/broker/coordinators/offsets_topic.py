@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from catchment.broker.coordinators.internal_topics import replication_factor, segment_bytes
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.commands import GroupLimits
@@ -12,15 +13,15 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 def offsets_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
     """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves groups too."""
-    replication_factor = min(settings.integer("offsets.topic.replication.factor"), max(len(image.brokers), 1))
+    replicas = replication_factor(settings, "offsets.topic.replication.factor", image)
     return NewTopic(
         OFFSETS_TOPIC,
         settings.integer("offsets.topic.num.partitions"),
-        replication_factor,
+        replicas,
         settings={
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(settings.integer("offsets.topic.segment.bytes")),
+            "segment.bytes": segment_bytes(settings, "offsets.topic.segment.bytes"),
         },
     )
 

@@ -137,21 +137,34 @@ class ShardRunner(Generic[ShardT]):
 
     async def _load(self) -> None:
         partition = self.partition
-        await asyncio.sleep(self._pause_s)
-        try:
-            await self._replay()
-        except (ApiError, OSError, CorruptBatch, UnreadableRecord) as error:
-            _logger.error(
-                "%s-%d cannot be loaded, so what it keeps is not served: %s", partition.topic, partition.number, error
-            )
-        except Exception:
-            # A fault of ours; clients must not wait for what will not come.
-            _logger.exception(
-                "%s-%d cannot be loaded, so what it keeps is not served", partition.topic, partition.number
-            )
-        else:
+        while True:
+            await asyncio.sleep(self._pause_s)
+            try:
+                await self._replay()
+            except OSError as error:
+                # A disk may recover; until then clients are told that loading is under way, and ask again.
+                self._pause_longer()
+                _logger.error("%s-%d cannot be read, and is tried again: %s", partition.topic, partition.number, error)
+                continue
+            except (ApiError, CorruptBatch, UnreadableRecord) as error:
+                _logger.error(
+                    "%s-%d cannot be loaded, so what it keeps is not served: %s",
+                    partition.topic,
+                    partition.number,
+                    error,
+                )
+            except Exception:
+                # A fault of ours; clients must not wait for what will not come.
+                _logger.exception(
+                    "%s-%d cannot be loaded, so what it keeps is not served", partition.topic, partition.number
+                )
+            else:
+                return
+            self._is_unreadable = True
             return
-        self._is_unreadable = True
+
+    def _pause_longer(self) -> None:
+        self._pause_s = min(2 * self._pause_s + _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     async def _replay(self) -> None:
         shard = self._new_shard()
@@ -161,7 +174,7 @@ class ShardRunner(Generic[ShardT]):
         self._shard = shard
         now = self._now()
         # What a shard writes first fails for as long as the disk is full: to load it again at once would never end.
-        self._pause_s = min(2 * self._pause_s + _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._pause_longer()
         shard.loaded(now)
         self._write_decisions(shard, now)
         if self._shard is shard:

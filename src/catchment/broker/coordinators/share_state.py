@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.coordinators.internal_topics import replication_factor, segment_bytes
 from catchment.broker.coordinators.shard_runner import ShardRunner
 from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.cluster.controller import Controller
@@ -171,20 +172,18 @@ class ShareStateCoordinator:
 
 def share_state_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
     """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves it too."""
-    replication_factor = min(
-        settings.integer("share.coordinator.state.topic.replication.factor"), max(len(image.brokers), 1)
-    )
-    min_in_sync = min(settings.integer("share.coordinator.state.topic.min.isr"), replication_factor)
+    replicas = replication_factor(settings, "share.coordinator.state.topic.replication.factor", image)
+    min_in_sync = min(settings.integer("share.coordinator.state.topic.min.isr"), replicas)
     return NewTopic(
         SHARE_STATE_TOPIC,
         settings.integer("share.coordinator.state.topic.num.partitions"),
-        replication_factor,
+        replicas,
         settings={
             "cleanup.policy": "delete",
             "compression.type": "producer",
             "min.insync.replicas": str(min_in_sync),
             "retention.ms": "-1",
-            "segment.bytes": str(settings.integer("share.coordinator.state.topic.segment.bytes")),
+            "segment.bytes": segment_bytes(settings, "share.coordinator.state.topic.segment.bytes"),
         },
     )
 

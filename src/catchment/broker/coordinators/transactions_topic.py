@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from catchment.broker.coordinators.internal_topics import replication_factor, segment_bytes
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.transactions.commands import TransactionLimits
@@ -12,17 +13,17 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
 def transactions_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
     """The topic as Kafka makes it, but with no more replicas than there are brokers."""
-    replication_factor = min(settings.integer("transaction.state.log.replication.factor"), max(len(image.brokers), 1))
-    min_isr = min(settings.integer("transaction.state.log.min.isr"), replication_factor)
+    replicas = replication_factor(settings, "transaction.state.log.replication.factor", image)
+    min_isr = min(settings.integer("transaction.state.log.min.isr"), replicas)
     return NewTopic(
         TRANSACTIONS_TOPIC,
         settings.integer("transaction.state.log.num.partitions"),
-        replication_factor,
+        replicas,
         settings={
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
             "min.insync.replicas": str(min_isr),
-            "segment.bytes": str(settings.integer("transaction.state.log.segment.bytes")),
+            "segment.bytes": segment_bytes(settings, "transaction.state.log.segment.bytes"),
             "unclean.leader.election.enable": "false",
         },
     )

@@ -1,0 +1,31 @@
+"""The coordinators' own topics can be made whatever their settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from catchment.broker.coordinators.offsets_topic import offsets_topic
+from catchment.broker.coordinators.share_state import share_state_topic
+from catchment.broker.coordinators.transactions_topic import transactions_topic
+from catchment.cluster.metadata import MetadataImage
+from catchment.cluster.new_topic import NewTopic
+from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.topic_settings import TOPIC_SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (offsets_topic, "offsets.topic.segment.bytes"),
+        (transactions_topic, "transaction.state.log.segment.bytes"),
+        (share_state_topic, "share.coordinator.state.topic.segment.bytes"),
+    ],
+)
+@pytest.mark.parametrize(("asked_bytes", "made_bytes"), [(1, 1 << 20), (1 << 20, 1 << 20), (1 << 21, 1 << 21)])
+def test_segments_are_as_large_as_asked_but_no_smaller_than_a_topic_may_have_them(
+    make: Callable[[BrokerSettings, MetadataImage], NewTopic], name: str, asked_bytes: int, made_bytes: int
+) -> None:
+    topic = make(BrokerSettings({name: str(asked_bytes)}), MetadataImage())
+    assert TOPIC_SETTINGS["segment.bytes"].parse(topic.settings["segment.bytes"]) == made_bytes
