@@ -23,7 +23,7 @@ run: setup ## Start the platform: `catchment up`
 	$(BIN)/catchment up
 
 test: setup ## Run every test
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile $(TESTS)
 
 lint: setup ## ruff, mypy strict, import-linter
 	$(BIN)/ruff format --check .

@@ -35,6 +35,7 @@ _UNREACHABLE = frozenset(
         KafkaError._WAIT_COORD,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.NOT_COORDINATOR,
     }
