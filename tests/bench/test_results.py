@@ -8,7 +8,7 @@ from rich.console import Console
 
 from catchment.bench.measure import Measure, ratio
 from catchment.bench.results import Results
-from catchment.bench.table import ratio_table, significant
+from catchment.bench.table import ratio_tables, significant
 from catchment.bench.target import FLUSHED, UNFLUSHED, FlushPolicy
 
 FASTER = Measure("produce", "produce 1 KB", "MB/s", bar=1.8)
@@ -36,7 +36,7 @@ def filled(policy: FlushPolicy, measure: Measure, **values: list[float]) -> Resu
     ],
 )
 def test_a_bar_bounds_from_the_side_that_is_worse(measure: Measure, value: float, expected: bool | None) -> None:
-    assert measure.passes(value) is expected
+    assert measure.passes(value, measure.bar) is expected
 
 
 def test_a_ratio_needs_both_numbers() -> None:
@@ -63,7 +63,7 @@ def test_the_same_measure_under_two_policies_makes_two_rows() -> None:
     results = filled(UNFLUSHED, FASTER, catchment=[4.0], kafka=[2.0])
     results.expect(FLUSHED, FASTER)
     results.add(FLUSHED, "catchment", {"produce": 1.0})
-    assert [(row.policy.key, row.median("catchment")) for row in results.rows()] == [
+    assert [(row.section.key, row.median("catchment")) for row in results.rows()] == [
         ("unflushed", 4.0),
         ("flushed", 1.0),
     ]
@@ -86,13 +86,45 @@ def test_the_table_marks_cleared_and_missed_bars() -> None:
     results.add(UNFLUSHED, "catchment", {"p99": 3.0})
     results.add(UNFLUSHED, "kafka", {"p99": 2.0})
     console = Console(width=160, record=True, file=io.StringIO())
-    console.print(ratio_table(results))
+    console.print(*ratio_tables(results))
     lines = console.export_text().splitlines()
     (produced,) = [line for line in lines if "produce 1 KB" in line]
     (late,) = [line for line in lines if "latency p99" in line]
     assert "2.00 ✓ ≥1.8" in produced
     assert "0.50" in produced
     assert "1.50 ✗ ≤0.5" in late
+
+
+def test_a_bar_may_be_set_against_another_peer_and_a_limit_against_none() -> None:
+    against_tuned = Measure("tuned", "latency p50", "ms", False, bar=1.1, bar_peer="kafka tuned")
+    alone = Measure("alone", "real time p50", "ms", False, limit=10)
+    results = Results(peers=["kafka", "kafka tuned"])
+    for measure, values in (
+        (against_tuned, {"catchment": 60, "kafka": 600, "kafka tuned": 50}),
+        (alone, {"catchment": 9}),
+    ):
+        results.expect(UNFLUSHED, measure)
+        for name, value in values.items():
+            results.add(UNFLUSHED, name, {measure.key: float(value)})
+    assert [row.passed() for row in results.rows()] == [False, True]
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(*ratio_tables(results))
+    text = console.export_text()
+    assert "1.20 ✗ ≤1.1" in text
+    assert "9.00 ✓ ≤10" in text
+
+
+def test_a_section_shows_only_the_peers_that_were_measured_in_it() -> None:
+    results = filled(UNFLUSHED, FASTER, catchment=[4.0], kafka=[2.0])
+    results.peers.append("rabbitmq")
+    ((section, names, rows),) = results.sections()
+    assert (section, names, len(rows)) == (UNFLUSHED, ["kafka"], 1)
+
+
+def test_the_spread_is_half_the_range_over_the_median() -> None:
+    (row,) = filled(UNFLUSHED, FASTER, catchment=[90.0, 100.0, 130.0], kafka=[1.0]).rows()
+    assert row.spread("catchment") == pytest.approx(0.2)
+    assert row.spread("kafka") == 0.0
 
 
 @pytest.mark.parametrize(

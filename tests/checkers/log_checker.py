@@ -6,6 +6,7 @@ and holds every transaction against that.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -36,6 +37,7 @@ class _Log:
                     for offset, value in event.records:
                         self._place(event.partition, offset, value)
                         self.polled[event.partition][offset] = value
+        self._in_order = {partition: sorted(offsets) for partition, offsets in self.polled.items()}
 
     def _place(self, partition: Partition, offset: int, value: Value) -> None:
         self.values[partition][offset].add(value)
@@ -43,7 +45,8 @@ class _Log:
 
     def visible_between(self, partition: Partition, after: int, before: int) -> list[int]:
         """Offsets that somebody has read, strictly between two others."""
-        return sorted(offset for offset in self.polled[partition] if after < offset < before)
+        offsets = self._in_order[partition]
+        return offsets[bisect_right(offsets, after) : bisect_left(offsets, before)]
 
 
 def check(history: Sequence[Transaction]) -> list[Anomaly]:

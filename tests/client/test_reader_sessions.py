@@ -55,6 +55,19 @@ def test_a_session_begins_with_everything_and_goes_on_with_what_changed() -> Non
     assert (third.session_epoch, asked(third), forgotten(third)) == (2, {}, [])
 
 
+def test_a_session_that_is_not_kept_says_all_in_every_request() -> None:
+    session = FetchSession(FetchLimits(), read_committed=True, is_kept=False)
+    session.want(("topic", 0), Wanted(10, 3, TOPIC_ID))
+    for offset in (10, 15):
+        session.move(("topic", 0), offset)
+        request = session.request()
+        assert (request.session_id, request.session_epoch, asked(request)) == (0, -1, {0: offset})
+        session.accept(good_answer(session_id=0))
+        assert not session.is_open
+    session.drop(("topic", 0))
+    assert forgotten(session.request()) == []
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -1,4 +1,4 @@
-"""What can be measured, in which unit, which way is better, and the bar that Catchment sets itself against Kafka."""
+"""What can be measured, in which unit, which way is better, and the bar that Catchment sets itself."""
 
 from __future__ import annotations
 
@@ -8,20 +8,34 @@ BAR_PEER = "kafka"
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """Rows that belong together: what they have in common makes their title."""
+
+    key: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
-    """One row of the result. `bar` bounds the ratio ours/Kafka's: from below where higher is better, else from above."""
+    """One row of the result.
+
+    `bar` bounds the ratio of ours to that of `bar_peer`, `limit` our own number: from below where higher is better, else
+    from above.
+    """
 
     key: str
     title: str
     unit: str
     higher_is_better: bool = True
     bar: float | None = None
+    bar_peer: str = BAR_PEER
+    limit: float | None = None
 
-    def passes(self, ratio: float) -> bool | None:
-        """Whether a ratio clears the bar; None where no bar is set."""
-        if self.bar is None:
+    def passes(self, value: float, bound: float | None) -> bool | None:
+        """Whether a value clears a bound; None where none is set."""
+        if bound is None:
             return None
-        return ratio >= self.bar if self.higher_is_better else ratio <= self.bar
+        return value >= bound if self.higher_is_better else value <= bound
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:

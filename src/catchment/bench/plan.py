@@ -74,7 +74,10 @@ def _every_combination(records: dict[int, int]) -> list[Throughput]:
 
 
 def selected(found: Sequence[Workload], patterns: Sequence[str]) -> list[Workload]:
-    """Those whose name matches a pattern (a prefix or a shell pattern), or all if there is no pattern."""
-    if not patterns:
-        return list(found)
-    return [workload for workload in found if any(fnmatch(workload.name, f"{pattern}*") for pattern in patterns)]
+    """Those whose name matches a pattern, or all if there is no pattern."""
+    return [workload for workload in found if is_wanted(workload.name, patterns)]
+
+
+def is_wanted(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name matches a pattern (a prefix or a shell pattern); without patterns, every name does."""
+    return not patterns or any(fnmatch(name, f"{pattern}*") for pattern in patterns)

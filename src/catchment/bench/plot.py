@@ -39,7 +39,7 @@ def save_plot(results: Results, path: Path) -> None:
     axes.axvline(1, color="grey", linewidth=1)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(lambda value, position: f"{value:g}×")
-    titles = [f"{row.measure.title} ({row.policy.key}) {'→' if row.measure.higher_is_better else '←'}" for row in rows]
+    titles = [f"{row.measure.title} ({row.section.key}) {'→' if row.measure.higher_is_better else '←'}" for row in rows]
     axes.set_yticks(range(len(rows)), titles, fontsize=8)
     axes.invert_yaxis()
     axes.set_title("Catchment against its peers; the arrow points to where better is")

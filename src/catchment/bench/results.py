@@ -1,7 +1,8 @@
-"""All numbers of a run: every round of every measure for every server, under each flush policy."""
+"""All numbers of a run: every round of every measure for every server, in the section that it belongs to."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import statistics
@@ -10,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from catchment.bench.measure import BAR_PEER, Measure, ratio
-from catchment.bench.target import CEILING, OURS, FlushPolicy
+from catchment.bench.measure import Measure, Section, ratio
+from catchment.bench.target import CEILING, OURS
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measure under one policy, with the rounds of each server."""
+    """One measure of a section, with the rounds of each server."""
 
-    policy: FlushPolicy
+    section: Section
     measure: Measure
     rounds: Mapping[str, list[float]]
 
@@ -27,14 +28,21 @@ class Row:
         values = self.rounds.get(name)
         return statistics.median(values) if values else None
 
+    def spread(self, name: str) -> float:
+        """Half the distance between a server's best and worst round, as a share of the middle one."""
+        values = self.rounds.get(name, ())
+        return (max(values) - min(values)) / 2 / statistics.median(values) if len(values) > 1 else 0.0
+
     def ratio(self, peer: str) -> float | None:
         """Ours over the peer's."""
         return ratio(self.median(OURS), self.median(peer))
 
     def passed(self) -> bool | None:
-        """Whether the bar against Kafka is cleared; None where there is no bar or no number."""
-        against_kafka = self.ratio(BAR_PEER)
-        return None if against_kafka is None else self.measure.passes(against_kafka)
+        """Whether the row's bar and limit are kept; None where there is neither, or no number to judge."""
+        judged = [(self.ratio(self.measure.bar_peer), self.measure.bar), (self.median(OURS), self.measure.limit)]
+        verdicts = [self.measure.passes(value, bound) for value, bound in judged if value is not None]
+        known = [verdict for verdict in verdicts if verdict is not None]
+        return all(known) if known else None
 
 
 @dataclass(slots=True)
@@ -45,22 +53,29 @@ class Results:
     unavailable: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     _rounds: dict[tuple[str, str], dict[str, list[float]]] = field(default_factory=lambda: defaultdict(dict))
-    _rows: dict[tuple[str, str], tuple[FlushPolicy, Measure]] = field(default_factory=dict)
+    _rows: dict[tuple[str, str], tuple[Section, Measure]] = field(default_factory=dict)
 
-    def expect(self, policy: FlushPolicy, measure: Measure) -> None:
+    def expect(self, section: Section, measure: Measure) -> None:
         """Give a measure its place in the order of rows."""
-        self._rows[policy.key, measure.key] = (policy, measure)
+        self._rows[section.key, measure.key] = (section, measure)
 
-    def add(self, policy: FlushPolicy, name: str, values: Mapping[str, float]) -> None:
+    def add(self, section: Section, name: str, values: Mapping[str, float]) -> None:
         """Take in one round of one server."""
         for key, value in values.items():
-            self._rounds[policy.key, key].setdefault(name, []).append(value)
+            self._rounds[section.key, key].setdefault(name, []).append(value)
 
     def rows(self) -> Iterator[Row]:
         """Every measure for which any server has a number, in the order of the plan."""
-        for key, (policy, measure) in self._rows.items():
+        for key, (section, measure) in self._rows.items():
             if key in self._rounds:
-                yield Row(policy, measure, self._rounds[key])
+                yield Row(section, measure, self._rounds[key])
+
+    def sections(self) -> Iterator[tuple[Section, list[str], list[Row]]]:
+        """Every section that has rows, with the names that were measured there beside ours."""
+        for section, rows in itertools.groupby(self.rows(), key=lambda row: row.section):
+            found = list(rows)
+            names = [name for name in (*self.peers, CEILING) if any(name in row.rounds for row in found)]
+            yield section, names, found
 
     def as_json(self) -> dict[str, Any]:
         """The whole run for scripts."""
@@ -77,12 +92,14 @@ class Results:
 
     def _row_as_json(self, row: Row) -> dict[str, Any]:
         return {
-            "policy": row.policy.key,
+            "section": row.section.key,
             "key": row.measure.key,
             "title": row.measure.title,
             "unit": row.measure.unit,
             "higher_is_better": row.measure.higher_is_better,
             "bar": row.measure.bar,
+            "bar_peer": row.measure.bar_peer,
+            "limit": row.measure.limit,
             "passed": row.passed(),
             "medians": {name: row.median(name) for name in row.rounds},
             "rounds": dict(row.rounds),

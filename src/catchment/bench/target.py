@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from catchment.bench.measure import Section
 from catchment.bench.peers.catchment import CatchmentServer
 from catchment.bench.peers.ceiling import CeilingServer
 from catchment.bench.peers.kafka import KafkaServer
@@ -20,11 +21,9 @@ PEERS = (KAFKA, RABBITMQ)
 
 
 @dataclass(frozen=True, slots=True)
-class FlushPolicy:
+class FlushPolicy(Section):
     """When a record counts as written; the same for every server that is compared under it."""
 
-    key: str
-    title: str
     settings: Mapping[str, Mapping[str, str]]
 
 

@@ -5,27 +5,22 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as ProgressBar
 
 from catchment.bench import plan, runner
 from catchment.bench.growth.report import MEASUREMENTS, growth_table
-from catchment.bench.plot import save_plot
 from catchment.bench.results import Results
-from catchment.bench.table import ratio_table
 from catchment.bench.target import CEILING, OURS, PEERS
+from catchment.cli.bench_report import bench_console, growths_as_json, report, shown_progress
+from catchment.cli.bench_spark import spark
 
 app = typer.Typer(help="Measure Catchment beside its peers.", no_args_is_help=True)
+app.command()(spark)
 _DEFAULT_ROUNDS = 3
 _GROWTH_REQUESTS = 20_000
-_WIDTH_WITHOUT_TERMINAL = 170
 
 
 @app.callback()
@@ -33,11 +28,6 @@ def bench() -> None:
     """Measure Catchment beside its peers."""
     # The servers are processes of their own and are stopped on the way out: so there must be a way out.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-
-
-def _console() -> Console:
-    # A file or a pipe has no width of its own; a table takes what it needs there.
-    return Console() if sys.stdout.isatty() else Console(width=_WIDTH_WITHOUT_TERMINAL)
 
 
 @app.command()
@@ -51,7 +41,7 @@ def broker(
     plot_file: Annotated[Path | None, typer.Option("--plot", help="Save the ratios as PNG or SVG.")] = None,
 ) -> None:
     """Run the same workloads against Catchment, its peers and the ceiling, and print the ratios."""
-    console = _console()
+    console = bench_console()
     peers = list(dict.fromkeys(peer or ["kafka"]))
     if unknown := set(peers) - set(PEERS):
         raise typer.BadParameter(f"no such peer: {', '.join(sorted(unknown))}", param_hint="--peer")
@@ -62,31 +52,12 @@ def broker(
     if not found:
         raise typer.BadParameter("no workload has such a name", param_hint="--workload")
     names = [OURS, *peers, CEILING]
-    bar = ProgressBar(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
     try:
-        with bar:
-            task = bar.add_task("starting", total=runner.step_count(found, names, rounds))
-            progress = runner.Progress(
-                describe=lambda text: bar.update(task, description=text), advance=lambda: bar.advance(task)
-            )
+        with shown_progress(console, runner.step_count(found, names, rounds)) as progress:
             runner.run(found, names, rounds, results, progress)
     finally:
         # A run that is broken off has measured something too.
-        _report(console, results, json_file, plot_file)
-
-
-def _report(console: Console, results: Results, json_file: Path | None, plot_file: Path | None) -> None:
-    console.print(ratio_table(results))
-    for name, reason in results.unavailable.items():
-        console.print(f"[yellow]{name} was not measured:[/yellow] {escape(reason)}")
-    for failure in results.failures:
-        console.print(f"[red]failed:[/red] {escape(failure)}")
-    if json_file is not None:
-        json_file.write_text(json.dumps(results.as_json(), indent=2) + "\n")
-    if plot_file is not None:
-        save_plot(results, plot_file)
+        report(console, results, json_file, plot_file)
 
 
 @app.command()
@@ -98,11 +69,11 @@ def growth(
     """See whether a request costs the same among more partitions and connections, and a seek in a larger log."""
     if unknown := set(only or ()) - set(MEASUREMENTS):
         raise typer.BadParameter(f"no such measurement: {', '.join(sorted(unknown))}", param_hint="--only")
-    console = _console()
+    console = bench_console()
     found = []
     for name in only or MEASUREMENTS:
         with console.status(f"measuring growth by {name}"):
             found.extend(MEASUREMENTS[name](requests))
     console.print(growth_table(found))
     if json_file is not None:
-        json_file.write_text(json.dumps([{**asdict(each), "ratio": each.ratio} for each in found], indent=2) + "\n")
+        json_file.write_text(json.dumps(growths_as_json(found), indent=2) + "\n")

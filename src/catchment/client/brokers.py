@@ -7,7 +7,8 @@ is over. Connections are made when they are first needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -15,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.static.primitive import i8
 
-from catchment.client.connection import Connection
+from catchment.client.connection import Connection, wait
 from catchment.client.deadline import Backoff, Deadline
 from catchment.client.errors import BrokerError, ClientError, NoSuchBroker, TimedOut, Unreachable, raise_for
 from catchment.client.settings import ConnectionSettings, split_addresses
@@ -23,6 +24,10 @@ from catchment.client.targets import Coordinator, Target
 from catchment.client.topic_metadata import metadata_request
 
 _NO_CONTROLLER: Final = -1
+_MOST_COORDINATORS: Final = 10_000
+"""So many are remembered: names of groups and transactional ids may come and go for as long as the process lives."""
+_MOST_AHEAD: Final = 256
+"""So many requests are sent ahead of their answers."""
 # What the same request, sent again to whoever is in charge by then, is spared.
 _PASSING: Final = frozenset(
     {
@@ -55,6 +60,7 @@ class Brokers:
         self._settings = ConnectionSettings.read(settings)
         self._timeout_s = timeout_s
         self._connections: dict[Address, Connection] = {}
+        self._spare: dict[Address, Connection] = {}
         self._brokers: dict[int, Address] = {}
         self._controller_id = _NO_CONTROLLER
         self._coordinators: dict[Coordinator, Address] = {}
@@ -69,9 +75,10 @@ class Brokers:
 
     def close(self) -> None:
         """Close the connections that the cluster keeps; those got by `connection` are their owners' to close."""
-        for connection in self._connections.values():
+        for connection in (*self._connections.values(), *self._spare.values()):
             connection.close()
         self._connections.clear()
+        self._spare.clear()
 
     def ask(
         self,
@@ -104,10 +111,35 @@ class Brokers:
 
         return attempt() if once else self._persist(attempt, to, deadline)
 
+    def ask_together(self, requests: Sequence[tuple[Any, Target]], *, newest_version: int | None = None) -> list[Any]:
+        """The answers to many requests, of which none waits for the answer to another; None for those that got none.
+
+        There are no second attempts: `ask` has them, for what is left.
+        """
+        answers: list[Any] = []
+        for start in range(0, len(requests), _MOST_AHEAD):
+            answers += self._ask_ahead(requests[start : start + _MOST_AHEAD], newest_version)
+        return answers
+
     def connection(self, broker_id: int) -> Connection:
-        """A new connection to a broker, for requests sent ahead of their answers. The caller closes it."""
+        """A connection that nobody else uses, for requests sent ahead of their answers. The caller closes or releases it."""
         deadline = self.deadline()
-        return self._open(self._address(broker_id, deadline), deadline)
+        address = self._address(broker_id, deadline)
+        spare = self._spare.pop(address, None)
+        if spare is not None:
+            # Nothing is due on it: what can be received is the end of the connection.
+            if spare.is_open and not wait([spare], 0):
+                return spare
+            spare.close()
+        return self._open(address, deadline)
+
+    def release(self, broker_id: int, connection: Connection) -> None:
+        """Keep a connection got by `connection` for the next who wants one, if it is as good as new; else close it."""
+        address = self._brokers.get(broker_id)
+        if address is None or address in self._spare or connection.pending or not connection.is_open:
+            connection.close()
+        else:
+            self._spare[address] = connection
 
     def feature(self, name: str) -> int:
         """The level of a feature that the cluster has agreed on, such as `transaction.version`; 0 if it has not."""
@@ -126,6 +158,31 @@ class Brokers:
     def backoff(self, deadline: Deadline) -> Backoff:
         """The pauses between the attempts of one call."""
         return Backoff(self._settings.retry_backoff_s, self._settings.retry_backoff_max_s, deadline)
+
+    def _ask_ahead(self, requests: Sequence[tuple[Any, Target]], newest_version: int | None) -> list[Any]:
+        deadline = self.deadline()
+        answers: list[Any] = [None] * len(requests)
+        waiting: dict[Connection, list[int]] = {}
+        # Whom each request is for may have to be asked on the same connections, so that comes before all of them.
+        for number, (_, to) in enumerate(requests):
+            with suppress(Unreachable, TimedOut, BrokerError):
+                waiting.setdefault(self._connection_to(to, deadline), []).append(number)
+        for connection, numbers in waiting.items():
+            try:
+                for number in numbers:
+                    request, _ = requests[number]
+                    version = connection.version_of(request.__api_key__)
+                    connection.send(request, version if newest_version is None else min(version, newest_version))
+            except (Unreachable, TimedOut):
+                connection.close()
+        for connection, numbers in waiting.items():
+            try:
+                for number in numbers:
+                    answers[number] = connection.receive(deadline.left_s()).decode()
+            except (Unreachable, TimedOut):
+                # Answers that come later must not be taken for those to later requests.
+                connection.close()
+        return answers
 
     def _persist(self, attempt: Callable[[], Result], to: Target, deadline: Deadline) -> Result:
         """Try until it works, what is wrong does not pass by itself, or the time is over."""
@@ -199,6 +256,8 @@ class Brokers:
             request = FindCoordinatorRequest(key_type=i8(wanted.key_type), coordinator_keys=(wanted.key,))
             (found,) = self._any(deadline).ask(request, deadline.left_s()).coordinators
             raise_for(found.error_code, f"cannot find the coordinator of {wanted.key}", found.error_message)
+            if len(self._coordinators) >= _MOST_COORDINATORS:
+                self._coordinators.clear()
             self._coordinators[wanted] = (found.host, found.port)
         return self._coordinators[wanted]
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from errno import ETIMEDOUT
+from functools import cache
 from importlib.metadata import version as package_version
 from selectors import EVENT_READ, DefaultSelector
 from struct import Struct
@@ -187,9 +188,7 @@ class Connection:
     def _greet(self, deadline: Deadline) -> None:
         """Learn what the broker speaks; one that does not know our version of the question is asked the oldest (KIP-511)."""
         for version in _API_VERSIONS_VERSIONS:
-            request = ApiVersionsRequest(
-                client_software_name="catchment", client_software_version=package_version("catchment")
-            )
+            request = ApiVersionsRequest(client_software_name="catchment", client_software_version=_own_version())
             answer = self.ask(request, deadline.left_s(), version)
             if answer.error_code is not ErrorCode.unsupported_version:
                 break
@@ -243,6 +242,12 @@ class Connection:
         if self._answers > 1:
             return Unreachable(f"no answer from {self.name}: {error}")
         return Unreachable(f"no answer from {self.name}: {error}", _NOT_TLS if self._is_encrypted else _NOT_PLAIN)
+
+
+@cache
+def _own_version() -> str:
+    """Looked up once: it is read from a file, which takes longer than to connect."""
+    return package_version("catchment")
 
 
 def _next_message(exchange: Exchange, answered: bytes) -> bytes | None:

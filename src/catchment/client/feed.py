@@ -37,9 +37,11 @@ class Fetched(NamedTuple):
 class Feed:
     """What is read from one broker."""
 
-    def __init__(self, connection: Connection, limits: FetchLimits, *, read_committed: bool) -> None:
+    def __init__(
+        self, connection: Connection, limits: FetchLimits, *, read_committed: bool, keeps_session: bool = True
+    ) -> None:
         self.connection = connection
-        self.session = FetchSession(limits, read_committed=read_committed)
+        self.session = FetchSession(limits, read_committed=read_committed, is_kept=keeps_session)
         self.is_waiting = False
         """Whether a request is under way."""
         self.asked_at_s = 0.0

@@ -1,6 +1,7 @@
 """The partitions that are read from one broker, as a fetch session (KIP-227): requests carry only what changed.
 
-No I/O happens here. A session is told what is wanted, makes the next request of it, and takes the answer to that request.
+A single partition gains nothing from that and is read without one: brokers keep only so many sessions. No I/O happens here.
+A session is told what is wanted, makes the next request of it, and takes the answer to that request.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ class Wanted:
 class FetchSession:
     """One broker's session. Between a request and the answer to it, no other request may be made."""
 
-    def __init__(self, limits: FetchLimits, *, read_committed: bool) -> None:
+    def __init__(self, limits: FetchLimits, *, read_committed: bool, is_kept: bool = True) -> None:
+        """Without `is_kept` the broker is asked to remember nothing, and every request says all."""
         self._limits = limits
+        self._first_epoch = _OPENING_EPOCH if is_kept else _CLOSING_EPOCH
         self._isolation_level = i8(READ_COMMITTED if read_committed else 0)
         self._session_id = _NO_SESSION
-        self._epoch = _OPENING_EPOCH
+        self._epoch = self._first_epoch
         self._wanted: dict[Place, Wanted] = {}
         self._told: dict[Place, Wanted] = {}
 
@@ -84,7 +87,7 @@ class FetchSession:
 
     def request(self) -> FetchRequest:
         """The next request: everything for a new session, what changed for one that the broker knows."""
-        if self._epoch == _OPENING_EPOCH:
+        if self._epoch == self._first_epoch:
             self._told = {}
         asked = {place: wanted for place, wanted in self._wanted.items() if self._told.get(place) != wanted}
         gone = {
@@ -110,7 +113,7 @@ class FetchSession:
     def restart(self) -> None:
         """Begin a new session with the next request, as after a lost connection or an answer that says the session is gone."""
         self._session_id = _NO_SESSION
-        self._epoch = _OPENING_EPOCH
+        self._epoch = self._first_epoch
 
     def answers(self, answer: FetchAnswer) -> Iterator[tuple[Place, PartitionAnswer]]:
         """The answer's partitions that are still wanted, by place."""

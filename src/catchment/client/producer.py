@@ -50,8 +50,13 @@ class Producer:
         level: int | None = None,
         max_batch_bytes: int = DEFAULT_BATCH_BYTES,
         delivery_timeout_s: float = 120.0,
+        first_partition: int = 0,
     ) -> None:
-        """With a transactional id this takes the id over: an open transaction of a producer before it is aborted."""
+        """With a transactional id this takes the id over: an open transaction of a producer before it is aborted.
+
+        Rows without a key go to the partitions in turn, beginning with `first_partition` (modulo how many there are): a
+        producer that writes few rows is told another one each time it is made.
+        """
         self._cluster = cluster
         self._codec = codec
         self._level = level
@@ -67,7 +72,7 @@ class Producer:
             newest_produce = NEWEST_PRODUCE_OF_FIRST if self._transactions.names_partitions else None
         answer_timeout_s = min(_ANSWER_TIMEOUT_S, delivery_timeout_s)
         self._sender = Sender(cluster, transactional_id, newest_produce, answer_timeout_s)
-        self._spreader = Spreader()
+        self._spreader = Spreader(first_partition)
         self._in_transaction = False
         self._added: set[Place] = set()
         self._has_offsets = False
@@ -87,7 +92,7 @@ class Producer:
             self.close()
 
     def close(self) -> None:
-        """Close the connections. What is not flushed is lost; an open transaction stays open until its time-out."""
+        """Give the connections back. What is not flushed is lost; an open transaction stays open until its time-out."""
         self._sender.close()
 
     @property

@@ -177,7 +177,8 @@ class Reader:
         feed = self._feeds.get(leader.broker_id)
         if feed is None:
             connection = self._cluster.connection(leader.broker_id)
-            feed = Feed(connection, self._limits, read_committed=self._read_committed)
+            is_one_of_many = len(self._positions) > 1
+            feed = Feed(connection, self._limits, read_committed=self._read_committed, keeps_session=is_one_of_many)
             self._feeds[leader.broker_id] = feed
         wanted = Wanted(self._positions[place], leader.epoch, self._cluster.topic_id(place[0]))
         feed.session.want(place, wanted)

@@ -125,8 +125,8 @@ class Sender:
         self._queues.clear()
 
     def close(self) -> None:
-        for link in self._links.values():
-            link.connection.close()
+        for broker_id, link in self._links.items():
+            self._cluster.release(broker_id, link.connection)
         self._links.clear()
 
     def _advance(self) -> None:

@@ -7,7 +7,7 @@ one. A cluster that has agreed on `transaction.version` 2 is spoken to in the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +29,7 @@ from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 from catchment.client.cluster import Cluster
-from catchment.client.errors import raise_for
+from catchment.client.errors import BrokerError, raise_for
 from catchment.client.targets import GROUP, TRANSACTION, Coordinator, Target
 from catchment.client.topic_metadata import Place
 
@@ -58,25 +58,54 @@ def end_transaction(cluster: Cluster, handle: TransactionHandle, commit: bool) -
     another way: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH where a later producer has taken the id over, INVALID_TXN_STATE
     where it was ended the other way round or nothing was written, and one of the three after its time-out.
     """
-    request = EndTxnRequest(
+    verb = "commit" if commit else "abort"
+    answer = _settle(
+        cluster,
+        _end_request(handle, commit),
+        Coordinator(handle.transactional_id, TRANSACTION),
+        f"cannot {verb} the transaction of {handle.transactional_id}",
+        lambda answered: [answered.error_code],
+        _newest_end(cluster),
+    )
+    if answer.producer_id < 0:
+        return handle
+    return TransactionHandle(handle.transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+def end_transactions(cluster: Cluster, handles: Sequence[TransactionHandle], commit: bool) -> list[ErrorCode]:
+    """The same for many at once: for each handle, none or the code that `end_transaction` would raise."""
+    requests = [(_end_request(one, commit), Coordinator(one.transactional_id, TRANSACTION)) for one in handles]
+    codes: list[ErrorCode] = []
+    for handle, answer in zip(
+        handles, cluster.ask_together(requests, newest_version=_newest_end(cluster)), strict=True
+    ):
+        code = None if answer is None else answer.error_code
+        if code is not ErrorCode.none:
+            # It may pass by itself; if it does not, a second answer is as good as the first.
+            code = _end_alone(cluster, handle, commit)
+        codes.append(code)
+    return codes
+
+
+def _end_alone(cluster: Cluster, handle: TransactionHandle, commit: bool) -> ErrorCode:
+    try:
+        end_transaction(cluster, handle, commit)
+    except BrokerError as error:
+        return error.code
+    return ErrorCode.none
+
+
+def _end_request(handle: TransactionHandle, commit: bool) -> EndTxnRequest:
+    return EndTxnRequest(
         transactional_id=TransactionalId(handle.transactional_id),
         producer_id=ProducerId(handle.producer_id),
         producer_epoch=i16(handle.epoch),
         committed=commit,
     )
-    verb = "commit" if commit else "abort"
-    is_second = cluster.feature(FEATURE) >= SECOND_PROTOCOL
-    answer = _settle(
-        cluster,
-        request,
-        Coordinator(handle.transactional_id, TRANSACTION),
-        f"cannot {verb} the transaction of {handle.transactional_id}",
-        lambda answered: [answered.error_code],
-        None if is_second else _NEWEST_END_OF_FIRST,
-    )
-    if answer.producer_id < 0:
-        return handle
-    return TransactionHandle(handle.transactional_id, answer.producer_id, answer.producer_epoch)
+
+
+def _newest_end(cluster: Cluster) -> int | None:
+    return None if cluster.feature(FEATURE) >= SECOND_PROTOCOL else _NEWEST_END_OF_FIRST
 
 
 class Transactions:

@@ -33,6 +33,7 @@ class Growth:
     title: str
     unit: str
     costs: dict[int, float]
+    bar: float = FLAT_BAR
 
     @property
     def ratio(self) -> float:
@@ -43,7 +44,7 @@ class Growth:
     @property
     def is_flat(self) -> bool:
         """Whether that ratio stays under the bar."""
-        return self.ratio <= FLAT_BAR
+        return self.ratio <= self.bar
 
 
 def partitions(requests: int) -> list[Growth]:
@@ -100,7 +101,7 @@ def growth_table(found: list[Growth]) -> Table:
     table.add_column("at each size")
     table.add_column("worst / smallest", justify="right", no_wrap=True)
     for growth in found:
-        verdict = f"[green]✓ ≤{FLAT_BAR:g}[/green]" if growth.is_flat else f"[red]✗ ≤{FLAT_BAR:g}[/red]"
+        verdict = f"[green]✓ ≤{growth.bar:g}[/green]" if growth.is_flat else f"[red]✗ ≤{growth.bar:g}[/red]"
         costs = " · ".join(f"{size:,}: {cost:.3g} {growth.unit}" for size, cost in growth.costs.items())
         table.add_row(growth.title, costs, f"{growth.ratio:.2f} {verdict}")
     return table

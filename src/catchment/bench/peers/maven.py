@@ -55,29 +55,47 @@ def classpath(artifacts: Sequence[Artifact]) -> str:
     return str(directory / "*")
 
 
+def jar(artifact: Artifact) -> Path:
+    """One artifact's jar without its dependencies, fetched if this is the first time."""
+    path = cache_directory() / f"{artifact.name}-{artifact.version}.jar"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+            _run_maven(
+                ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={temporary}"], artifact, temporary
+            )
+            # Two processes may fetch it at once: each replaces the whole file.
+            (Path(temporary) / path.name).replace(path)
+    return path
+
+
 def _fetch(artifacts: Sequence[Artifact], directory: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise PeerUnavailable("mvn is not installed, and it fetches the jars")
     with tempfile.TemporaryDirectory(dir=directory.parent) as temporary:
         (Path(temporary) / "pom.xml").write_text(_project(artifacts))
         jars = Path(temporary) / "jars"
-        command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        try:
-            finished = subprocess.run(
-                [*command, f"-DoutputDirectory={jars}"],
-                cwd=temporary,
-                capture_output=True,
-                text=True,
-                timeout=FETCH_TIMEOUT_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as late:
-            raise PeerUnavailable(f"mvn took more than {FETCH_TIMEOUT_SECONDS} s to fetch {artifacts[0]}") from late
-        if finished.returncode != 0:
-            raise PeerUnavailable(f"mvn could not fetch {artifacts[0]}: {finished.stdout.strip()[-500:]}")
+        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+        _run_maven(goal, artifacts[0], temporary)
         # The rename is the last step: a directory that exists is a directory that is whole.
         jars.rename(directory)
+
+
+def _run_maven(arguments: Sequence[str], wanted: Artifact, directory: str) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise PeerUnavailable("mvn is not installed, and it fetches the jars")
+    try:
+        finished = subprocess.run(
+            [maven, "-q", "-B", *arguments],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise PeerUnavailable(f"mvn took more than {FETCH_TIMEOUT_SECONDS} s to fetch {wanted}") from late
+    if finished.returncode != 0:
+        raise PeerUnavailable(f"mvn could not fetch {wanted}: {finished.stdout.strip()[-500:]}")
 
 
 def _project(artifacts: Sequence[Artifact]) -> str:

@@ -41,7 +41,7 @@ class ServerProcess:
 
     def cpu_seconds(self) -> float:
         """User and system time spent so far by the whole tree, children that have ended included."""
-        return sum(map(_cpu_seconds, process_tree(self.pid)))
+        return tree_cpu_seconds(self.pid)
 
     def resident_bytes(self) -> int:
         """Resident memory of the whole tree."""
@@ -56,6 +56,11 @@ class ServerProcess:
             except subprocess.TimeoutExpired:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """User and system time spent so far by a process and its descendants, those included that have ended."""
+    return sum(map(_cpu_seconds, process_tree(pid)))
 
 
 def process_tree(pid: int) -> list[int]:

@@ -36,7 +36,7 @@ class Throughput:
 
     @property
     def _shape(self) -> str:
-        parts = [_size(self.record_bytes), f"acks={self.acks}", f"{self.partitions} partition"]
+        parts = [size_title(self.record_bytes), f"acks={self.acks}", f"{self.partitions} partition"]
         if self.partitions > 1:
             parts[-1] += "s"
         if self.codec != "none":
@@ -93,5 +93,6 @@ class Throughput:
         return values
 
 
-def _size(record_bytes: int) -> str:
+def size_title(record_bytes: int) -> str:
+    """A size as people write it."""
     return f"{record_bytes} B" if record_bytes < 1_000 else f"{record_bytes // 1_000} KB"

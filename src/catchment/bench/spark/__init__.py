@@ -1,0 +1,1 @@
+"""Our Spark source and sink beside Spark's own Kafka connector: one broker, one session, the same topics."""

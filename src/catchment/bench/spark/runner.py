@@ -1,0 +1,64 @@
+"""Run the workloads: at each one the sides take turns, and the order is reversed in every second round.
+
+The first round of each workload does not count. It fills the topic, lets the JVM compile what it runs, starts Python's
+workers and fetches what they import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from catchment.bench.results import Results
+from catchment.bench.runner import Progress
+from catchment.bench.spark.stage import Stage
+from catchment.bench.spark.workload import SparkWorkload
+from catchment.bench.target import OURS
+from catchment.client.errors import ClientError
+
+# What a side may do wrong without taking the whole run with it.
+_EXPECTED = (RuntimeError, OSError, KafkaException, PySparkException, Py4JError, ClientError)
+_WARM_UP_ROUNDS = 1
+
+
+def step_count(workloads: Sequence[SparkWorkload], rounds: int) -> int:
+    """How many steps `run` will report."""
+    return sum(len(workload.sides) for workload in workloads) * (rounds + _WARM_UP_ROUNDS)
+
+
+def peer_columns(workloads: Sequence[SparkWorkload]) -> list[str]:
+    """The columns beside ours, each once, in the order of the workloads."""
+    columns = dict.fromkeys(side.column for workload in workloads for side in workload.sides)
+    return [column for column in columns if column != OURS]
+
+
+def run(stage: Stage, workloads: Sequence[SparkWorkload], rounds: int, results: Results, progress: Progress) -> None:
+    """Run every workload and fill in the results. A side that fails sits out the rest of its workload."""
+    for workload in workloads:
+        for measure in workload.measures:
+            results.expect(workload.section, measure)
+        sides = list(workload.sides)
+        for number in range(rounds + _WARM_UP_ROUNDS):
+            counts = number >= _WARM_UP_ROUNDS
+            for side in list(sides if number % 2 == 0 else reversed(sides)):
+                progress.describe(f"{workload.name} · {side.title} · {f'round {number}' if counts else 'warming up'}")
+                # What the side before has left in the page cache is written now, not on this one's time.
+                os.sync()
+                try:
+                    values = workload.run(stage, side)
+                except _EXPECTED as error:
+                    sides.remove(side)
+                    results.failures.append(f"{workload.name} with {side.title}: {_first_lines(error)}")
+                    continue
+                if counts:
+                    results.add(workload.section, side.column, values)
+                progress.advance()
+
+
+def _first_lines(error: Exception) -> str:
+    """What went wrong, without the pages of Java frames below it."""
+    return " ".join(str(error).split("\tat ")[0].split())[:1_000]

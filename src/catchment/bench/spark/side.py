@@ -1,0 +1,37 @@
+"""Who is compared: a Spark format with the options that make up one way to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from catchment.bench.target import KAFKA
+from catchment.bench.target import OURS as OUR_COLUMN
+
+OUR_FORMAT = "catchment"
+THEIR_FORMAT = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of those compared. `column` is its place in the table; sides of different rows may share one."""
+
+    title: str
+    column: str
+    format: str
+    read_options: Mapping[str, str] = field(default_factory=dict)
+    write_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def takes_schema(self) -> bool:
+        """Whether a reader may be told which columns are wanted; Spark's own always has them all."""
+        return self.format == OUR_FORMAT
+
+
+EXACTLY_ONCE = Side("catchment", OUR_COLUMN, OUR_FORMAT)
+AT_LEAST_ONCE = Side(
+    "catchment at least once", OUR_COLUMN, OUR_FORMAT, write_options={"deliveryGuarantee": "atLeastOnce"}
+)
+THEIRS = Side("kafka", KAFKA, THEIR_FORMAT)
+# Their consumer leaves a fetch for an offset that is not there yet open for half a second unless told otherwise.
+THEIRS_TUNED = Side("kafka tuned", "kafka tuned", THEIR_FORMAT, read_options={"kafka.fetch.max.wait.ms": "10"})

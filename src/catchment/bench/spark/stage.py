@@ -1,0 +1,131 @@
+"""Where the comparison takes place: one broker, one Spark session for all sides, and topics filled once for all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy
+import pyarrow
+
+from catchment.bench.client.payload import payloads
+from catchment.bench.peers.process import tree_cpu_seconds
+from catchment.bench.peers.spark_connector import connector_jars
+from catchment.bench.target import OURS, UNFLUSHED, Target, factories
+from catchment.bench.workloads.workload import fresh_topic
+from catchment.client.arrow_api import read_arrow, write_arrow
+from catchment.client.encoding import Codec
+from catchment.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DISTINCT_VALUES = 1_000
+_CHUNK_BYTES = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    """What a topic holds: keys of eight bytes, values of `record_bytes`, the same share in every partition."""
+
+    record_bytes: int
+    records: int
+    partitions: int = 4
+    codec: Codec = "none"
+
+
+@dataclass(slots=True)
+class Cost:
+    """What a piece of work took: the clock's time, and the processor's in all processes, the broker's included."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Stage:
+    """A running broker and session; `target` is the broker as the other benchmarks know it."""
+
+    target: Target
+    spark: SparkSession
+    cores: int
+    directory: Path
+    _stack: ExitStack
+    _filled: dict[TopicShape, str] = field(default_factory=dict)
+    _checked: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.target.server.bootstrap_servers
+
+    def filled_topic(self, shape: TopicShape) -> str:
+        """A topic of this shape; it is filled when first asked for and stays until the stage is struck."""
+        if shape not in self._filled:
+            name = self._stack.enter_context(fresh_topic(self.target, shape.partitions))
+            for partition in range(shape.partitions):
+                # The remainder goes to the first partitions, so that the sum is what was asked for.
+                records = shape.records // shape.partitions + (partition < shape.records % shape.partitions)
+                for rows in record_chunks(shape.record_bytes, records):
+                    write_arrow(name, rows, self.bootstrap_servers, partition=partition, codec=shape.codec)
+            self._filled[shape] = name
+        return self._filled[shape]
+
+    @contextmanager
+    def costs(self) -> Iterator[Cost]:
+        """Measures the block; driver, JVM, Python workers and broker are all children of this process."""
+        cost = Cost()
+        cpu_before_seconds = tree_cpu_seconds(os.getpid())
+        began = time.perf_counter()
+        yield cost
+        cost.seconds = time.perf_counter() - began
+        cost.cpu_seconds = tree_cpu_seconds(os.getpid()) - cpu_before_seconds
+
+    def is_first_check(self, workload: str, side: str) -> bool:
+        """Whether this pair asks for the first time: a check that takes as long as the work itself is made once."""
+        pair = (workload, side)
+        is_first = pair not in self._checked
+        self._checked.add(pair)
+        return is_first
+
+    def count_written(self, topic: str) -> int:
+        """How many committed records a topic holds."""
+        return int(read_arrow(topic, self.bootstrap_servers, columns=["offset"]).num_rows)
+
+
+def record_chunks(record_bytes: int, records: int) -> Iterator[pyarrow.Table]:
+    """The rows of a partition, in pieces of a size that memory does not notice."""
+    values = pyarrow.array(payloads(record_bytes, DISTINCT_VALUES), pyarrow.binary())
+    chunk_records = max(1, _CHUNK_BYTES // record_bytes)
+    for start in range(0, records, chunk_records):
+        numbers = numpy.arange(start, min(records, start + chunk_records))
+        keys = pyarrow.Array.from_buffers(
+            pyarrow.binary(8), len(numbers), [None, pyarrow.py_buffer(numbers.astype(">i8").tobytes())]
+        )
+        columns = {"key": keys.cast(pyarrow.binary()), "value": values.take(pyarrow.array(numbers % DISTINCT_VALUES))}
+        yield pyarrow.table(columns)
+
+
+@contextmanager
+def raised_stage(broker: str, cores: int) -> Iterator[Stage]:
+    """Start the broker and the session; both are gone afterwards, with all topics and checkpoints."""
+    jars = ",".join(map(str, connector_jars()))
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="catchment-bench-spark-")))
+        factory = factories(UNFLUSHED, [broker])[broker]
+        server = stack.enter_context(factory())
+        spark = session(f"local[{cores}]", app_name="catchment-bench", config={"spark.jars": jars})
+        stack.callback(spark.stop)
+        # What fails comes back as an exception; a query that is stopped on purpose need not be reported as an error.
+        spark.sparkContext.setLogLevel("OFF")
+        topics = stack.enter_context(ExitStack())
+        yield Stage(Target(broker, partial(factory), server), spark, cores, directory, topics)
+
+
+DEFAULT_BROKER = OURS

@@ -1,0 +1,52 @@
+"""What every Spark workload offers to the runner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from catchment.bench.measure import BAR_PEER, Measure, Section
+from catchment.bench.spark.side import Side
+from catchment.bench.spark.stage import Cost, Stage
+
+
+class SparkWorkload(Protocol):
+    """One kind of load, put on the same topics by each side in turn."""
+
+    @property
+    def name(self) -> str:
+        """What `--workload` matches."""
+
+    @property
+    def section(self) -> Section:
+        """Where its rows stand."""
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """What a run can return, in the order of the table."""
+
+    @property
+    def sides(self) -> Sequence[Side]:
+        """Who takes part."""
+
+    def run(self, stage: Stage, side: Side) -> dict[str, float]:
+        """Put the load on once; a measure that this side has no part in is left out."""
+
+
+READ = Section("read", "batch read to the noop sink")
+WRITE = Section("write", "batch write")
+STREAM = Section("stream", "streams from topic to topic")
+CLIENTS = Section("clients", "read_arrow beside other clients")
+
+
+def rate_measures(key: str, title: str, bar: float | None, bar_peer: str = BAR_PEER) -> Sequence[Measure]:
+    """Rows a second with its bar, and the processor time of a row, which a busy machine disturbs less."""
+    return (
+        Measure(key, title, "rows/s", bar=bar, bar_peer=bar_peer),
+        Measure(f"cpu {key}", f"{title}: CPU", "µs/row", higher_is_better=False),
+    )
+
+
+def rates(key: str, records: int, cost: Cost) -> dict[str, float]:
+    """The values of `rate_measures` for so many rows."""
+    return {key: records / cost.seconds, f"cpu {key}": cost.cpu_seconds / records * 1e6}

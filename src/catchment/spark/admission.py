@@ -1,0 +1,77 @@
+"""How much of what is there a micro-batch takes: at most so many offsets, at least so many, or as many as time allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+from catchment.client.topic_metadata import Place
+from catchment.spark.batch_pace import BatchPace
+from catchment.spark.positions import Offsets
+from catchment.spark.source_options import SourceOptions
+
+Clock = Callable[[], float]
+
+
+class Admission:
+    """The end of each batch. It is told when a batch is finished, since the pace follows from that."""
+
+    def __init__(self, options: SourceOptions, clock_s: Clock = time.monotonic) -> None:
+        self._options = options
+        self._clock_s = clock_s
+        self._pace = None if options.target_batch_s is None else BatchPace(options.target_batch_s)
+        self._begun_at_s = -math.inf
+        self._under_way: tuple[Offsets, int] | None = None
+
+    def end(self, start: Mapping[Place, int], available: Offsets, *, may_wait: bool) -> Offsets:
+        """Where the batch that begins at `start` ends; at its start if it is to wait for more."""
+        waiting = _count(start, available)
+        if may_wait and self._is_too_few(waiting):
+            return dict(start)
+        end = available
+        most = self._options.max_offsets_per_trigger if self._pace is None else self._pace.rows
+        if most is not None:
+            end = limited(start, available, most)
+        if waiting:
+            self._begun_at_s = self._clock_s()
+            self._under_way = (end, _count(start, end))
+        return end
+
+    def finished(self, end: Offsets) -> None:
+        """A batch that ended there has been processed."""
+        if self._under_way is None or self._under_way[0] != end:
+            return
+        if self._pace is not None:
+            self._pace.observe(self._under_way[1], self._clock_s() - self._begun_at_s)
+        self._under_way = None
+
+    def _is_too_few(self, waiting: int) -> bool:
+        least = self._options.min_offsets_per_trigger
+        if least is None or waiting >= least:
+            return False
+        return self._clock_s() - self._begun_at_s < self._options.max_trigger_delay_s
+
+
+def limited(start: Mapping[Place, int], available: Offsets, most: int) -> Offsets:
+    """An end at most so many offsets away in all, in which each partition has its share and none is left out.
+
+    The sums are those of Spark's own source. Partitions that `start` does not name are new and begin at 0.
+    """
+    sizes = {place: end - start.get(place, 0) for place, end in available.items()}
+    total = sum(size for size in sizes.values() if size > 0)
+    if total <= most:
+        return available
+    return {
+        place: start.get(place, 0) + min(sizes[place], _share(most, sizes[place], total)) if sizes[place] > 0 else end
+        for place, end in available.items()
+    }
+
+
+def _share(most: int, size: int, total: int) -> int:
+    # A partition with little to read gets at least one, so that it does not starve beside large ones.
+    return max(1, most * size // total)
+
+
+def _count(start: Mapping[Place, int], end: Mapping[Place, int]) -> int:
+    return sum(max(0, offset - start.get(place, 0)) for place, offset in end.items())

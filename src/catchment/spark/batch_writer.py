@@ -1,0 +1,79 @@
+"""Writes the rows of a batch job. With exactlyOnce all of them become visible together, when the last task is done.
+
+Gaps
+    A driver killed while it ends the transactions leaves some of them to be aborted by their time-out: a batch job has no
+    checkpoint from which it could be told later what was decided. Their ids are new for every job, and are forgotten by the
+    brokers after `transactional.id.expiration.ms`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from catchment.client.errors import ClientError, SettingsError
+from catchment.client.transaction_outcomes import Outcome
+from catchment.spark.commit_list import Repeat, TaskMessage, Transaction
+from catchment.spark.sink_options import SinkOptions
+from catchment.spark.sink_rows import check_columns
+from catchment.spark.sink_task import write_in_transaction, write_plain
+from catchment.spark.sink_transactions import SinkTransactions, transactional_id
+from catchment.spark.task_facts import current_task
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Made on the driver, sent to every task, and used again on the driver when all are done."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise SettingsError("a topic cannot be overwritten", 'Use .mode("append"); delete its records beforehand.')
+        self._options = SinkOptions.read(options)
+        check_columns(schema, self._options.topic)
+        self._job_id = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows."""
+        task = current_task()
+        transaction = None
+        if self._options.is_exactly_once:
+            name = transactional_id(self._options, self._job_id, task)
+            transaction = write_in_transaction(
+                self._options, iterator, name, task.spark_partition, first_partition=task.spark_partition
+            )
+        else:
+            write_plain(self._options, iterator, first_partition=task.spark_partition)
+        return TaskMessage(task.spark_partition, self._job_id, Repeat(), transaction)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the rows of all tasks visible."""
+        transactions = SinkTransactions(self._options)
+        written = _written(messages)
+        outcomes = transactions.commit(written)
+        lost = [
+            one.spark_partition
+            for one, outcome in zip(written, outcomes, strict=True)
+            if outcome is not Outcome.COMMITTED
+        ]
+        if lost:
+            raise ClientError(
+                f"the rows of Spark partitions {lost} were not written, those of the other {len(written) - len(lost)} were",
+                "Their transactions timed out before all tasks were done: raise kafka.transaction.timeout.ms (and "
+                "transaction.max.timeout.ms of the brokers, which bounds it), or write less at a time.",
+            )
+        if self._options.is_exactly_once:
+            transactions.sweep(self._job_id)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Give up what the tasks have written, unless `commit` has made it visible."""
+        transactions = SinkTransactions(self._options)
+        transactions.abort(_written(messages))
+        if self._options.is_exactly_once:
+            transactions.sweep(self._job_id)
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction]:
+    return [one.transaction for one in messages if isinstance(one, TaskMessage) and one.transaction is not None]

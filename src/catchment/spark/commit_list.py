@@ -1,0 +1,105 @@
+"""What tasks tell the driver of their transactions, and the list in which the driver decides to commit them.
+
+A list is written before its first transaction is ended, so whoever comes after a crash can end the others.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from catchment.client.errors import ClientError
+from catchment.client.transaction_outcomes import Witness
+from catchment.client.transactions import TransactionHandle
+
+_FORMAT: Final = 1
+
+
+class Transaction(NamedTuple):
+    """One task's transaction: all of the rows of one Spark partition are in it, none of them visible yet."""
+
+    handle: TransactionHandle
+    spark_partition: int
+    row_count: int
+    witness: Witness
+
+
+class Repeat(NamedTuple):
+    """What a task was told of earlier attempts at its batch, on which its message rests."""
+
+    list_count: int = 0
+    """How many lists the batch had when the attempt began: the next is the only one that it may write."""
+    partition_count: int | None = None
+    """How many Spark partitions the batch must have again; None if it makes no difference."""
+
+
+@dataclass(frozen=True)
+class TaskMessage(WriterCommitMessage):
+    """What a task has done; without rows, or with rows that are settled already, it has no transaction."""
+
+    spark_partition: int
+    query_id: str
+    repeat: Repeat
+    transaction: Transaction | None
+
+
+@dataclass(frozen=True)
+class CommitList:
+    """The decision to commit these transactions."""
+
+    batch_id: int
+    number: int
+    """0 for the first list of a batch; a later one replaces what was lost of those before."""
+    query_id: str
+    partition_count: int
+    transactions: tuple[Transaction, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "batch": self.batch_id,
+                "number": self.number,
+                "query": self.query_id,
+                "partitions": self.partition_count,
+                "transactions": [
+                    {
+                        "handle": one.handle._asdict(),
+                        "spark_partition": one.spark_partition,
+                        "rows": one.row_count,
+                        "witness": one.witness._asdict(),
+                    }
+                    for one in self.transactions
+                ],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> CommitList:
+        """ClientError for what is no such list; `name` says which file that is."""
+        try:
+            content: dict[str, Any] = json.loads(text)
+            if content["format"] != _FORMAT:
+                raise ClientError(f"{name} has format {content['format']}", "A newer version of Catchment wrote it.")
+            return cls(
+                content["batch"],
+                content["number"],
+                content["query"],
+                content["partitions"],
+                tuple(
+                    Transaction(
+                        TransactionHandle(**one["handle"]),
+                        one["spark_partition"],
+                        one["rows"],
+                        Witness(**one["witness"]),
+                    )
+                    for one in content["transactions"]
+                ),
+            )
+        except (ValueError, KeyError, TypeError) as cause:
+            raise ClientError(
+                f"{name} is damaged", "Restore the checkpoint from a backup, or begin with a new one."
+            ) from cause

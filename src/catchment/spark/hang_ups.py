@@ -1,0 +1,37 @@
+"""No traceback from a Python process of Spark that Spark has hung up on.
+
+A query with a limit closes the connection to workers that still have rows to send, and a stream that is stopped closes that to
+its reader. Over a Unix domain socket the process notices at once, and PySpark prints the broken pipe as if it had failed.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from types import TracebackType
+
+
+class _Traceback:
+    """What PySpark's daemon uses of the module `traceback`."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            traceback.print_exc()
+
+
+def keep_quiet_about_hang_ups() -> None:
+    """Called where the data source is imported; changes nothing but in processes that PySpark started for its own work."""
+    main = sys.modules["__main__"]
+    program = main.__spec__.name if main.__spec__ is not None else ""
+    if program == "pyspark.daemon":
+        main.__dict__["traceback"] = _Traceback
+    elif program.startswith("pyspark."):
+        sys.excepthook = _report
+
+
+def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not issubclass(kind, BrokenPipeError):
+        sys.__excepthook__(kind, error, trace)

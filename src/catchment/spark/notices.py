@@ -1,0 +1,185 @@
+"""Tell the readers of streams that a batch is finished, as soon as it is.
+
+Spark tells a source so only when the next batch with data begins, which may be never; a listener in the driver process hears
+of it at once. The readers live in processes of their own, so the listener publishes what it hears on a Unix socket: each
+notice is a line of JSON. The socket lies in a directory that only its owner can enter. A reader that cannot connect, on the
+server of Spark Connect for instance, does without.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+# A reader that takes no notice for so long is cut off, so that it does not hold up Spark's other listeners.
+SEND_TIMEOUT_S: Final = 1.0
+# Linux takes 107 bytes of path for a Unix socket, macOS 103.
+_LONGEST_PATH: Final = 103
+
+
+class Notice(NamedTuple):
+    """A finished batch of a query, with the end offsets of each of its sources as the sources wrote them."""
+
+    query_id: str
+    query_name: str | None
+    run_id: str
+    batch_id: int
+    ends: tuple[str, ...]
+
+
+class Publisher:
+    """The driver's end: sends every notice to all who are connected, and the last of each running query to who comes late."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._subscribers: list[socket.socket] = []
+        self._latest: dict[str, bytes] = {}
+        self._directory = Path(tempfile.mkdtemp(prefix="catchment-"))
+        self.address = str(self._directory / "notices")
+        if len(self.address.encode()) > _LONGEST_PATH:
+            self._directory.rmdir()
+            self._directory = Path(tempfile.mkdtemp(prefix="catchment-", dir="/tmp"))
+            self.address = str(self._directory / "notices")
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listening.bind(self.address)
+        self._listening.listen(64)
+        threading.Thread(target=self._accept, name="catchment-notices", daemon=True).start()
+
+    def send(self, notice: Notice) -> None:
+        line = json.dumps(notice).encode() + b"\n"
+        with self._lock:
+            self._latest[notice.run_id] = line
+            self._subscribers = [each for each in self._subscribers if _sent(each, line)]
+
+    def forget(self, run_id: str) -> None:
+        """Drop what is kept of a query that has ended."""
+        with self._lock:
+            self._latest.pop(run_id, None)
+
+    def close(self) -> None:
+        # A blocked accept wakes only when the socket is shut down.
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        with self._lock:
+            for subscriber in self._subscribers:
+                subscriber.close()
+            self._subscribers = []
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                subscriber, _ = self._listening.accept()
+            except OSError:
+                return
+            subscriber.settimeout(SEND_TIMEOUT_S)
+            with self._lock:
+                if all(_sent(subscriber, line) for line in self._latest.values()):
+                    self._subscribers.append(subscriber)
+
+
+def _sent(subscriber: socket.socket, line: bytes) -> bool:
+    try:
+        subscriber.sendall(line)
+    except OSError:
+        subscriber.close()
+        return False
+    return True
+
+
+class _QueryListener(StreamingQueryListener):
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        progress = event.progress
+        ends = tuple(source.endOffset for source in progress.sources)
+        self._publisher.send(Notice(str(progress.id), progress.name, str(progress.runId), progress.batchId, ends))
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        self._publisher.forget(str(event.runId))
+
+
+_listened: Final[weakref.WeakSet[SparkSession]] = weakref.WeakSet()
+
+
+def publish(spark: SparkSession) -> str:
+    """Publish the finished batches of a session's queries; returns the address for `subscribe`."""
+    publisher = _publisher(os.getpid())
+    if spark not in _listened:
+        spark.streams.addListener(_QueryListener(publisher))
+        _listened.add(spark)
+    return publisher.address
+
+
+@cache
+def _publisher(process_id: int) -> Publisher:
+    """One for a process; the id tells a fork of it from itself."""
+    publisher = Publisher()
+    atexit.register(publisher.close)
+    return publisher
+
+
+class Subscription:
+    """The reader's end: a thread that hands on every notice until it is closed or the driver is gone."""
+
+    def __init__(self, connection: socket.socket | None, on_notice: Callable[[Notice], None]) -> None:
+        self._connection = connection
+        if connection is not None:
+            threading.Thread(
+                target=_receive, args=(connection, on_notice), name="catchment-notices", daemon=True
+            ).start()
+
+    @property
+    def connected(self) -> bool:
+        """Whether notices can come at all."""
+        return self._connection is not None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            # The thread's blocked read ends with this, and the thread closes the socket.
+            self._connection.shutdown(socket.SHUT_RDWR)
+            self._connection = None
+
+
+def subscribe(address: str | None, on_notice: Callable[[Notice], None]) -> Subscription:
+    """Hear of finished batches; from an address that cannot be reached from here nothing is heard."""
+    if address is None:
+        return Subscription(None, on_notice)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        return Subscription(None, on_notice)
+    return Subscription(connection, on_notice)
+
+
+def _receive(connection: socket.socket, on_notice: Callable[[Notice], None]) -> None:
+    # A connection that is reset has ended as well.
+    with suppress(OSError), connection, connection.makefile("rb") as lines:
+        for line in lines:
+            query_id, query_name, run_id, batch_id, ends = json.loads(line)
+            on_notice(Notice(query_id, query_name, run_id, batch_id, tuple(ends)))

@@ -1,0 +1,144 @@
+"""One task's rows into topics: acknowledged when this returns, or in a transaction that the driver will end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import chain
+
+import pyarrow
+from kio.schema.errors import ErrorCode
+
+from catchment.client.encoding import RecordTooLarge
+from catchment.client.errors import BrokerError, ClientError, SettingsError
+from catchment.client.producer import Producer
+from catchment.client.topic_metadata import Place
+from catchment.client.transaction_outcomes import Witness
+from catchment.spark.commit_list import Transaction
+from catchment.spark.sink_options import SinkOptions
+from catchment.spark.sink_rows import by_topic, pieces
+
+_TAKEN_OVER = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_state})
+
+
+def write_plain(options: SinkOptions, batches: Iterable[pyarrow.RecordBatch], first_partition: int) -> None:
+    """Write rows that are visible at once; each of them once, unless Spark repeats the task."""
+    found = _unless_empty(pieces(batches))
+    if found is None:
+        return
+    with _producer(options, None, first_partition) as producer:
+        for rows in found:
+            _write(producer, options, rows)
+
+
+def write_in_transaction(
+    options: SinkOptions,
+    batches: Iterable[pyarrow.RecordBatch],
+    transactional_id: str,
+    spark_partition: int,
+    first_partition: int,
+) -> Transaction | None:
+    """Write rows that are visible when their transaction is committed; None if there are no rows."""
+    found = _unless_empty(pieces(batches))
+    if found is None:
+        return None
+    row_count = 0
+    end_offsets: dict[Place, int] = {}
+    clock = _Clock(options.transaction_timeout_ms)
+    producer = _producer(options, transactional_id, first_partition)
+    with closing(producer):
+        producer.begin()
+        try:
+            for rows in found:
+                _write(producer, options, rows)
+                row_count += rows.num_rows
+                clock.check()
+            end_offsets = {place: written.end_offset for place, written in producer.flush().items()}
+            clock.check()
+        except BaseException as error:
+            _abort(producer)
+            if isinstance(error, BrokerError) and error.code in _TAKEN_OVER:
+                raise _taken_over(transactional_id) from error
+            raise
+        handle = producer.handle()
+    return Transaction(handle, spark_partition, row_count, _witness(options, end_offsets))
+
+
+class _Clock:
+    """Tells a task that takes too long so, before the broker has aborted its transaction."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._began_s = time.monotonic()
+
+    def check(self) -> None:
+        if (time.monotonic() - self._began_s) * 1000 >= self._timeout_ms:
+            raise ClientError(
+                f"the task has been writing for longer than its transaction may be open, {self._timeout_ms} ms",
+                "Raise kafka.transaction.timeout.ms (and transaction.max.timeout.ms of the brokers, which bounds it), or "
+                "make the batch smaller, such as by maxOffsetsPerTrigger.",
+            )
+
+
+def _producer(options: SinkOptions, transactional_id: str | None, first_partition: int) -> Producer:
+    try:
+        return Producer(
+            options.connection.cluster(),
+            transactional_id=transactional_id,
+            transaction_timeout_ms=options.transaction_timeout_ms,
+            codec=options.codec,
+            level=options.level,
+            max_batch_bytes=options.max_batch_bytes,
+            delivery_timeout_s=options.delivery_timeout_ms / 1000,
+            first_partition=first_partition,
+        )
+    except BrokerError as error:
+        if error.code is not ErrorCode.invalid_transaction_timeout:
+            raise
+        raise SettingsError(
+            f"the brokers do not let a transaction be open for {options.transaction_timeout_ms} ms",
+            "Lower kafka.transaction.timeout.ms, within which a batch must be written and committed, or raise "
+            "transaction.max.timeout.ms of the brokers.",
+        ) from error
+
+
+def _write(producer: Producer, options: SinkOptions, rows: pyarrow.Table) -> None:
+    for topic, written in by_topic(rows, options.topic):
+        try:
+            producer.write(topic, written)
+        except RecordTooLarge as error:
+            raise RecordTooLarge(
+                f"a record for topic {topic} is larger than {options.max_batch_bytes} bytes",
+                "Raise kafka.max.request.size, and max.message.bytes of the topic with it, or store the value elsewhere.",
+            ) from error
+
+
+def _abort(producer: Producer) -> None:
+    try:
+        producer.abort()
+    except ClientError:
+        # What made the task fail is what people should see; the transaction ends with its time-out at the latest.
+        return
+
+
+def _witness(options: SinkOptions, end_offsets: dict[Place, int]) -> Witness:
+    """The record with which it can be told later whether the transaction was committed."""
+    (topic, partition), end_offset = max(end_offsets.items(), key=lambda one: one[1])
+    if end_offset <= 0:
+        raise ClientError("the brokers did not say where they wrote the rows", "Spark runs the task again.")
+    return Witness(topic, str(options.connection.cluster().topic_id(topic)), partition, end_offset - 1)
+
+
+def _taken_over(transactional_id: str) -> ClientError:
+    return ClientError(
+        f"the transaction of {transactional_id} was ended by somebody else",
+        "Another attempt at the same task has replaced this one; if there is none, another run of the query has the same "
+        "checkpoint: stop one of them.",
+    )
+
+
+def _unless_empty(found: Iterator[pyarrow.Table]) -> Iterator[pyarrow.Table] | None:
+    """The same pieces, or None if there are none: then no producer is needed."""
+    first = next(found, None)
+    return None if first is None else chain([first], found)

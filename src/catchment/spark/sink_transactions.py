@@ -1,0 +1,62 @@
+"""The transactions of the sink's tasks, ended on the driver, and those that nobody will end found and aborted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from kio.schema.errors import ErrorCode
+
+from catchment.client.errors import ClientError
+from catchment.client.transaction_outcomes import Outcome, ongoing_transactions, outcome_of
+from catchment.client.transactions import Transactions as Coordination
+from catchment.client.transactions import end_transactions
+from catchment.spark.commit_list import Transaction
+from catchment.spark.sink_options import SinkOptions
+from catchment.spark.task_facts import TaskFacts
+
+_logger = logging.getLogger(__name__)
+
+
+def transactional_id(options: SinkOptions, job: str, task: TaskFacts) -> str:
+    """A task's id. Batches of a stream use the same ones again, so there are never more than the widest batch needs.
+
+    Two sets take turns: brokers are still at work on the end of a transaction when it counts as committed, and an id that is
+    used again meanwhile has to wait for them.
+    """
+    return f"{_prefix(options, job)}{max(task.batch_id, 0) % 2}-{task.spark_partition}-{task.attempt}"
+
+
+class SinkTransactions:
+    """Ends transactions that tasks have begun, by their handles."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def commit(self, transactions: Sequence[Transaction]) -> list[Outcome]:
+        cluster = self._options.connection.cluster()
+        codes = end_transactions(cluster, [one.handle for one in transactions], commit=True)
+        # Any error may mean that it was committed before, by a driver that is gone, or aborted: the log knows.
+        return [
+            Outcome.COMMITTED if code is ErrorCode.none else outcome_of(cluster, one.witness)
+            for one, code in zip(transactions, codes, strict=True)
+        ]
+
+    def abort(self, transactions: Sequence[Transaction]) -> None:
+        # Nobody counts on rows that were not decided to be written; their transactions end with their time-out at the latest.
+        with suppress(ClientError):
+            end_transactions(self._options.connection.cluster(), [one.handle for one in transactions], commit=False)
+
+    def sweep(self, query_id: str) -> None:
+        """Abort what is still open of this query: attempts that failed, or lost a race. Readers would wait for them."""
+        cluster = self._options.connection.cluster()
+        try:
+            for stray in ongoing_transactions(cluster, _prefix(self._options, query_id)):
+                Coordination(cluster, stray, self._options.transaction_timeout_ms).begin_anew()
+        except ClientError as error:
+            _logger.warning("transactions of abandoned tasks stay open until their time-out: %s", error)
+
+
+def _prefix(options: SinkOptions, job: str) -> str:
+    return f"{options.transactional_id_prefix}-{job}-"

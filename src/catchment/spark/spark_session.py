@@ -1,0 +1,98 @@
+"""A Spark session that is ready for the log: Java found, the fast settings made, the format registered.
+
+It keeps to `getOrCreate`: where the process has a session on the same master already, that one is returned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from catchment.client.errors import ClientError
+from catchment.client.warming import warm
+from catchment.spark.java import find_java, shim_home
+from catchment.spark.registration import register
+from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, FILE_SYSTEM_MANAGER, settings_for
+from catchment.spark.start_up_cache import start_up_options
+
+
+def session(
+    master: str = "local[*]", *, app_name: str = "catchment", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session with the format "catchment": on this machine, on a cluster (`spark://…`) or on a server (`sc://…`).
+
+    `config` has the last word over every setting. Settings of a running JVM, such as its memory, cannot change when the
+    process has a session already: then only those of Spark SQL are taken over.
+    """
+    config = dict(config or {})
+    spark = _remote(master, app_name, config) if master.startswith("sc://") else _classic(master, app_name, config)
+    register(spark)
+    return spark
+
+
+def _remote(master: str, app_name: str, config: dict[str, str]) -> SparkSession:
+    # The server's own settings are its operator's: only what the caller asks for is sent.
+    builder = SparkSession.builder.remote(master).appName(app_name)
+    return builder.config(map={**config}).getOrCreate()
+
+
+def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession:
+    builder = SparkSession.builder.master(master).appName(app_name)
+    if (running := _running()) is not None:
+        if (its_master := running.conf.get("spark.master", master)) != master:
+            raise ClientError(
+                f"this process has a Spark session on {its_master} already, and one on {master} was asked for",
+                "Stop it first with spark.stop(), or ask for the same master.",
+            )
+        return builder.config(map={**config}).getOrCreate()
+    # The loops are compiled once here: each worker then takes them from Numba's cache.
+    warm()
+    java = find_java()
+    settings = {setting.name: setting.value for setting in settings_for(master)}
+    settings[DRIVER_JAVA_OPTIONS] += " " + start_up_options(java)
+    # The planner and the stream's reader run beside the driver by this variable, whatever spark.pyspark.python says.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with _java_home(shim_home(java)):
+        spark = builder.config(map={**settings, **config}).getOrCreate()
+    if spark.conf.get(CHECKPOINT_MANAGER, None) == FILE_SYSTEM_MANAGER:
+        _write_checkpoints_in_one_step(spark)
+    return spark
+
+
+def _running() -> SparkSession | None:
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+def _write_checkpoints_in_one_step(spark: SparkSession) -> None:
+    """Have Hadoop's local file system write no `.crc` files.
+
+    A checkpoint's file is renamed into its place, then its checksum. A process killed between the two leaves a new file beside
+    the old checksum, and the query would never start again. Without checksums the one rename decides, as it does with
+    Spark's default manager, which writes none either.
+    """
+    context = spark.sparkContext
+    file_system = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]  # a started context has a JVM
+    file_system.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
+
+
+@contextmanager
+def _java_home(home: Path) -> Iterator[None]:
+    """Show Spark's launcher our `JAVA_HOME`, and nobody else: other programs that the caller starts keep theirs."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before

@@ -1,0 +1,69 @@
+"""Start Spark's JVM in half the time, with an ahead-of-time cache of its classes (Java 25 and newer).
+
+The first session of a machine finds none. When its process ends, it leaves behind a training run of low priority that makes
+one, some 180 MB in the user's cache directory. The JVM checks the cache against itself, its class path and a checksum, and does
+without one that does not fit or is damaged. `CATCHMENT_SPARK_START_UP_CACHE=off` turns both use and training off.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+from catchment.spark.java import Java, cache_directory
+
+OLDEST_VERSION: Final = 25
+SWITCH: Final = "CATCHMENT_SPARK_START_UP_CACHE"
+# One for each pair of PySpark and Java in use; those of environments that are gone are dropped.
+MOST_CACHES: Final = 4
+# Without the check of its content, a cache with a flipped bit could take the JVM down. The log is for those who tune the JVM.
+_USE: Final = "-XX:AOTCache={} -XX:+UnlockDiagnosticVMOptions -XX:+VerifySharedSpaces -Xlog:aot*=off -Xlog:cds*=off"
+
+
+def start_up_options(java: Java) -> str:
+    """JVM options that use the cache; where there is none yet, it is made after this process has ended."""
+    if java.version < OLDEST_VERSION or os.environ.get(SWITCH) == "off":
+        return ""
+    path = cache_path(java)
+    if not path.exists():
+        _train_at_exit()
+        return ""
+    # Spark splits the options at spaces.
+    return "" if " " in str(path) else _USE.format(path)
+
+
+def cache_path(java: Java) -> Path:
+    """Where the cache of this Java and this PySpark is kept. The JVM compares class paths, so where they are counts too."""
+    places = f"{java.home}\0{(java.home / 'release').read_text()}\0{Path(pyspark.__file__).parent}"
+    key = hashlib.sha256(places.encode()).hexdigest()[:12]
+    return cache_directory() / "start-up" / f"spark-{pyspark.__version__}-java-{java.version}-{key}.aot"
+
+
+def drop_oldest_caches(directory: Path) -> None:
+    newest_first = sorted(directory.glob("*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest_first[MOST_CACHES:]:
+        path.unlink(missing_ok=True)
+
+
+@cache
+def _train_at_exit() -> None:
+    """Once a process, however many sessions it makes."""
+    atexit.register(_start_training)
+
+
+def _start_training() -> None:
+    subprocess.Popen(
+        [sys.executable, "-m", "catchment.spark.start_up_training"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

@@ -1,0 +1,66 @@
+"""Make the cache that Spark starts from: run what most jobs run, and let the JVM write down what it loaded.
+
+`python -m catchment.spark.start_up_training` does it now instead of after the first session.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from catchment.spark.java import find_java
+from catchment.spark.spark_session import session
+from catchment.spark.start_up_cache import OLDEST_VERSION, SWITCH, cache_path, drop_oldest_caches
+
+_LOWEST_PRIORITY: Final = 19
+# The JVM writes the cache when it ends, which takes it some seconds.
+_WRITE_TIMEOUT_S: Final = 600
+
+
+def train() -> None:
+    """Make the cache, unless it is there or another process is at it."""
+    java = find_java()
+    path = cache_path(java)
+    if java.version < OLDEST_VERSION or path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
+            _record(Path(temporary) / path.name)
+            # The rename is the last step: a cache that is there is whole.
+            (Path(temporary) / path.name).replace(path)
+    drop_oldest_caches(path.parent)
+
+
+def _record(path: Path) -> None:
+    os.environ[SWITCH] = "off"
+    options = f"-XX:AOTCacheOutput={path} -Xlog:aot*=off -Xlog:cds*=off"
+    with session("local[1]", config={"spark.driver.extraJavaOptions": options}) as spark:
+        _exercise(spark)
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    # Spark's JVM ends when its standard input does.
+    gateway.proc.stdin.close()
+    gateway.proc.wait(_WRITE_TIMEOUT_S)
+
+
+def _exercise(spark: SparkSession) -> None:
+    spark.range(1000).selectExpr("id % 7 AS key", "CAST(id AS STRING) AS value").groupBy("key").count().collect()
+    stream = spark.readStream.format("rate").load().writeStream.format("noop").start()
+    stream.processAllAvailable()
+    stream.stop()
+
+
+if __name__ == "__main__":
+    os.nice(_LOWEST_PRIORITY)
+    train()

@@ -1,0 +1,134 @@
+"""One run of a streaming query: what has been planned, what is finished, and how far the next batch goes."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from threading import Lock
+from typing import Final
+
+from catchment.client.offsets import LATEST
+from catchment.client.topic_metadata import Place
+from catchment.spark.admission import Admission
+from catchment.spark.data_loss import data_lost
+from catchment.spark.group_commits import GroupCommits
+from catchment.spark.notices import Notice, subscribe
+from catchment.spark.planning import OffsetRange
+from catchment.spark.positions import Offsets, from_json
+from catchment.spark.source_options import SourceOptions
+from catchment.spark.topic_watch import TopicWatch
+
+_REMEMBERED_ENDS: Final = 16
+_LAST_COMMIT_S: Final = 2.0
+
+
+class StreamRun:
+    """For the main thread of the process that plans the batches; notices of finished ones come in on another."""
+
+    def __init__(self, options: SourceOptions, notices_address: str | None) -> None:
+        self.available: Offsets = {}
+        """Where the partitions ended when they were last asked."""
+        self._options = options
+        self._watch = TopicWatch(options)
+        self._admission = Admission(options)
+        self._commits = GroupCommits(options)
+        self._initial: Offsets | None = None
+        self._stop_at: Offsets | None = None
+        self._is_start_written = not options.start.uses(LATEST)
+        self._lock = Lock()
+        self._planned: deque[Offsets] = deque(maxlen=_REMEMBERED_ENDS)
+        self._run_id: str | None = None
+        self._subscription = subscribe(notices_address, self._hear)
+
+    def initial(self) -> Offsets:
+        """Where a query without a checkpoint begins."""
+        if self._initial is None:
+            self._initial = self._watch.initial()
+        return self._initial
+
+    def stop_at_latest(self) -> None:
+        """Read no further than what is there now."""
+        self._stop_at = self._watch.latest()
+
+    def next_end(self, start: Offsets, *, is_limited: bool) -> Offsets:
+        """Where the batch that begins at `start` ends. It is told by this, too, that the batch before is finished."""
+        self.finished(start)
+        if not self._is_start_written:
+            self._is_start_written = True
+            if start == self._initial:
+                return start
+        self.available = self._watch.latest() if self._stop_at is None else self._stop_at
+        self._check_loss(start, self.available)
+        with self._lock:
+            end = self.available
+            if is_limited:
+                end = self._admission.end(start, end, may_wait=self._stop_at is None)
+            if end != start:
+                self._planned.append(end)
+            elif self._stop_at is not None and self._can_commit:
+                # Spark ends this process next.
+                self._commits.flush(_LAST_COMMIT_S)
+            return end
+
+    def range_between(self, place: Place, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> OffsetRange:
+        """What a batch reads of one partition. One that is new to the query begins at 0."""
+        start, end = starts.get(place, 0), ends[place]
+        if start > end:
+            # A first batch that is repeated in a new run reads nothing: it was there to write down where the query began.
+            is_first = starts == self._initial
+            if not is_first:
+                self._report_cut(place, start, end)
+            # A partition that was created anew is read from its beginning.
+            start = end if is_first else 0
+        return OffsetRange(*place, start, end)
+
+    def finished(self, end: Offsets) -> None:
+        """Everything before `end` has been processed."""
+        with self._lock:
+            self._admission.finished(end)
+        self._commits.finished(end)
+
+    def close(self) -> None:
+        self._subscription.close()
+        self._commits.close()
+
+    def _check_loss(self, start: Offsets, available: Offsets) -> None:
+        fail = self._options.fail_on_data_loss
+        for place, offset in start.items():
+            if place not in available:
+                data_lost(f"partition {place[1]} of topic {place[0]}, read up to offset {offset}, is gone", fail=fail)
+            elif available[place] < offset:
+                self._report_cut(place, offset, available[place])
+
+    def _report_cut(self, place: Place, read_to: int, end: int) -> None:
+        data_lost(
+            f"partition {place[1]} of topic {place[0]} was read up to offset {read_to} but ends at {end}: "
+            "it was created anew or cut back",
+            fail=self._options.fail_on_data_loss,
+        )
+
+    @property
+    def _can_commit(self) -> bool:
+        return self._options.group_id is not None or self._subscription.connected
+
+    def _hear(self, notice: Notice) -> None:
+        """A batch of some query is finished; it is ours if it ends where one of ours was to end."""
+        if self._run_id not in (None, notice.run_id):
+            return
+        ends = [_read_end(text) for text in notice.ends]
+        with self._lock:
+            ours = [end for end in self._planned if end in ends]
+        # Two queries may end a batch at the same offsets by chance; the wrong one is noticed when it goes another way.
+        self._run_id = notice.run_id if ours else None
+        for end in ours[-1:]:
+            self._commits.name_query(notice.query_name or notice.query_id)
+            self.finished(end)
+
+
+def _read_end(text: str) -> Offsets | None:
+    """The end of a source; None if it is a source of another kind, whose ends look otherwise."""
+    try:
+        return from_json(json.loads(text))
+    except (AttributeError, TypeError, ValueError):
+        return None

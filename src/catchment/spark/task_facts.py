@@ -1,0 +1,34 @@
+"""Which task this is: the query or job, the batch, the Spark partition and the attempt, as Spark tells a running task."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark import TaskContext
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+class TaskFacts(NamedTuple):
+    """A task. Spark may run several attempts at one partition, at the same time as well."""
+
+    query_id: str
+    """Empty outside of a stream."""
+    batch_id: int
+    """-1 outside of a stream."""
+    spark_partition: int
+    attempt: int
+
+
+def current_task() -> TaskFacts:
+    """The task that this process runs."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("rows are written by Spark's tasks only")
+    return TaskFacts(
+        context.getLocalProperty(_QUERY_ID) or "",
+        int(context.getLocalProperty(_BATCH_ID) or -1),
+        context.partitionId(),
+        context.attemptNumber(),
+    )

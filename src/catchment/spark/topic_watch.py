@@ -1,0 +1,79 @@
+"""The partitions that a streaming query reads, as they come and go while it runs, and where they end.
+
+It is asked at every trigger, many times a second, so topics are looked up anew only now and then; in between a question costs
+one request to each leader.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from catchment.client.errors import BrokerError
+from catchment.client.offsets import LATEST
+from catchment.client.topic_metadata import Place
+from catchment.spark.data_loss import data_lost
+from catchment.spark.positions import AtOffsets, Offsets
+from catchment.spark.source_options import SourceOptions
+
+_MISSING: Final = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
+
+
+class TopicWatch:
+    """For the process that plans the batches of one query."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._cluster = options.connection.cluster()
+        self._places: list[Place] = []
+        self._ids: dict[str, UUID | None] = {}
+        self._looked_up_at_s = float("-inf")
+
+    def initial(self) -> Offsets:
+        """Where the options say to begin. A topic that does not exist is a mistake here."""
+        self._look_up()
+        return self._options.start.resolve(self._cluster, self._places, self._options.read_committed)
+
+    def latest(self) -> Offsets:
+        """Where the partitions end; those of deleted topics are left out."""
+        if time.monotonic() - self._looked_up_at_s >= self._options.metadata_age_s:
+            self._look_up_again()
+        try:
+            return self._ends()
+        except BrokerError as error:
+            if error.code not in _MISSING:
+                raise
+            self._look_up_again()
+            return self._ends()
+
+    def _ends(self) -> Offsets:
+        return AtOffsets(LATEST).resolve(self._cluster, self._places, self._options.read_committed)
+
+    def _look_up(self) -> None:
+        self._places = self._options.selection.places(self._cluster)
+        self._looked_up_at_s = time.monotonic()
+        self._remember_ids()
+
+    def _look_up_again(self) -> None:
+        try:
+            self._look_up()
+        except BrokerError as error:
+            if error.code not in _MISSING:
+                raise
+            existing = set(self._cluster.topics(include_internal=True))
+            self._places = [place for place in self._places if place[0] in existing]
+            self._looked_up_at_s = time.monotonic()
+
+    def _remember_ids(self) -> None:
+        """A topic with another id is another topic, though its offsets may look as if it were the same."""
+        for topic in {topic for topic, _ in self._places}:
+            topic_id = self._cluster.topic_id(topic)
+            if self._ids.setdefault(topic, topic_id) != topic_id:
+                self._ids[topic] = topic_id
+                data_lost(
+                    f"topic {topic} was deleted and created anew, so its offsets begin again at 0",
+                    fail=self._options.fail_on_data_loss,
+                )

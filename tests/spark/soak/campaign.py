@@ -1,0 +1,176 @@
+"""One run of the program under fire: who is struck and when, that it goes on after every blow, and what is left at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Final
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.broker.copy_watch import Follower
+from tests.broker.ledger import Ledger
+from tests.checkers.history import Transaction
+from tests.checkers.log_checker import Anomaly, check
+from tests.client.logs import KafkaLogs
+from tests.spark.soak.driver_process import DriverProcess
+from tests.spark.soak.mortal_servers import MortalServer
+from tests.spark.soak.plan import COUNTED, MAPPED, PARTITIONS, SOURCE, Plan
+from tests.spark.soak.reconciling import (
+    Places,
+    batch_ends,
+    counted_values,
+    mapped_values,
+    misplaced,
+    reconcile,
+    values_by_partition,
+)
+from tests.spark.soak.wire_proxy import END_TXN, Trap
+
+_PROGRESS_S: Final = 300.0
+_PAUSE_S: Final = 0.01
+_LOOK_S: Final = 0.03
+_LONGEST_LIFE_S: Final = 1.5
+_COMMITTER: Final = "python_streaming_sink_runner"
+_TRAPS: Final = {
+    "before commit": Trap(END_TXN),
+    "between commits": Trap(END_TXN, passes=1),
+    "after commit": Trap(END_TXN, holds_answer=True),
+}
+OUTPUTS: Final = (MAPPED, COUNTED)
+
+
+class Campaign:
+    """Input that never stops, the program, and a reader that follows each output from the first record on."""
+
+    def __init__(self, server: MortalServer, plan: Plan, random: Random) -> None:
+        self.driver = DriverProcess(plan)
+        self.blows: Counter[str] = Counter()
+        self.ledger = Ledger(server.bootstrap_servers, SOURCE, PARTITIONS[SOURCE], pause_s=_PAUSE_S)
+        self._server = server
+        self._random = random
+        self._followers = {name: self._follower(name, "follower") for name in OUTPUTS}
+
+    def close(self) -> None:
+        self.driver.kill()
+        for follower in self._followers.values():
+            follower.stop()
+
+    def strike(self, blow: str) -> None:
+        """Wait until both outputs have grown, then strike at a moment that chance, or the blow itself, chooses."""
+        self.wait_for_growth()
+        self.blows[blow] += 1
+        strikes: dict[str, Callable[[], object]] = {
+            "driver": self.driver.kill,
+            "jvm": self.driver.kill_jvm,
+            "python": lambda: self.driver.kill_python(self._random),
+            "committer": lambda: self.driver.kill_python(self._random, _COMMITTER),
+            "broker": self._bounce,
+            "driver and broker": self._kill_both,
+        }
+        moment, _, victim = blow.rpartition(": ")
+        if moment:
+            self._spring(moment)
+        else:
+            # When somebody dies is left to chance, so there is no condition to wait for.
+            time.sleep(self._random.uniform(0, _LONGEST_LIFE_S))
+        strikes[victim]()
+        self._server.proxy.disarm()
+
+    def wait_for_growth(self) -> None:
+        before = {name: follower.count for name, follower in self._followers.items()}
+        self.wait(
+            lambda: all(follower.count > before[name] for name, follower in self._followers.items()),
+            "the outputs do not grow",
+        )
+
+    def finish(self) -> list[Anomaly]:
+        """Stop the input, let the program end its work, and hold all outputs against what they must be."""
+        self.ledger.finish()
+        assert self.ledger.failures == []
+        places, checkpoint = self.ledger.acknowledged, self.driver.plan.checkpoint(COUNTED)
+        mapped = mapped_values(places)
+        self.wait(lambda: batch_ends(checkpoint)[-1] == _ends(places), "not all is counted")
+        counted = counted_values(places, checkpoint)
+        for name, expected in ((MAPPED, _multiset(mapped)), (COUNTED, counted)):
+            self.wait(partial(self._has_seen, name, expected), f"{name} is not complete")
+        self.driver.kill()
+        polls = {name: self._read_again(name) for name in OUTPUTS}
+        found = {name: values_by_partition(polls[name]) for name in OUTPUTS}
+        return [
+            *reconcile(_multiset(mapped), _multiset(found[MAPPED])),
+            *misplaced(mapped, found[MAPPED]),
+            *reconcile(counted, _multiset(found[COUNTED])),
+            *(anomaly for name in OUTPUTS for anomaly in check([*self._followers[name].polls, *polls[name]])),
+        ]
+
+    def _has_seen(self, topic: str, expected: Counter[str]) -> bool:
+        follower = self._followers[topic]
+        return follower.count >= expected.total() and not expected - _multiset(values_by_partition(follower.polls))
+
+    def _read_again(self, topic: str) -> list[Transaction]:
+        """All of a topic by a second reader, once no transaction is open in it."""
+        for partition in range(PARTITIONS[topic]):
+            KafkaLogs(self._server.bootstrap_servers).settle(topic, partition)
+        again, first = self._follower(topic, "again"), self._followers[topic]
+        try:
+            self.wait(lambda: again.count >= first.count, f"{topic} cannot be read again", needs_driver=False)
+        finally:
+            again.stop()
+        return again.polls
+
+    def _follower(self, topic: str, name: str) -> Follower:
+        return Follower(self._server.bootstrap_servers, topic, PARTITIONS[topic], f"{name}-{topic}")
+
+    def _spring(self, moment: str) -> None:
+        trap = replace(_TRAPS[moment], is_sprung=threading.Event())
+        self._server.proxy.arm(trap)
+        self.wait(trap.is_sprung.is_set, "no transaction is ended")
+
+    def _kill_both(self) -> None:
+        self.driver.kill()
+        self._bounce()
+
+    def _bounce(self) -> None:
+        self._server.kill()
+        self._server.revive()
+
+    def wait(self, condition: Callable[[], bool], complaint: str, *, needs_driver: bool = True) -> None:
+        deadline_s = time.monotonic() + _PROGRESS_S
+        while not condition():
+            assert time.monotonic() < deadline_s, (
+                f"{complaint} after {dict(self.blows)}; "
+                f"{[follower.count for follower in self._followers.values()]} of {len(self.ledger.acknowledged)}\n"
+                f"{self.driver.log_tail()}\n{self._server.log_tail()}"
+            )
+            if needs_driver:
+                self.driver.ensure()
+            time.sleep(_LOOK_S)
+
+
+@contextmanager
+def campaign(server: MortalServer, plan: Plan, random: Random) -> Iterator[Campaign]:
+    """With topics made and the input flowing; nothing of it is left behind."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    for created in admin.create_topics([NewTopic(name, count, 1) for name, count in PARTITIONS.items()]).values():
+        created.result(30)
+    running = Campaign(server, plan, random)
+    try:
+        running.ledger.start()
+        yield running
+    finally:
+        running.close()
+
+
+def _multiset(by_partition: dict[int, list[str]]) -> Counter[str]:
+    return Counter(value for values in by_partition.values() for value in values)
+
+
+def _ends(places: Places) -> dict[int, int]:
+    """Behind the last record of each partition; nothing but the records is in them."""
+    return dict(Counter(partition for partition, _ in places.values()))

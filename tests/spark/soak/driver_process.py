@@ -1,0 +1,115 @@
+"""A Spark driver with all that it starts, as something to kill: the whole, its JVM alone, or one of its Python processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Final, NamedTuple
+
+from tests.spark.soak.plan import Plan
+
+_PROGRAM: Final = Path(__file__).with_name("driver_job.py")
+_SECONDS: Final = 30.0
+
+
+class Member(NamedTuple):
+    """A living process of the driver's session."""
+
+    process_id: int
+    command: str
+
+    @property
+    def is_python_of_spark(self) -> bool:
+        """Daemons, workers and what plans, reads and commits beside the driver; the JVM runs no module."""
+        return " -m pyspark." in self.command or " -m catchment.spark." in self.command
+
+
+class DriverProcess:
+    """The program, started again whenever it has ended.
+
+    Spark's daemons leave the process group but not the session, so that is what tells who belongs to a driver, also when its
+    parents are dead.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.lives = 0
+        self._log_path = Path(plan.directory) / "driver.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sessions: list[int] = []
+
+    def ensure(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            self.lives += 1
+            with self._log_path.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, str(_PROGRAM), self.plan.text()],
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
+            self._sessions.append(self._process.pid)
+
+    def kill(self) -> None:
+        """Everything that any life of the driver has left, at once."""
+        for member in self.members(everybody=True):
+            _kill(member)
+        self._wait()
+
+    def kill_jvm(self) -> None:
+        """The JVM and the program, but none of Spark's Python processes: those find out by themselves, in their own time."""
+        for member in self.members():
+            if not member.is_python_of_spark:
+                _kill(member)
+        self._wait()
+
+    def kill_python(self, random: Random, role: str = "") -> str | None:
+        """One of Spark's Python processes whose command line names this role; None if there is none."""
+        found = [member for member in self.members() if member.is_python_of_spark and role in member.command]
+        if not found:
+            return None
+        victim = random.choice(found)
+        _kill(victim)
+        return victim.command
+
+    def members(self, *, everybody: bool = False) -> list[Member]:
+        sessions = self._sessions if everybody else self._sessions[-1:]
+        found = []
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                fields = (directory / "stat").read_text().rpartition(")")[2].split()
+                command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if int(fields[3]) in sessions and fields[0] != "Z":
+                found.append(Member(int(directory.name), command))
+        return found
+
+    def log_tail(self) -> str:
+        return self._log_path.read_text(errors="replace")[-6000:] if self._log_path.exists() else ""
+
+    def _wait(self) -> None:
+        if self._process is not None:
+            self._process.wait(_SECONDS)
+            self._process = None
+
+
+def _kill(member: Member) -> None:
+    try:
+        os.kill(member.process_id, signal.SIGKILL)
+    except ProcessLookupError:
+        # It ended between the look and the blow.
+        return
+
+
+def wait_until_gone(driver: DriverProcess) -> None:
+    deadline_s = time.monotonic() + _SECONDS
+    while left := driver.members(everybody=True):
+        assert time.monotonic() < deadline_s, f"processes outlive the driver: {left}"
+        time.sleep(0.01)

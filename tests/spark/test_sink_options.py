@@ -1,0 +1,105 @@
+"""The sink's options: read whatever their case, refused with a remedy, and every one of them in the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.client.logs import Logs
+from tests.spark.sink_query import SCHEMA, Query
+
+from catchment.client.errors import ClientError, SettingsError
+from catchment.spark.sink_options import KAFKA_OPTIONS, OPTIONS, SinkOptions
+from catchment.spark.stream_writer import StreamWriter
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9"}
+REFERENCE = Path(__file__).parents[2] / "docs/reference/spark-sink.md"
+
+
+def test_options_are_read_whatever_their_case() -> None:
+    options = SinkOptions.read(
+        {
+            "KAFKA.Bootstrap.Servers": "localhost:9",
+            "TOPIC": "Orders",
+            "deliveryguarantee": "ATLEASTONCE",
+            "transactionalIdPrefix": "Ours",
+            "Kafka.compression.type": "ZSTD",
+            "kafka.compression.zstd.level": "7",
+            "kafka.compression.gzip.level": "9",
+            "kafka.transaction.timeout.ms": "1000",
+            "kafka.delivery.timeout.ms": "2000",
+            "kafka.max.request.size": "3000",
+            "checkpointLocation": "/tmp/c",
+        }
+    )
+    assert options.topic == "Orders"
+    assert not options.is_exactly_once
+    assert options.transactional_id_prefix == "Ours"
+    assert (options.codec, options.level) == ("zstd", 7)
+    assert (options.transaction_timeout_ms, options.delivery_timeout_ms, options.max_batch_bytes) == (1000, 2000, 3000)
+    assert options.checkpoint == "/tmp/c"
+
+
+def test_exactly_once_is_the_default() -> None:
+    options = SinkOptions.read(SERVERS)
+    assert options.is_exactly_once
+    assert options.codec == "none"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("deliveryGuarantee", "atMostOnce", "deliveryGuarantee is 'atMostOnce'. It may be exactlyOnce or atLeastOnce"),
+        ("deliveryGarantee", "atLeastOnce", "unknown option deliverygarantee. Did you mean deliveryGuarantee?"),
+        ("kafka.compression.type", "brotli", "It may be none, gzip, snappy, lz4 or zstd"),
+        ("kafka.transaction.timeout.ms", "soon", "kafka.transaction.timeout.ms is 'soon'. Give a whole number"),
+        ("kafka.transaction.timeout.ms", "0", "from 1 to 2147483647"),
+        ("kafka.transaction.timeout.ms", "2147483648", "from 1 to 2147483647"),
+        ("kafka.transactional.id", "mine", "Set transactionalIdPrefix"),
+        ("kafka.compresion.type", "lz4", "Did you mean kafka.compression.type?"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_the_remedy(name: str, value: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        SinkOptions.read({**SERVERS, name: value})
+    assert message in str(caught.value)
+
+
+def test_options_for_reading_the_same_table_are_left_alone() -> None:
+    assert SinkOptions.read({**SERVERS, "subscribe": "t", "startingOffsets": "latest"}).topic is None
+
+
+def test_exactly_once_without_a_checkpoint_is_refused_and_at_least_once_is_not() -> None:
+    options = {**SERVERS, "topic": "t"}
+    with pytest.raises(SettingsError, match=r"checkpointLocation.*or set deliveryGuarantee=atLeastOnce"):
+        StreamWriter(options, SCHEMA)
+    StreamWriter({**options, "deliveryGuarantee": "atLeastOnce"}, SCHEMA)
+
+
+def test_a_time_out_above_the_brokers_bound_is_refused_at_the_start(
+    logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(logs, tmp_path / "checkpoint", monkeypatch, **{"kafka.transaction.timeout.ms": "900001"})
+    with pytest.raises(SettingsError, match=r"open for 900001 ms.*raise transaction.max.timeout.ms"):
+        query.tasks(0, [["a"]])
+
+
+def test_a_task_that_takes_longer_than_its_transaction_may_is_told(
+    logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(logs, tmp_path / "checkpoint", monkeypatch, **{"kafka.transaction.timeout.ms": "1"})
+    with pytest.raises(ClientError, match=r"longer than its transaction may be open, 1 ms.*maxOffsetsPerTrigger"):
+        query.tasks(0, [["a"]])
+    assert query.values() == []
+
+
+def test_every_option_is_in_the_reference() -> None:
+    reference = REFERENCE.read_text()
+    assert [name for name in (*OPTIONS, *KAFKA_OPTIONS) if f"| `{name}` |" not in reference] == []
+
+
+def test_the_reference_has_no_option_that_is_not_there() -> None:
+    rows = [line.split("`")[1] for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
+    options = [name for name in rows if name.startswith("kafka.") or name in OPTIONS or name[0].islower()]
+    columns = {"value", "key", "headers", "topic", "partition", "timestamp"}
+    assert set(options) - columns <= {*OPTIONS, *KAFKA_OPTIONS, "kafka.bootstrap.servers"}

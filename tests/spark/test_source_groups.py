@@ -1,0 +1,161 @@
+"""A query's offsets, committed to a consumer group as soon as a batch is finished."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer
+from tests.client.logs import CatchmentLogs, Logs
+from tests.spark.driven_source import TIMEOUT_S, Query, stream_reader
+
+from catchment.client.cluster import Cluster
+from catchment.spark.notices import Notice, Publisher
+
+TEN = [b"%d" % number for number in range(10)]
+
+
+@pytest.fixture
+def publisher() -> Iterator[Publisher]:
+    made = Publisher()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def topic(catchment_logs: CatchmentLogs) -> str:
+    name = catchment_logs.topic()
+    catchment_logs.fill(name, TEN)
+    return name
+
+
+def committed(logs: Logs, group: str, topic: str) -> int | None:
+    with Cluster(logs.bootstrap_servers) as cluster:
+        found = cluster.committed(group, [(topic, 0)])
+    return found[topic, 0].offset if found else None
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+
+
+def finished(query: Query, name: str | None = "orders", run: str = "run") -> Notice:
+    """What the driver tells of the last batch of a query."""
+    return Notice("query-id", name, run, 0, (json.dumps(query.start),))
+
+
+def heard(publisher: Publisher, notice: Notice, is_so: Callable[[], bool]) -> None:
+    """Tell until it is heard: the reader may still be about to connect."""
+
+    def told() -> bool:
+        publisher.send(notice)
+        return is_so()
+
+    wait_for(told)
+
+
+def test_a_finished_batch_is_committed_before_the_next_begins(
+    catchment_logs: CatchmentLogs, topic: str, publisher: Publisher
+) -> None:
+    reader = stream_reader(catchment_logs, publisher.address, subscribe=topic, startingOffsets="earliest")
+    query = Query(reader)
+    assert query.batch() == TEN
+    group = f"catchment-spark-{topic}"
+    heard(publisher, finished(query, topic), lambda: committed(catchment_logs, group, topic) == 10)
+    reader.stop()
+
+
+def test_a_query_without_a_name_goes_by_its_id(catchment_logs: CatchmentLogs, topic: str, publisher: Publisher) -> None:
+    reader = stream_reader(
+        catchment_logs, publisher.address, subscribe=topic, startingOffsets="earliest", groupIdPrefix=topic
+    )
+    query = Query(reader)
+    query.batch()
+    heard(publisher, finished(query, None), lambda: committed(catchment_logs, f"{topic}-query-id", topic) == 10)
+    reader.stop()
+
+
+def test_notices_of_other_queries_are_passed_over(
+    catchment_logs: CatchmentLogs, topic: str, publisher: Publisher
+) -> None:
+    reader = stream_reader(
+        catchment_logs,
+        publisher.address,
+        subscribe=topic,
+        startingOffsets="earliest",
+        groupIdPrefix=topic,
+        maxOffsetsPerTrigger=5,
+    )
+    query = Query(reader)
+    query.batch()
+    other = Notice("other", "other", "other-run", 0, (json.dumps({topic: {"0": 7}}), '"file source"', "null", "{"))
+    publisher.send(other)
+    heard(publisher, finished(query, "mine"), lambda: committed(catchment_logs, f"{topic}-mine", topic) == 5)
+    # Once it is known which run is ours, another is not taken for it, though its offsets be the same.
+    publisher.send(finished(query, "other", "other-run"))
+    query.batch()
+    heard(publisher, finished(query, "mine"), lambda: committed(catchment_logs, f"{topic}-mine", topic) == 10)
+    assert committed(catchment_logs, f"{topic}-other", topic) is None
+    reader.stop()
+
+
+def test_without_notices_a_named_group_hears_of_a_batch_when_the_next_is_planned(logs: Logs) -> None:
+    topic = logs.topic()
+    logs.fill(topic, TEN)
+    reader = stream_reader(logs, subscribe=topic, startingOffsets="earliest", kafka__group__id=f"group-{topic}")
+    query = Query(reader)
+    query.batch()
+    query.batch()
+    wait_for(lambda: committed(logs, f"group-{topic}", topic) == 10)
+    logs.fill(topic, [b"x"])
+    query.batch()
+    reader.commit(query.start)
+    wait_for(lambda: committed(logs, f"group-{topic}", topic) == 11)
+    reader.stop()
+
+
+def test_without_notices_and_name_nothing_is_committed(catchment_logs: CatchmentLogs, topic: str) -> None:
+    query = Query(stream_reader(catchment_logs, subscribe=topic, startingOffsets="earliest"))
+    query.batch()
+    query.reader.prepareForTriggerAvailableNow()
+    started_s = time.monotonic()
+    query.batch()
+    assert time.monotonic() - started_s < 1, "there is nothing to wait for at the end"
+    query.reader.stop()
+
+
+def test_available_now_ends_with_its_commit(catchment_logs: CatchmentLogs, topic: str) -> None:
+    group = f"group-{topic}"
+    reader = stream_reader(catchment_logs, subscribe=topic, startingOffsets="earliest", kafka__group__id=group)
+    query = Query(reader)
+    reader.prepareForTriggerAvailableNow()
+    assert query.batch() == TEN
+    assert query.batch() == []
+    assert committed(catchment_logs, group, topic) == 10
+    reader.stop()
+
+
+def test_a_group_with_members_is_left_alone_and_the_query_goes_on(
+    catchment_logs: CatchmentLogs, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = f"group-{topic}"
+    consumer = Consumer({"bootstrap.servers": catchment_logs.bootstrap_servers, "group.id": group})
+    consumer.subscribe([topic])
+    try:
+        wait_for(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()))
+        options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 4}
+        reader = stream_reader(catchment_logs, kafka__group__id=group, **options)
+        query = Query(reader)
+        with caplog.at_level(logging.WARNING):
+            read = [query.batch() for _ in range(4)]
+            wait_for(lambda: f"not committed to group {group}" in caplog.text)
+        assert [len(values) for values in read] == [4, 4, 2, 0]
+        assert caplog.text.count("not committed to group") == 1
+        reader.stop()
+    finally:
+        consumer.close()
