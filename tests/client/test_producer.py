@@ -57,6 +57,23 @@ def test_rows_arrive_with_all_their_columns(logs: Logs, cluster: Cluster) -> Non
     assert second.timestamp()[1] >= before_ms - 1
 
 
+def test_a_topic_that_is_missing_is_created_as_brokers_do_for_producers(logs: Logs, cluster: Cluster) -> None:
+    topic = f"{logs.topic()}-anew"
+    with Producer(cluster) as producer:
+        producer.write(topic, table([b"first"]))
+    assert [one.value() for one in logs.messages(topic)] == [b"first"]
+
+
+def test_a_topic_that_brokers_do_not_create_is_told() -> None:
+    with (
+        Broker(settings={"auto.create.topics.enable": "false"}) as broker,
+        Cluster(broker.bootstrap_servers) as connected,
+        Producer(connected) as producer,
+        pytest.raises(BrokerError, match=r"topic orders: it does not exist .*Create it"),
+    ):
+        producer.write("orders", table([b"first"]))
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_any_codec_packs_is_read_by_others(logs: Logs, cluster: Cluster, codec: Codec) -> None:
     topic = logs.topic()
@@ -116,13 +133,6 @@ def test_a_batch_that_the_topic_does_not_take_ends_the_producer(logs: Logs, clus
         producer.write(topic, table([b"small"]))
     producer.close()
     assert logs.values(topic) == []
-
-
-def test_a_topic_that_is_not_there_is_an_error(logs: Logs, cluster: Cluster) -> None:
-    producer = Producer(cluster)
-    with pytest.raises(BrokerError, match="absent"):
-        producer.write("absent", table([b"x"]))
-    producer.close()
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,15 @@ def peer_jars() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def spark(peer_jars: str | None) -> Iterator[SparkSession]:
+def spark(peer_jars: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
     from catchment.spark import session
     from catchment.spark.start_up_cache import SWITCH
 
     # Tests leave no training run behind.
     os.environ[SWITCH] = "off"
-    with session("local[2]", app_name="tests", config={"spark.jars": peer_jars} if peer_jars else {}) as running:
+    config = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")), "spark.jars": peer_jars or ""}
+    with session("local[2]", app_name="tests", config=config) as running:
         yield running
 
 

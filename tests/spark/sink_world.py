@@ -245,7 +245,7 @@ class SteppedTransactions:
             self._world.take_over(stray)
 
 
-def drive(world: World, start: Callable[[], Driver], runs: int) -> ClientError | None:
+def drive(start: Callable[[], Driver], runs: int) -> ClientError | None:
     """Start the query again and again until a run ends well; None, or what the last of them said."""
     error: BaseException | None = None
     for _ in range(runs):

@@ -217,7 +217,7 @@ def test_a_topic_cannot_be_overwritten() -> None:
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        ({"topic": ["missing"], "value": ["v"]}, BrokerError, "missing.*does not exist"),
+        ({"topic": ["no topic"], "value": ["v"]}, BrokerError, "no topic.*INVALID_TOPIC_EXCEPTION"),
         ({"topic": [None], "value": ["v"]}, SettingsError, "1 rows have no topic"),
         ({"topic": ["{topic}"], "value": ["x" * 2_000_000]}, RecordTooLarge, "Raise kafka.max.request.size"),
         ({"topic": ["{topic}"], "value": ["x" * 2_000]}, BrokerError, "MESSAGE_TOO_LARGE.*max.message.bytes"),

@@ -107,7 +107,7 @@ def test_a_batch_function_writes_as_a_batch_job(spark: SparkSession, catchment_l
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"topic": "no-such-topic"}, "no-such-topic.*it does not exist"),
+        ({"topic": "no topic"}, "no topic.*INVALID_TOPIC_EXCEPTION"),
         ({"kafka.transaction.timeout.ms": "900001"}, "raise transaction.max.timeout.ms"),
         ({"deliveryGuarantee": "sometimes"}, "It may be exactlyOnce or atLeastOnce"),
     ],

@@ -93,7 +93,7 @@ class TwoPhases(RuleBasedStateMachine):
     def teardown(self) -> None:
         for driver in self.drivers:
             driver.kill()
-        error = drive(self.world, lambda: Driver(self.world, 2, [], BATCHES), RUNS)
+        error = drive(lambda: Driver(self.world, 2, [], BATCHES), RUNS)
         if error is None:
             assert self.world.visible() == Counter(
                 (batch, row) for batch in range(BATCHES) for row in range(ROWS_PER_BATCH)

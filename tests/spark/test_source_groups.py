@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
+from threading import Timer
 
 import pytest
 from confluent_kafka import Consumer
@@ -137,6 +138,24 @@ def test_available_now_ends_with_its_commit(catchment_logs: CatchmentLogs, topic
     assert query.batch() == TEN
     assert query.batch() == []
     assert committed(catchment_logs, group, topic) == 10
+    reader.stop()
+
+
+def test_available_now_waits_a_moment_for_the_name_of_its_query(
+    catchment_logs: CatchmentLogs, topic: str, publisher: Publisher
+) -> None:
+    reader = stream_reader(
+        catchment_logs, publisher.address, subscribe=topic, startingOffsets="earliest", groupIdPrefix=topic
+    )
+    query = Query(reader)
+    reader.prepareForTriggerAvailableNow()
+    assert query.batch() == TEN
+    # The reader is connected by now or will be: who comes late is told of the last batch, too.
+    late = Timer(0.2, publisher.send, [finished(query)])
+    late.start()
+    assert query.batch() == []
+    assert committed(catchment_logs, f"{topic}-orders", topic) == 10
+    late.join()
     reader.stop()
 
 

@@ -16,7 +16,7 @@ from catchment.bench.target import KAFKA, OURS
 from catchment.cli.bench_report import bench_console, report, shown_progress
 from catchment.cli.failure import CommandError
 
-_DEFAULT_ROUNDS = 5
+_DEFAULT_ROUNDS = 3
 _BROKERS = (OURS, KAFKA)
 
 
@@ -38,7 +38,9 @@ def spark(
         from catchment.bench.spark import growth, plan, runner
         from catchment.bench.spark.stage import raised_stage
     except ImportError as error:
-        raise CommandError(f"the benchmark of Spark needs {error.name}", "pip install 'catchment[spark]'") from error
+        raise CommandError(
+            f"the benchmark of Spark cannot be loaded: {error}", "pip install 'catchment[spark]'"
+        ) from error
     workloads = [found for found in plan.workloads(quick=quick) if is_wanted(found.name, workload or [])]
     growths = {
         name: found for name, found in plan.growths(quick=quick, full=full).items() if is_wanted(name, workload or [])

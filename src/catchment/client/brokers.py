@@ -210,9 +210,9 @@ class Brokers:
         elif to == "controller":
             self._controller_id = _NO_CONTROLLER
 
-    def read_metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> Any:
+    def read_metadata(self, topics: Iterable[str] | None, deadline: Deadline, *, create: bool = False) -> Any:
         """Metadata of these topics, or of all; where the brokers are is remembered from it."""
-        answer = self.ask(metadata_request(topics), timeout_s=deadline.left_s())
+        answer = self.ask(metadata_request(topics, create=create), timeout_s=deadline.left_s())
         self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self._controller_id = answer.controller_id
         return answer

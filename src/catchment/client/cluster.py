@@ -47,9 +47,9 @@ class Cluster(Brokers):
             one.name for one in answer.topics if (include_internal or not one.is_internal) and matches(one.name)
         )
 
-    def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic as last heard of; `refresh` finds those added since."""
-        return list(self._topic(topic).leaders)
+    def partitions(self, topic: str, *, create: bool = False) -> list[int]:
+        """The partitions of a topic as last heard of; `refresh` finds those added since, and says what `create` does."""
+        return list(self._topic(topic, create=create).leaders)
 
     def topic_id(self, topic: str) -> UUID | None:
         """The id of a topic; None from brokers before Kafka 2.8."""
@@ -76,14 +76,17 @@ class Cluster(Brokers):
                 raise BrokerError(ErrorCode.leader_not_available, f"{topic}-{partition} has no leader")
             self.refresh([topic])
 
-    def refresh(self, topics: Iterable[str]) -> None:
-        """Hear anew of these topics: after a change of leader, or to find new partitions."""
+    def refresh(self, topics: Iterable[str], *, create: bool = False) -> None:
+        """Hear anew of these topics: after a change of leader, or to find new partitions.
+
+        With `create`, topics that are missing are created if the brokers do so for producers (`auto.create.topics.enable`).
+        """
         wanted = list(topics)
         deadline = self.deadline()
         backoff = self.backoff(deadline.within(_NEW_TOPIC_S))
         while True:
             failed: dict[str, ErrorCode] = {}
-            for answered in self.read_metadata(wanted, deadline).topics:
+            for answered in self.read_metadata(wanted, deadline, create=create).topics:
                 known = self._topics.pop(answered.name, None)
                 if answered.error_code is ErrorCode.none:
                     self._topics[answered.name] = read_topic(answered, known)
@@ -110,7 +113,7 @@ class Cluster(Brokers):
         """Commit offsets for a group that has no members."""
         offsets.commit(self, group, positions)
 
-    def _topic(self, name: str) -> Topic:
+    def _topic(self, name: str, *, create: bool = False) -> Topic:
         if name not in self._topics:
-            self.refresh([name])
+            self.refresh([name], create=create)
         return self._topics[name]

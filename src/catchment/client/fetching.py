@@ -53,6 +53,7 @@ class FetchSession:
     def __init__(self, limits: FetchLimits, *, read_committed: bool, is_kept: bool = True) -> None:
         """Without `is_kept` the broker is asked to remember nothing, and every request says all."""
         self._limits = limits
+        self._is_kept = is_kept
         self._first_epoch = _OPENING_EPOCH if is_kept else _CLOSING_EPOCH
         self._isolation_level = i8(READ_COMMITTED if read_committed else 0)
         self._session_id = _NO_SESSION
@@ -104,7 +105,7 @@ class FetchSession:
 
     def accept(self, answer: FetchAnswer) -> None:
         """Take the session on, or begin anew where the broker has lost it: the records of the answer are good either way."""
-        if answer.error_code != ErrorCode.none or answer.session_id == _NO_SESSION:
+        if not self._is_kept or answer.error_code != ErrorCode.none or answer.session_id == _NO_SESSION:
             self.restart()
         else:
             self._session_id = answer.session_id

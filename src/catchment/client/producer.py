@@ -108,8 +108,9 @@ class Producer:
     def write(self, topic: str, rows: pyarrow.RecordBatch | pyarrow.Table, *, partition: int | None = None) -> None:
         """Send rows with the columns value and, if there, key, headers, timestamp and partition.
 
-        A row goes to `partition`, else to that of its column partition, else to that of its key's hash, else in turn. This
-        returns before the rows are acknowledged; `flush` and `commit` wait for that.
+        A row goes to `partition`, else to that of its column partition, else to that of its key's hash, else in turn. A topic
+        that is missing is created if the brokers do so for producers. This returns before the rows are acknowledged; `flush`
+        and `commit` wait for that.
         """
         if self._transactions is not None:
             self._require_transaction()
@@ -171,9 +172,10 @@ class Producer:
     def _shares(
         self, topic: str, rows: pyarrow.RecordBatch, partition: int | None
     ) -> Iterable[tuple[int, pyarrow.RecordBatch]]:
+        partitions = self._cluster.partitions(topic, create=True)
         if partition is not None:
             return [(partition, rows)]
-        return self._spreader.split(rows, len(self._cluster.partitions(topic)))
+        return self._spreader.split(rows, len(partitions))
 
     def _write_partition(self, place: Place, rows: pyarrow.RecordBatch) -> None:
         self._add_to_transaction(place)

@@ -29,12 +29,12 @@ class Topic(NamedTuple):
     leaders: dict[int, Leader]
 
 
-def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
-    """Ask for these topics, or for all. A question never creates a topic."""
+def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
+    """Ask for these topics, or for all; with `create` a broker that makes topics by itself makes those that are missing."""
     wanted = None
     if topics is not None:
         wanted = tuple([MetadataRequestTopic(topic_id=None, name=TopicName(topic)) for topic in topics])
-    return MetadataRequest(topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=create, include_topic_authorized_operations=False)
 
 
 def read_topic(answered: Any, known: Topic | None) -> Topic:

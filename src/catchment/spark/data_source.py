@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from catchment.spark.batch_reader import BatchReader
+from catchment.spark.empty_profiles import send_no_empty_profiles
 from catchment.spark.formats.decoding import Decoding
 from catchment.spark.hang_ups import keep_quiet_about_hang_ups
 from catchment.spark.record_reading import RecordReading
@@ -82,5 +83,6 @@ class CatchmentDataSource(DataSource):
 
 
 keep_quiet_about_hang_ups()
+send_no_empty_profiles()
 # PySpark's workers collect garbage after every task. What is imported stays, so there is no point in going through it again.
 gc.freeze()

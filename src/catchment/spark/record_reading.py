@@ -19,6 +19,7 @@ from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.spark.connection import Connection
 from catchment.spark.data_loss import data_lost
 from catchment.spark.formats.decoding import Decoding
+from catchment.spark.garbage import set_aside_what_is_loaded
 from catchment.spark.planning import OffsetRange, RangePartition
 from catchment.spark.source_options import SourceOptions
 
@@ -49,6 +50,7 @@ class RecordReading:
         if isinstance(partition, RangePartition):
             for batch in self._read(partition.offsets):
                 yield self.decoding.apply(batch, self.schema) if self.decoding.decoders else batch
+                set_aside_what_is_loaded()
 
     def _read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         columns = self.decoding.raw_columns(self.schema.names)

@@ -60,16 +60,16 @@ class StreamRun:
                 return start
         self.available = self._watch.latest() if self._stop_at is None else self._stop_at
         self._check_loss(start, self.available)
+        end = self.available
         with self._lock:
-            end = self.available
             if is_limited:
                 end = self._admission.end(start, end, may_wait=self._stop_at is None)
             if end != start:
                 self._planned.append(end)
-            elif self._stop_at is not None and self._can_commit:
-                # Spark ends this process next.
-                self._commits.flush(_LAST_COMMIT_S)
-            return end
+        if end == start and self._stop_at is not None and self._can_commit:
+            # Spark ends this process next.
+            self._commits.flush(_LAST_COMMIT_S)
+        return end
 
     def range_between(self, place: Place, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> OffsetRange:
         """What a batch reads of one partition. One that is new to the query begins at 0."""

@@ -15,10 +15,10 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.broker.copy_watch import Follower
 from tests.broker.ledger import Ledger
-from tests.checkers.history import Transaction
+from tests.checkers.history import Outcome, Poll, Transaction
 from tests.checkers.log_checker import Anomaly, check
 from tests.client.logs import KafkaLogs
-from tests.spark.soak.driver_process import DriverProcess
+from tests.spark.soak.driver_process import COMMITTER, DriverProcess
 from tests.spark.soak.mortal_servers import MortalServer
 from tests.spark.soak.plan import COUNTED, MAPPED, PARTITIONS, SOURCE, Plan
 from tests.spark.soak.reconciling import (
@@ -36,7 +36,6 @@ _PROGRESS_S: Final = 300.0
 _PAUSE_S: Final = 0.01
 _LOOK_S: Final = 0.03
 _LONGEST_LIFE_S: Final = 1.5
-_COMMITTER: Final = "python_streaming_sink_runner"
 _TRAPS: Final = {
     "before commit": Trap(END_TXN),
     "between commits": Trap(END_TXN, passes=1),
@@ -53,8 +52,11 @@ class Campaign:
         self.blows: Counter[str] = Counter()
         self.ledger = Ledger(server.bootstrap_servers, SOURCE, PARTITIONS[SOURCE], pause_s=_PAUSE_S)
         self._server = server
+        self._logs = KafkaLogs(server.bootstrap_servers)
         self._random = random
-        self._followers = {name: self._follower(name, "follower") for name in OUTPUTS}
+        self._followers = {
+            name: Follower(server.bootstrap_servers, name, PARTITIONS[name], "follower") for name in OUTPUTS
+        }
 
     def close(self) -> None:
         self.driver.kill()
@@ -69,7 +71,7 @@ class Campaign:
             "driver": self.driver.kill,
             "jvm": self.driver.kill_jvm,
             "python": lambda: self.driver.kill_python(self._random),
-            "committer": lambda: self.driver.kill_python(self._random, _COMMITTER),
+            "committer": lambda: self.driver.kill_python(self._random, [COMMITTER]),
             "broker": self._bounce,
             "driver and broker": self._kill_both,
         }
@@ -99,6 +101,8 @@ class Campaign:
         counted = counted_values(places, checkpoint)
         for name, expected in ((MAPPED, _multiset(mapped)), (COUNTED, counted)):
             self.wait(partial(self._has_seen, name, expected), f"{name} is not complete")
+        # The driver lives until no transaction is open any more: to end those of its dead tasks is its own work.
+        self._settle()
         self.driver.kill()
         polls = {name: self._read_again(name) for name in OUTPUTS}
         found = {name: values_by_partition(polls[name]) for name in OUTPUTS}
@@ -113,19 +117,19 @@ class Campaign:
         follower = self._followers[topic]
         return follower.count >= expected.total() and not expected - _multiset(values_by_partition(follower.polls))
 
-    def _read_again(self, topic: str) -> list[Transaction]:
-        """All of a topic by a second reader, once no transaction is open in it."""
-        for partition in range(PARTITIONS[topic]):
-            KafkaLogs(self._server.bootstrap_servers).settle(topic, partition)
-        again, first = self._follower(topic, "again"), self._followers[topic]
-        try:
-            self.wait(lambda: again.count >= first.count, f"{topic} cannot be read again", needs_driver=False)
-        finally:
-            again.stop()
-        return again.polls
+    def _settle(self) -> None:
+        for name in OUTPUTS:
+            for partition in range(PARTITIONS[name]):
+                self._logs.settle(name, partition)
 
-    def _follower(self, topic: str, name: str) -> Follower:
-        return Follower(self._server.bootstrap_servers, topic, PARTITIONS[topic], f"{name}-{topic}")
+    def _read_again(self, topic: str) -> list[Transaction]:
+        """All of a topic to its end, by a second reader."""
+        polls = []
+        for partition in range(PARTITIONS[topic]):
+            messages = self._logs.messages(topic, partition)
+            records = tuple((message.offset() or 0, (message.value() or b"").decode()) for message in messages)
+            polls.append(Transaction("again", (Poll(partition, records),), Outcome.COMMITTED, 0, 0))
+        return polls
 
     def _spring(self, moment: str) -> None:
         trap = replace(_TRAPS[moment], is_sprung=threading.Event())
@@ -140,7 +144,7 @@ class Campaign:
         self._server.kill()
         self._server.revive()
 
-    def wait(self, condition: Callable[[], bool], complaint: str, *, needs_driver: bool = True) -> None:
+    def wait(self, condition: Callable[[], bool], complaint: str) -> None:
         deadline_s = time.monotonic() + _PROGRESS_S
         while not condition():
             assert time.monotonic() < deadline_s, (
@@ -148,8 +152,7 @@ class Campaign:
                 f"{[follower.count for follower in self._followers.values()]} of {len(self.ledger.acknowledged)}\n"
                 f"{self.driver.log_tail()}\n{self._server.log_tail()}"
             )
-            if needs_driver:
-                self.driver.ensure()
+            self.driver.ensure()
             time.sleep(_LOOK_S)
 
 

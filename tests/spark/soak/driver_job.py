@@ -99,6 +99,8 @@ def main() -> None:
     config = {
         # Every batch that ever was tells the test what the counts must have been.
         "spark.sql.streaming.minBatchesToRetain": "1000000",
+        # This driver will not live long enough for code that is compiled well.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     if plan.jars is not None:
         config["spark.jars"] = plan.jars

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
@@ -14,7 +15,18 @@ from typing import Final, NamedTuple
 from tests.spark.soak.plan import Plan
 
 _PROGRAM: Final = Path(__file__).with_name("driver_job.py")
+_ROOT: Final = Path(__file__).parents[3]
 _SECONDS: Final = 30.0
+_LOOK_S: Final = 0.01
+COMMITTER: Final = "python_streaming_sink_runner"
+ROLES: Final = (
+    "pyspark.worker",
+    "python_streaming_source_runner",
+    "plan_data_source_read",
+    "write_into_data_source",
+    COMMITTER,
+)
+"""Spark's Python processes that have work in every batch, as their command lines name them."""
 
 
 class Member(NamedTuple):
@@ -38,28 +50,32 @@ class DriverProcess:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.lives = 0
         self._log_path = Path(plan.directory) / "driver.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._sessions: list[int] = []
 
     def ensure(self) -> None:
         if self._process is None or self._process.poll() is not None:
-            self.lives += 1
             with self._log_path.open("ab") as log:
                 self._process = subprocess.Popen(
                     [sys.executable, str(_PROGRAM), self.plan.text()],
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    env={**os.environ, "PYTHONPATH": str(_ROOT)},
                 )
             self._sessions.append(self._process.pid)
 
     def kill(self) -> None:
-        """Everything that any life of the driver has left, at once."""
-        for member in self.members(everybody=True):
-            _kill(member)
+        """Everything that any life of the driver has left, and what that starts while it dies."""
+        deadline_s = time.monotonic() + _SECONDS
+        while left := self.members(everybody=True):
+            assert time.monotonic() < deadline_s, f"processes outlive the driver: {left}"
+            for member in left:
+                _kill(member)
+            time.sleep(_LOOK_S)
+        # The number of a session that is gone may come to be another's.
+        self._sessions.clear()
         self._wait()
 
     def kill_jvm(self) -> None:
@@ -69,12 +85,14 @@ class DriverProcess:
                 _kill(member)
         self._wait()
 
-    def kill_python(self, random: Random, role: str = "") -> str | None:
-        """One of Spark's Python processes whose command line names this role; None if there is none."""
-        found = [member for member in self.members() if member.is_python_of_spark and role in member.command]
+    def kill_python(self, random: Random, roles: Sequence[str] = ROLES) -> str | None:
+        """One of Spark's Python processes with one of these roles; None if there is none just now."""
+        members = [member for member in self.members() if member.is_python_of_spark]
+        by_role = [[member for member in members if role in member.command] for role in roles]
+        found = [candidates for candidates in by_role if candidates]
         if not found:
             return None
-        victim = random.choice(found)
+        victim = random.choice(random.choice(found))
         _kill(victim)
         return victim.command
 
@@ -106,10 +124,3 @@ def _kill(member: Member) -> None:
     except ProcessLookupError:
         # It ended between the look and the blow.
         return
-
-
-def wait_until_gone(driver: DriverProcess) -> None:
-    deadline_s = time.monotonic() + _SECONDS
-    while left := driver.members(everybody=True):
-        assert time.monotonic() < deadline_s, f"processes outlive the driver: {left}"
-        time.sleep(0.01)

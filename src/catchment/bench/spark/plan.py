@@ -11,8 +11,8 @@ from catchment.bench.spark.stream_throughput import ExactlyOnceStream
 from catchment.bench.spark.workload import SparkWorkload
 from catchment.bench.spark.writing import ExactlyOnceWrite, Write
 
-_READ_RECORDS = {100: 8_000_000, 1_000: 1_500_000}
-_WRITE_RECORDS = {100: 4_000_000, 1_000: 800_000}
+_READ_RECORDS = {100: 6_000_000, 1_000: 1_000_000}
+_WRITE_RECORDS = {100: 3_000_000, 1_000: 500_000}
 _QUICK_DIVISOR = 20
 _GROWTH_RECORDS = 8_000_000
 
@@ -28,7 +28,7 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
     found += [Write(size, records // divisor) for size, records in _WRITE_RECORDS.items()]
     found += [ExactlyOnceWrite(size, records // divisor) for size, records in _WRITE_RECORDS.items()]
     found.append(ExactlyOnceStream(TopicShape(100, _READ_RECORDS[100] // divisor // 2)))
-    latency_records = 10 if quick else 40
+    latency_records = 10 if quick else 30
     found += [MicroBatchLatency(latency_records), RealTimeLatency(latency_records)]
     found += [Clients(TopicShape(size, records // divisor // 4)) for size, records in _READ_RECORDS.items()]
     return found

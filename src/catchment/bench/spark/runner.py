@@ -1,7 +1,7 @@
 """Run the workloads: at each one the sides take turns, and the order is reversed in every second round.
 
-The first round of each workload does not count. It fills the topic, lets the JVM compile what it runs, starts Python's
-workers and fetches what they import.
+The first two rounds of each workload do not count. They fill the topic, start Python's workers and let the JVM compile
+what it runs; after one alone it still compiles.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from catchment.client.errors import ClientError
 
 # What a side may do wrong without taking the whole run with it.
 _EXPECTED = (RuntimeError, OSError, KafkaException, PySparkException, Py4JError, ClientError)
-_WARM_UP_ROUNDS = 1
+WARM_UP_ROUNDS = 2
 
 
 def step_count(workloads: Sequence[SparkWorkload], rounds: int) -> int:
     """How many steps `run` will report."""
-    return sum(len(workload.sides) for workload in workloads) * (rounds + _WARM_UP_ROUNDS)
+    return sum(len(workload.sides) for workload in workloads) * (rounds + WARM_UP_ROUNDS)
 
 
 def peer_columns(workloads: Sequence[SparkWorkload]) -> list[str]:
@@ -42,10 +42,10 @@ def run(stage: Stage, workloads: Sequence[SparkWorkload], rounds: int, results: 
         for measure in workload.measures:
             results.expect(workload.section, measure)
         sides = list(workload.sides)
-        for number in range(rounds + _WARM_UP_ROUNDS):
-            counts = number >= _WARM_UP_ROUNDS
+        for number in range(rounds + WARM_UP_ROUNDS):
+            counts = number >= WARM_UP_ROUNDS
             for side in list(sides if number % 2 == 0 else reversed(sides)):
-                progress.describe(f"{workload.name} · {side.title} · {f'round {number}' if counts else 'warming up'}")
+                progress.describe(f"{workload.name} · {side.title} · {_round_title(number)}")
                 # What the side before has left in the page cache is written now, not on this one's time.
                 os.sync()
                 try:
@@ -57,6 +57,11 @@ def run(stage: Stage, workloads: Sequence[SparkWorkload], rounds: int, results: 
                 if counts:
                     results.add(workload.section, side.column, values)
                 progress.advance()
+
+
+def _round_title(number: int) -> str:
+    counted = number - WARM_UP_ROUNDS
+    return "warming up" if counted < 0 else f"round {counted + 1}"
 
 
 def _first_lines(error: Exception) -> str:

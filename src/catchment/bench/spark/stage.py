@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ import pyarrow
 from catchment.bench.client.payload import payloads
 from catchment.bench.peers.process import tree_cpu_seconds
 from catchment.bench.peers.spark_connector import connector_jars
-from catchment.bench.target import OURS, UNFLUSHED, Target, factories
+from catchment.bench.target import UNFLUSHED, Target, factories
 from catchment.bench.workloads.workload import fresh_topic
 from catchment.client.arrow_api import read_arrow, write_arrow
 from catchment.client.encoding import Codec
@@ -125,7 +124,4 @@ def raised_stage(broker: str, cores: int) -> Iterator[Stage]:
         # What fails comes back as an exception; a query that is stopped on purpose need not be reported as an error.
         spark.sparkContext.setLogLevel("OFF")
         topics = stack.enter_context(ExitStack())
-        yield Stage(Target(broker, partial(factory), server), spark, cores, directory, topics)
-
-
-DEFAULT_BROKER = OURS
+        yield Stage(Target(broker, factory, server), spark, cores, directory, topics)

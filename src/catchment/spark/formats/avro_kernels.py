@@ -211,6 +211,33 @@ def choose_branch(
 
 
 @compiled
+def close_frames(
+    nodes: NDArray[Any],
+    index: int,
+    depth: int,
+    position: int,
+    end: int,
+    frames: NDArray[np.int64],
+    lengths: Longs,
+    numbers: Longs,
+) -> tuple[int, int, int]:
+    """Go on behind the item that ends here: to the next item, or behind those frames of which it was the last."""
+    while depth and index == frames[depth - 1, 2]:
+        owner, frames[depth - 1, 3] = frames[depth - 1, 0], frames[depth - 1, 3] - 1
+        if not frames[depth - 1, 3] and nodes[owner].kind != UNION:
+            frames[depth - 1, 3], position = read_block(position, end)
+            if position < 0:
+                return index, depth, position
+        if frames[depth - 1, 3]:
+            return frames[depth - 1, 1], depth, position
+        if nodes[owner].kind != UNION:
+            numbers[nodes[owner].base + lengths[owner] - 1] = lengths[owner + 1]
+        index = nodes[owner].end
+        depth -= 1
+    return index, depth, position
+
+
+@compiled
 def decode_record(
     nodes: NDArray[Any],
     position: int,
@@ -225,19 +252,10 @@ def decode_record(
     """Append one record to the columns. A frame is the node that it belongs to, its first child, its end and items left."""
     index = depth = 0
     while True:
-        while depth and index == frames[depth - 1, 2]:
-            owner, frames[depth - 1, 3] = frames[depth - 1, 0], frames[depth - 1, 3] - 1
-            if not frames[depth - 1, 3] and nodes[owner].kind != UNION:
-                frames[depth - 1, 3], position = read_block(position, end)
-                if position < 0:
-                    return -position
-            if frames[depth - 1, 3]:
-                index = frames[depth - 1, 1]
-                break
-            if nodes[owner].kind != UNION:
-                numbers[nodes[owner].base + lengths[owner] - 1] = lengths[owner + 1]
-            index = nodes[owner].end
-            depth -= 1
+        if depth and index == frames[depth - 1, 2]:
+            index, depth, position = close_frames(nodes, index, depth, position, end, frames, lengths, numbers)
+            if position < 0:
+                return -position
         if index == len(nodes):
             return SOUND if position == end else BYTES_LEFT
         node = nodes[index]

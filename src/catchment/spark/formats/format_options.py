@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,15 +96,13 @@ def _schema_text(column: str, text: str | None, path: str | None) -> str | None:
             f"cannot read the file {path} of {column}SchemaFile: {error.strerror}",
             "Give the path of a file that the driver can read.",
         ) from None
-    return as_text(content)
+    return _as_text(content)
 
 
-def as_text(content: bytes) -> str:
-    """The text of a schema file, or the base64 of one that is not text."""
-    from base64 import b64encode
-
+def _as_text(content: bytes) -> str:
+    """The text of a schema file, or the base64 of a compiled one, which has control characters at least."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return b64encode(content).decode()
-    return text if text.isprintable() or not any(ord(letter) < 9 for letter in text) else b64encode(content).decode()
+    return b64encode(content).decode() if min(content, default=9) < 9 else text
