@@ -12,9 +12,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 
+import pyspark
+
 from catchment.client.errors import ClientError
 from catchment.spark import session
-from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, local_cores, settings_for
+from catchment.spark.python_launcher import python_command
+from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, PYTHON, local_cores, settings_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,9 +45,43 @@ with session("local[1]", config={"spark.sql.shuffle.partitions": "3", "spark.dri
 def test_every_setting_is_in_effect(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     wanted = {setting.name: setting.value for setting in settings_for("local[2]")}
-    # The start-up cache adds to this one.
+    # The start-up cache adds to the one, and on this machine there is a launcher for the other.
     assert (conf.get(DRIVER_JAVA_OPTIONS) or "").startswith(wanted.pop(DRIVER_JAVA_OPTIONS))
+    assert wanted.pop(PYTHON) == sys.executable
     assert {name: conf.get(name) for name in wanted} == wanted
+
+
+def test_workers_load_pyspark_as_it_is_installed_and_not_from_an_archive(spark: SparkSession) -> None:
+    def where(_: object) -> tuple[str, str]:
+        return sys.executable, pyspark.__file__
+
+    ((interpreter, module),) = spark.sparkContext.parallelize([0], 1).map(where).collect()
+    assert interpreter == sys.executable
+    assert module == pyspark.__file__
+
+
+@pytest.mark.parametrize(
+    ("master", "home", "is_launcher"),
+    [
+        ("local[2]", None, True),
+        ("local", Path(pyspark.__file__).parent, True),
+        ("local[*]", Path("/elsewhere"), False),
+        ("spark://127.0.0.1:7077", None, False),
+    ],
+)
+def test_only_what_is_installed_here_and_works_here_is_started_by_the_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, home: Path | None, is_launcher: bool
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    if home is not None:
+        monkeypatch.setenv("SPARK_HOME", str(home))
+    command = python_command(master)
+    assert (command != sys.executable) is is_launcher
+    path = "/a b:/x/python/lib/pyspark.zip:/x/python/lib/py4j-1-src.zip:/c"
+    asked = [command, "-c", "import os; print(os.environ.get('PYTHONPATH'))"]
+    printed = subprocess.run(asked, env={"PYTHONPATH": path}, capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == ("/a b:/c" if is_launcher else path)
 
 
 def test_the_reference_gives_every_setting_its_reason() -> None:

@@ -120,13 +120,23 @@ def shim_home(java: Java) -> Path:
         "done\n"
         f'exec {shlex.quote(str(java.command))} "${{arguments[@]}}"\n'
     )
-    # The real home is part of the name: two environments with Javas of their own do not overwrite each other's launcher.
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", str(java.home)).strip("-")[-100:]
+    name = launcher_name(java.home)
     command = cache_directory() / "java" / name / "bin" / "java"
-    if not command.exists() or command.read_text() != launcher:
-        command.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=command.parent, delete=False) as temporary:
-            temporary.write(launcher)
-        os.chmod(temporary.name, 0o755)
-        os.replace(temporary.name, command)
+    write_launcher(command, launcher)
     return command.parent.parent
+
+
+def launcher_name(of: Path) -> str:
+    """A name with the real path in it: two environments do not overwrite each other's launcher."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", str(of)).strip("-")[-100:]
+
+
+def write_launcher(command: Path, script: str) -> None:
+    """Put an executable script in its place, whole: other sessions may be starting by the one that is there."""
+    if command.exists() and command.read_text() == script:
+        return
+    command.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=command.parent, delete=False) as temporary:
+        temporary.write(script)
+    os.chmod(temporary.name, 0o755)
+    os.replace(temporary.name, command)

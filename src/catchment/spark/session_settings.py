@@ -13,6 +13,7 @@ _LOCAL_MASTER: Final = re.compile(r"local(\[.*\])?|local-cluster\[.*\]|spark://(
 _LOCAL_CORES: Final = re.compile(r"local(?:\[(\*|\d+)(?:,.*)?\])?")
 _ARROW_FLAGS: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
+PYTHON: Final = "spark.pyspark.python"
 DRIVER_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 CHECKPOINT_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 FILE_SYSTEM_MANAGER: Final = (
@@ -74,7 +75,7 @@ _LOOPBACK: Final = (
 def _everywhere() -> tuple[Setting, ...]:
     return (
         Setting(
-            "spark.pyspark.python",
+            PYTHON,
             sys.executable,
             "Workers need the interpreter that has Catchment; Spark would take the first python3 of the path.",
         ),

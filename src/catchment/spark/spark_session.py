@@ -6,7 +6,6 @@ It keeps to `getOrCreate`: where the process has a session on the same master al
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,15 @@ from pyspark.sql import SparkSession
 from catchment.client.errors import ClientError
 from catchment.client.warming import warm
 from catchment.spark.java import find_java, shim_home
+from catchment.spark.python_launcher import python_command
 from catchment.spark.registration import register
-from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, FILE_SYSTEM_MANAGER, settings_for
+from catchment.spark.session_settings import (
+    CHECKPOINT_MANAGER,
+    DRIVER_JAVA_OPTIONS,
+    FILE_SYSTEM_MANAGER,
+    PYTHON,
+    settings_for,
+)
 from catchment.spark.start_up_cache import start_up_options
 
 
@@ -56,8 +62,10 @@ def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession
     java = find_java()
     settings = {setting.name: setting.value for setting in settings_for(master)}
     settings[DRIVER_JAVA_OPTIONS] += " " + start_up_options(java)
+    python = python_command(master)
+    settings[PYTHON] = python
     # The planner and the stream's reader run beside the driver by this variable, whatever spark.pyspark.python says.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", python)
     with _java_home(shim_home(java)):
         spark = builder.config(map={**settings, **config}).getOrCreate()
     if spark.conf.get(CHECKPOINT_MANAGER, None) == FILE_SYSTEM_MANAGER:

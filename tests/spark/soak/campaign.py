@@ -18,7 +18,7 @@ from tests.broker.ledger import Ledger
 from tests.checkers.history import Outcome, Poll, Transaction
 from tests.checkers.log_checker import Anomaly, check
 from tests.client.logs import KafkaLogs
-from tests.spark.soak.driver_process import COMMITTER, DriverProcess
+from tests.spark.soak.driver_process import DriverProcess
 from tests.spark.soak.mortal_servers import MortalServer
 from tests.spark.soak.plan import COUNTED, MAPPED, PARTITIONS, SOURCE, Plan
 from tests.spark.soak.reconciling import (
@@ -70,8 +70,8 @@ class Campaign:
         strikes: dict[str, Callable[[], object]] = {
             "driver": self.driver.kill,
             "jvm": self.driver.kill_jvm,
-            "python": lambda: self.driver.kill_python(self._random),
-            "committer": lambda: self.driver.kill_python(self._random, [COMMITTER]),
+            "python": partial(self._hit, lambda: self.driver.kill_python(self._random)),
+            "committer": partial(self._hit, self.driver.kill_committers),
             "broker": self._bounce,
             "driver and broker": self._kill_both,
         }
@@ -135,6 +135,10 @@ class Campaign:
         trap = replace(_TRAPS[moment], is_sprung=threading.Event())
         self._server.proxy.arm(trap)
         self.wait(trap.is_sprung.is_set, "no transaction is ended")
+
+    def _hit(self, strike: Callable[[], str | None]) -> None:
+        """A process that comes and goes is struck as soon as it is there."""
+        self.wait(lambda: strike() is not None, "there is nobody to kill")
 
     def _kill_both(self) -> None:
         self.driver.kill()

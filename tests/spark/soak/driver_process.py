@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
@@ -33,6 +32,7 @@ class Member(NamedTuple):
     """A living process of the driver's session."""
 
     process_id: int
+    parent_id: int
     command: str
 
     @property
@@ -85,16 +85,27 @@ class DriverProcess:
                 _kill(member)
         self._wait()
 
-    def kill_python(self, random: Random, roles: Sequence[str] = ROLES) -> str | None:
-        """One of Spark's Python processes with one of these roles; None if there is none just now."""
-        members = [member for member in self.members() if member.is_python_of_spark]
-        by_role = [[member for member in members if role in member.command] for role in roles]
-        found = [candidates for candidates in by_role if candidates]
+    def kill_python(self, random: Random) -> str | None:
+        """One of Spark's Python processes that is at work; None if there is none just now."""
+        found = [workers for role in ROLES if (workers := self._workers(role))]
         if not found:
             return None
         victim = random.choice(random.choice(found))
         _kill(victim)
         return victim.command
+
+    def kill_committers(self) -> str | None:
+        """The processes that commit batches, of which one has a commit under way if any has; None if there are none."""
+        victims = self._workers(COMMITTER)
+        for victim in victims:
+            _kill(victim)
+        return victims[0].command if victims else None
+
+    def _workers(self, role: str) -> list[Member]:
+        """Without the daemons that only start others: their death goes unnoticed until the next start."""
+        found = [member for member in self.members() if member.is_python_of_spark and role in member.command]
+        parents = {member.parent_id for member in found}
+        return [member for member in found if member.process_id not in parents]
 
     def members(self, *, everybody: bool = False) -> list[Member]:
         sessions = self._sessions if everybody else self._sessions[-1:]
@@ -106,7 +117,7 @@ class DriverProcess:
             except OSError:
                 continue
             if int(fields[3]) in sessions and fields[0] != "Z":
-                found.append(Member(int(directory.name), command))
+                found.append(Member(int(directory.name), int(fields[1]), command))
         return found
 
     def log_tail(self) -> str:

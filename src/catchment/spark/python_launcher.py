@@ -1,0 +1,38 @@
+"""The Python that Spark starts for its work on this machine: ours, without the archive of PySpark's modules on its path.
+
+Spark puts `pyspark.zip` in front of what is installed. Python keeps no compiled modules of an archive, so each process that Spark
+starts would compile them anew, most of a second of processor time, and a streaming query starts four.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+from catchment.spark.java import cache_directory, launcher_name, write_launcher
+from catchment.spark.session_settings import local_cores
+
+_SCRIPT: Final = """#!/bin/bash
+IFS=: read -ra entries <<< "$PYTHONPATH"
+kept=()
+for entry in "${entries[@]}"; do
+  [[ "$entry" == */python/lib/@(pyspark|py4j-*).zip ]] || kept+=("$entry")
+done
+PYTHONPATH=$(IFS=:; echo "${kept[*]}") exec %s "$@"
+"""
+
+
+def python_command(master: str) -> str:
+    """What `PYSPARK_PYTHON` should be: on a cluster this interpreter, for workers have no launcher of ours."""
+    home = os.environ.get("SPARK_HOME")
+    is_installed_spark = home is None or Path(home).resolve() == Path(pyspark.__file__).resolve().parent
+    if local_cores(master) is None or not is_installed_spark:
+        return sys.executable
+    command = cache_directory() / "python" / launcher_name(Path(sys.executable)) / "python"
+    write_launcher(command, _SCRIPT % shlex.quote(sys.executable))
+    return str(command)
