@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+from unittest.mock import Mock
 
 import pyarrow
+import pytest
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from tests.client.logs import CatchmentLogs
 
 from catchment.client.cluster import Cluster
 from catchment.client.connection import Connection, wait
+from catchment.client.errors import SettingsError
 from catchment.client.producer import Producer
+from catchment.client.topic_metadata import metadata_request
 
 QUESTION = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 
@@ -48,6 +52,21 @@ def test_a_connection_that_was_lost_meanwhile_is_not_lent(catchment_logs: Catchm
             assert another is not connection
             another.ask(QUESTION)
         assert not connection.is_open
+
+
+def test_an_answer_that_nobody_waits_for_is_not_taken_for_another(
+    catchment_logs: CatchmentLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = catchment_logs.topic()
+    with Cluster(catchment_logs.bootstrap_servers) as cluster:
+        cluster.topics()
+        with monkeypatch.context() as older:
+            older.setattr(
+                Connection, "version_of", Mock(side_effect=[9, SettingsError("the broker does not serve this")])
+            )
+            with pytest.raises(SettingsError, match="does not serve this"):
+                cluster.ask_together([(metadata_request([]), "any")] * 2)
+        assert topic in cluster.topics()
 
 
 def test_producers_in_turn_share_a_connection(catchment_logs: CatchmentLogs) -> None:

@@ -61,6 +61,7 @@ def test_a_witness_that_is_gone_tells_nothing(logs: Logs) -> None:
         end_transaction(cluster, handle, commit=True)
         assert outcome_of(cluster, witness._replace(topic_id="another")) is Outcome.UNKNOWN
         assert outcome_of(cluster, witness._replace(offset=1000)) is Outcome.UNKNOWN
+        assert outcome_of(cluster, witness._replace(topic=f"deleted-{topic}")) is Outcome.UNKNOWN
         logs.settle(topic)
         for done in admin.delete_records([TopicPartition(topic, 0, OFFSET_END)]).values():
             done.result(30)

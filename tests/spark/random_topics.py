@@ -24,15 +24,18 @@ _SEGMENT_STEP_MS: Final = 20_000
 _LONG_AGO_MS: Final = 100_000_000
 _numbers = itertools.count(1)
 
-Headers = tuple[tuple[str, bytes | None], ...]
 End = Literal["plain", "commit", "abort", "open"]
+
+
+Size = int | None
+"""Of bytes that are made when they are written, or of a null: a plan with its bytes in it would be too large to show."""
 
 
 @dataclass(frozen=True)
 class Row:
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+    key: Size
+    value: Size
+    headers: tuple[tuple[str, Size], ...]
     age_ms: int
 
 
@@ -57,17 +60,10 @@ class TopicPlan:
     """How many offsets of partition 0 are deleted from its front."""
 
 
-def _bytes(size: int | None) -> bytes | None:
-    # The content is told by the size: drawing thousands of bytes one by one would take longer than sending them.
-    return None if size is None else Random(size).randbytes(size)
-
-
-_nullable_bytes = st.sampled_from([None, 0, 1, 7, 30, 200, 3000]).map(_bytes)
-_header = st.tuples(st.sampled_from(["", "a", "trace", "ключ"]), _nullable_bytes)
+_sizes: st.SearchStrategy[Size] = st.sampled_from([None, 0, 1, 7, 30, 200, 3000])
+_header = st.tuples(st.sampled_from(["", "a", "trace", "ключ"]), _sizes)
 _rows = st.lists(
-    st.builds(
-        Row, _nullable_bytes, _nullable_bytes, st.lists(_header, max_size=3).map(tuple), st.integers(0, 99_000_000)
-    ),
+    st.builds(Row, _sizes, _sizes, st.lists(_header, max_size=3).map(tuple), st.integers(0, 99_000_000)),
     min_size=1,
     max_size=8,
 ).map(tuple)
@@ -95,6 +91,7 @@ class Filler:
         self._logs = logs
         self._producers: dict[tuple[str, bool], Producer] = {}
         self._open: list[Producer] = []
+        self._random = Random(1)
 
     def fill(self, plans: Iterable[TopicPlan]) -> list[str]:
         """The names of the new topics."""
@@ -121,7 +118,7 @@ class Filler:
         # The same key in segment after segment: of these, compaction must drop the first.
         for partition in range(plan.partitions):
             for step in range(3):
-                row = Row(b"again", b"%d" % step, (), _LONG_AGO_MS + (3 - step) * _SEGMENT_STEP_MS)
+                row = Row(5, 1, (), _LONG_AGO_MS + (3 - step) * _SEGMENT_STEP_MS)
                 self._write(topic, Write(partition, "none", (row,), "plain"), True)
         return topic
 
@@ -133,10 +130,10 @@ class Filler:
         for row in write.rows * write.repeats:
             producer.produce(
                 topic,
-                row.value,
-                key=b"" if needs_keys and row.key is None else row.key,
+                self._bytes(row.value),
+                key=_key(0 if needs_keys and row.key is None else row.key),
                 partition=write.partition,
-                headers=list(row.headers),
+                headers=[(name, self._bytes(size)) for name, size in row.headers],
                 timestamp=now_ms - row.age_ms,
             )
         assert producer.flush(_SECONDS) == 0
@@ -146,6 +143,9 @@ class Filler:
             producer.abort_transaction(_SECONDS)
         elif write.end == "open":
             self._open.append(producer)
+
+    def _bytes(self, size: Size) -> bytes | None:
+        return None if size is None else self._random.randbytes(size)
 
     def _producer(self, codec: str, end: End) -> Producer:
         name = (codec, end != "plain")
@@ -173,3 +173,8 @@ class Filler:
         for partition in range(partitions):
             while any(message.offset() == 0 for message in self._logs.messages(topic, partition)):
                 assert time.monotonic() < deadline_s, f"{topic}-{partition} is not compacted"
+
+
+def _key(size: Size) -> bytes | None:
+    """Told by its size alone, so that keys come again."""
+    return None if size is None else Random(size).randbytes(size)

@@ -38,7 +38,12 @@ class Query:
             "checkpointlocation": str(checkpoint),
             **options,
         }
-        (checkpoint / "commits").mkdir(parents=True)
+        self.begin_checkpoint()
+
+    def begin_checkpoint(self) -> None:
+        """What Spark writes before the first batch."""
+        (self.checkpoint / "commits").mkdir(parents=True)
+        (self.checkpoint / "metadata").write_text('{"id":"query"}')
 
     def writer(self) -> StreamWriter:
         """A writer as Spark makes one when it plans a batch or commits one; to make it is to recover."""

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 
 from catchment.spark import start_up_cache
-from catchment.spark.java import Java, JavaMissing, find_java, java_version, shim_home
+from catchment.spark.java import Java, JavaMissing, _passing_directory, find_java, java_version, shim_home
 
 # Every Spark start has these among its arguments.
 VECTOR = "--add-modules=jdk.incubator.vector"
@@ -94,6 +94,48 @@ def test_a_launcher_that_was_changed_is_made_anew_and_two_javas_have_two(tmp_pat
     assert (first / "bin" / "java").read_text() == wanted
 
 
+@pytest.mark.parametrize("has_home", [True, False])
+def test_without_a_cache_directory_a_launcher_lies_in_one_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_home: bool
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("catchment.spark.java._passing_directory", _passing_directory.__wrapped__)
+    if has_home:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    else:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setattr(Path, "home", no_home)
+    java = Java(install(tmp_path / "home", "25"), 25)
+    command = shim_home(java) / "bin" / "java"
+    assert tmp_path in command.parents
+    assert command.parents[4].stat().st_mode & 0o077 == 0, "nobody else may put a launcher there"
+    assert os.access(command, os.X_OK)
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_without_a_home_there_is_no_start_up_cache_and_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(start_up_cache, "_train_at_exit", lambda: asked.append("train"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    assert start_up_cache.start_up_options(Java(install(tmp_path / "home", "25"), 25)) == ""
+    assert asked == []
+
+
+def test_a_java_without_a_release_file_has_a_start_up_cache_too(tmp_path: Path) -> None:
+    path = start_up_cache.cache_path(Java(install(tmp_path / "home", "25", release=False), 25))
+    assert path is not None
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert f"-XX:AOTCache={path} " in start_up_cache.start_up_options(Java(tmp_path / "home", 25))
+
+
 def test_the_start_up_cache_is_trained_when_there_is_none_and_used_when_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +145,7 @@ def test_the_start_up_cache_is_trained_when_there_is_none_and_used_when_there_is
     assert start_up_cache.start_up_options(java) == ""
     assert asked == ["train"]
     path = start_up_cache.cache_path(java)
+    assert path is not None
     path.parent.mkdir(parents=True)
     path.touch()
     assert f"-XX:AOTCache={path} " in start_up_cache.start_up_options(java)

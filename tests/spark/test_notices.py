@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import queue
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,6 +81,30 @@ def test_a_closed_subscription_hears_nothing_more(publisher: Publisher) -> None:
     assert witness.get(timeout=TIMEOUT_S) in (FIRST, SECOND)
     assert heard.empty()
     assert not subscription.connected
+
+
+def test_a_subscription_that_outlives_the_driver_is_closed_in_peace() -> None:
+    publisher = Publisher()
+    publisher.send(FIRST)
+    heard: queue.Queue[Notice] = queue.Queue()
+    before = set(threading.enumerate())
+    subscription = subscribe(publisher.address, heard.put)
+    (receiving,) = set(threading.enumerate()) - before
+    assert heard.get(timeout=TIMEOUT_S) == FIRST
+    publisher.close()
+    receiving.join(TIMEOUT_S)
+    assert not receiving.is_alive()
+    subscription.close()
+    assert not subscription.connected
+
+
+def test_the_end_of_a_fork_leaves_the_channel_of_its_parent_alone(publisher: Publisher) -> None:
+    ended = multiprocessing.get_context("fork").Process(target=publisher.close)
+    ended.start()
+    ended.join(TIMEOUT_S)
+    assert ended.exitcode == 0
+    publisher.send(FIRST)
+    assert heard_from(publisher.address).get(timeout=TIMEOUT_S) == FIRST
 
 
 def test_an_address_that_nobody_serves_gives_a_silent_subscription(tmp_path: Path) -> None:

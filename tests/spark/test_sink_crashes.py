@@ -216,7 +216,7 @@ def test_a_new_checkpoint_knows_nothing_of_the_old_one(query: Query, tmp_path: P
     query.run(0, [["a"]])
     query.query_id, query.checkpoint = "new", tmp_path / "new"
     query.options["checkpointlocation"] = str(query.checkpoint)
-    (query.checkpoint / "commits").mkdir(parents=True)
+    query.begin_checkpoint()
     query.run(0, [["a"]])
     assert query.values() == ["a", "a"]
 

@@ -80,13 +80,14 @@ def test_a_damaged_list_is_not_passed_over(files: Files, tmp_path: Path) -> None
             ledger.newest()
 
 
-def test_the_checkpoint_may_be_a_path_or_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["check point", "check%20point", "check?point#1"])
+def test_the_checkpoint_may_be_a_path_or_a_uri_and_its_name_stands_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "check point"
-    Ledger.at(str(folder)).add(commit_list(1))
-    assert Ledger.at(f"file:{tmp_path}/check%20point").newest() == [commit_list(1)]
-    assert Ledger.at(f"file://{tmp_path}/check%20point").newest() == [commit_list(1)]
-    assert Ledger.at("check point").newest() == [commit_list(1)]
+    LocalFiles(tmp_path / name).create(f"{FOLDER}/1-0.json", commit_list(1).to_json())
+    for checkpoint in (name, f"{tmp_path}/{name}", f"file:{tmp_path}/{name}", f"file://{tmp_path}/{name}"):
+        assert Ledger.at(checkpoint).newest() == [commit_list(1)], checkpoint
 
 
 def test_of_many_drivers_one_decides(tmp_path: Path) -> None:

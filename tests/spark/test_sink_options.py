@@ -50,7 +50,7 @@ def test_exactly_once_is_the_default() -> None:
     ("name", "value", "message"),
     [
         ("deliveryGuarantee", "atMostOnce", "deliveryGuarantee is 'atMostOnce'. It may be exactlyOnce or atLeastOnce"),
-        ("deliveryGarantee", "atLeastOnce", "unknown option deliverygarantee. Did you mean deliveryGuarantee?"),
+        ("deliveryGarantee", "atLeastOnce", "unknown option deliveryGarantee. Did you mean deliveryGuarantee?"),
         ("kafka.compression.type", "brotli", "It may be none, gzip, snappy, lz4 or zstd"),
         ("kafka.transaction.timeout.ms", "soon", "kafka.transaction.timeout.ms is 'soon'. Give a whole number"),
         ("kafka.transaction.timeout.ms", "0", "from 1 to 2147483647"),
@@ -74,6 +74,14 @@ def test_exactly_once_without_a_checkpoint_is_refused_and_at_least_once_is_not()
     with pytest.raises(SettingsError, match=r"checkpointLocation.*or set deliveryGuarantee=atLeastOnce"):
         StreamWriter(options, SCHEMA)
     StreamWriter({**options, "deliveryGuarantee": "atLeastOnce"}, SCHEMA)
+
+
+def test_a_checkpoint_that_spark_has_elsewhere_is_refused(tmp_path: Path) -> None:
+    options = {**SERVERS, "topic": "t", "checkpointLocation": str(tmp_path)}
+    with pytest.raises(SettingsError, match=r"no checkpoint at .* as seen from the sink.*with its scheme"):
+        StreamWriter(options, SCHEMA)
+    (tmp_path / "metadata").write_text("{}")
+    StreamWriter(options, SCHEMA)
 
 
 def test_a_time_out_above_the_brokers_bound_is_refused_at_the_start(

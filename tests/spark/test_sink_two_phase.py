@@ -105,5 +105,24 @@ class TwoPhases(RuleBasedStateMachine):
         self.no_row_of_a_finished_batch_is_lost()
 
 
+def test_of_a_batch_that_was_lost_as_a_whole_only_the_repetition_counts() -> None:
+    world = World()
+    lost = Driver(world, 3, [], 1)
+    while not world.lists:
+        lost.advance()
+    lost.kill()
+    for transactional_id in world.open_ids():
+        world.time_out(transactional_id)
+    repeated = Driver(world, 1, [], 1)
+    while len(world.lists) == 1 or world.open_ids():
+        repeated.advance()
+    repeated.kill()
+    assert not world.finished
+    last = Driver(world, 2, [], 1)
+    last.finish()
+    assert last.error is None
+    assert world.visible() == Counter((0, row) for row in range(ROWS_PER_BATCH))
+
+
 TestTwoPhases = TwoPhases.TestCase
 TestTwoPhases.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

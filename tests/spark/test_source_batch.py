@@ -249,6 +249,8 @@ def at(time_ms: int) -> datetime:
         ([EqualTo(("offset",), None)], [(0, 0, 10), (1, 0, 3)]),
         ([GreaterThan(("timestamp",), at(4_102_444_800_000))], []),
         ([LessThan(("timestamp",), at(1))], [(0, 0, 10), (1, 0, 3)]),
+        # To a broker, -1 would be the end of a partition.
+        ([GreaterThan(("timestamp",), at(-1))], [(0, 0, 10), (1, 0, 3)]),
     ],
 )
 def test_filters_cut_what_is_planned_and_are_left_to_spark(

@@ -104,6 +104,8 @@ def test_a_selection_that_is_none_is_told(given: dict[str, str], told: str) -> N
         (True, {"kafka.isolation.level": "serializable"}, "isolation.level cannot be 'serializable'"),
         (True, {"kafka.metadata.max.age.ms": "often"}, "metadata.max.age.ms cannot be 'often'"),
         (True, {"startingOffset": "earliest"}, r"Did you mean startingOffsets\?"),
+        (True, {"valueFromat": "avro"}, r"Did you mean valueFormat\?"),
+        (True, {"schemaRegistry.usr": "me"}, r"Did you mean schemaRegistry\.user\?"),
     ],
 )
 def test_a_mistake_is_told_with_what_to_do(streaming: bool, given: dict[str, str], told: str) -> None:
@@ -126,7 +128,7 @@ def test_what_differs_in_streams_is_not_checked_before_it_is_known() -> None:
 
 
 def test_options_of_others_are_left_to_them() -> None:
-    read(path="/data", checkpointLocation="/checkpoint", valueFormat="avro", topic="orders")
+    read(path="/data", checkpointLocation="/checkpoint", valueFormat="avro", topic="orders", format="x", schema="x")
 
 
 def test_a_time_is_stronger_than_times_and_times_than_offsets() -> None:

@@ -167,21 +167,24 @@ class Brokers:
         for number, (_, to) in enumerate(requests):
             with suppress(Unreachable, TimedOut, BrokerError):
                 waiting.setdefault(self._connection_to(to, deadline), []).append(number)
-        for connection, numbers in waiting.items():
-            try:
-                for number in numbers:
-                    request, _ = requests[number]
-                    version = connection.version_of(request.__api_key__)
-                    connection.send(request, version if newest_version is None else min(version, newest_version))
-            except (Unreachable, TimedOut):
-                connection.close()
-        for connection, numbers in waiting.items():
-            try:
-                for number in numbers:
-                    answers[number] = connection.receive(deadline.left_s()).decode()
-            except (Unreachable, TimedOut):
+        try:
+            for connection, numbers in waiting.items():
+                try:
+                    for number in numbers:
+                        request, _ = requests[number]
+                        version = connection.version_of(request.__api_key__)
+                        connection.send(request, version if newest_version is None else min(version, newest_version))
+                except (Unreachable, TimedOut):
+                    connection.close()
+            for connection, numbers in waiting.items():
+                with suppress(Unreachable, TimedOut):
+                    for number in numbers:
+                        answers[number] = connection.receive(deadline.left_s()).decode()
+        finally:
+            for connection in waiting:
                 # Answers that come later must not be taken for those to later requests.
-                connection.close()
+                if connection.pending:
+                    connection.close()
         return answers
 
     def _persist(self, attempt: Callable[[], Result], to: Target, deadline: Deadline) -> Result:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from kio.static.primitive import i64
 
 from catchment.client.cluster import Cluster
-from catchment.client.errors import TimedOut, raise_for
+from catchment.client.errors import BrokerError, TimedOut, raise_for
 from catchment.client.offsets import LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.client.targets import Target
@@ -43,7 +44,12 @@ class Witness(NamedTuple):
 
 def outcome_of(cluster: Cluster, witness: Witness) -> Outcome:
     """Whether the transaction that wrote a record was committed; TimedOut if it, or one before it, stays open."""
-    cluster.refresh([witness.topic])
+    try:
+        cluster.refresh([witness.topic])
+    except BrokerError as error:
+        if error.code is not ErrorCode.unknown_topic_or_partition:
+            raise
+        return Outcome.UNKNOWN
     if str(cluster.topic_id(witness.topic)) != witness.topic_id:
         return Outcome.UNKNOWN
     if not _becomes_stable(cluster, witness):

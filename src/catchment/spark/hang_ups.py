@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 
+_Report = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
-class _Traceback:
+
+class QuietTraceback:
     """What PySpark's daemon uses of the module `traceback`."""
 
     format_exc = staticmethod(traceback.format_exc)
@@ -27,11 +30,14 @@ def keep_quiet_about_hang_ups() -> None:
     main = sys.modules["__main__"]
     program = main.__spec__.name if main.__spec__ is not None else ""
     if program == "pyspark.daemon":
-        main.__dict__["traceback"] = _Traceback
+        main.__dict__["traceback"] = QuietTraceback
     elif program.startswith("pyspark."):
-        sys.excepthook = _report
+        sys.excepthook = _reporting_by(sys.excepthook)
 
 
-def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if not issubclass(kind, BrokenPipeError):
-        sys.__excepthook__(kind, error, trace)
+def _reporting_by(report: _Report) -> _Report:
+    def report_failure(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not issubclass(kind, BrokenPipeError):
+            report(kind, error, trace)
+
+    return report_failure

@@ -7,6 +7,7 @@ it at every start; and with Java 24 and newer a package that is gone.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shlex
@@ -45,9 +46,12 @@ class Java:
         return self.home / "bin" / "java"
 
 
-def cache_directory() -> Path:
-    """Where what Spark needs of us is kept between sessions, by the rules of XDG."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+def cache_directory() -> Path | None:
+    """Where what Spark needs of us is kept between sessions, by the rules of XDG; None for a user without a home."""
+    try:
+        root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
     return Path(root) / "catchment" / "spark"
 
 
@@ -120,10 +124,7 @@ def shim_home(java: Java) -> Path:
         "done\n"
         f'exec {shlex.quote(str(java.command))} "${{arguments[@]}}"\n'
     )
-    name = launcher_name(java.home)
-    command = cache_directory() / "java" / name / "bin" / "java"
-    write_launcher(command, launcher)
-    return command.parent.parent
+    return write_launcher(f"java/{launcher_name(java.home)}/bin/java", launcher).parent.parent
 
 
 def launcher_name(of: Path) -> str:
@@ -131,12 +132,38 @@ def launcher_name(of: Path) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", str(of)).strip("-")[-100:]
 
 
-def write_launcher(command: Path, script: str) -> None:
-    """Put an executable script in its place, whole: other sessions may be starting by the one that is there."""
+def write_launcher(place: str, script: str) -> Path:
+    """Put an executable script in its place in the cache directory; where that cannot be, in one that ends with this process."""
+    directory = cache_directory()
+    if directory is not None:
+        try:
+            return _written(directory / place, script)
+        except OSError:
+            # A container may have a home that is read-only, or that belongs to somebody else.
+            pass
+    return _written(_passing_directory(os.getpid()) / place, script)
+
+
+@cache
+def _passing_directory(process_id: int) -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="catchment-"))
+    atexit.register(_remove, directory, process_id)
+    return directory
+
+
+def _remove(directory: Path, process_id: int) -> None:
+    """A fork inherits what is to be done at the end, but the directory is still its parent's."""
+    if os.getpid() == process_id:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _written(command: Path, script: str) -> Path:
+    """Whole or not at all: other sessions may be starting by the one that is there."""
     if command.exists() and command.read_text() == script:
-        return
+        return command
     command.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=command.parent, delete=False) as temporary:
         temporary.write(script)
     os.chmod(temporary.name, 0o755)
     os.replace(temporary.name, command)
+    return command

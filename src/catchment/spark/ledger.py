@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pyarrow import fs
 
@@ -25,8 +25,10 @@ from catchment.spark.two_phase import AlreadyDecided
 
 _FOLDER: Final = "sinks/catchment"
 _SPARKS_COMMITS: Final = "commits"
+_SPARKS_METADATA: Final = "metadata"
 _LIST: Final = re.compile(r"(\d+)-(\d+)\.json")
 _TEMPORARY: Final = ".writing-"
+_FILE_SCHEME: Final = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
 _HADOOP_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 
@@ -59,9 +61,18 @@ class Ledger:
         """The ledger of a checkpoint, given as Spark takes it: a path, or a URI."""
         address = urlsplit(checkpoint)
         if address.scheme in ("", "file"):
-            return cls(LocalFiles(Path(unquote(address.path) if address.scheme else checkpoint)))
+            # Hadoop takes the rest of such a URI as it is: what is escaped stays so.
+            return cls(LocalFiles(Path(_FILE_SCHEME.sub("", checkpoint))))
         uri = address._replace(scheme=_HADOOP_NAMES.get(address.scheme, address.scheme)).geturl()
         return cls(RemoteFiles(*fs.FileSystem.from_uri(uri)))
+
+    def is_sparks(self) -> bool:
+        """Whether Spark has its own part of the checkpoint there too: it writes that first."""
+        try:
+            self._files.read(_SPARKS_METADATA)
+        except FileNotFoundError:
+            return False
+        return True
 
     def newest(self) -> list[CommitList]:
         found = self._found()

@@ -50,6 +50,7 @@ class Publisher:
     """The driver's end: sends every notice to all who are connected, and the last of each running query to who comes late."""
 
     def __init__(self) -> None:
+        self._process_id = os.getpid()
         self._lock = threading.Lock()
         self._subscribers: list[socket.socket] = []
         self._latest: dict[str, bytes] = {}
@@ -76,6 +77,9 @@ class Publisher:
             self._latest.pop(run_id, None)
 
     def close(self) -> None:
+        # A fork of the driver ends by this as well, and must not end what its parent still uses.
+        if os.getpid() != self._process_id:
+            return
         # A blocked accept wakes only when the socket is shut down.
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -159,8 +163,9 @@ class Subscription:
 
     def close(self) -> None:
         if self._connection is not None:
-            # The thread's blocked read ends with this, and the thread closes the socket.
-            self._connection.shutdown(socket.SHUT_RDWR)
+            # The thread's blocked read ends with this, and the thread closes the socket, as it has already if the driver is gone.
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
             self._connection = None
 
 

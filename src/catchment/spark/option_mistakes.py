@@ -1,20 +1,34 @@
-"""Everything that is wrong with the options of a source, told at once: each mistake with what to do about it."""
+"""What is wrong with options: names that are misspelt, and everything that a source finds, told at once with what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Final, TypeVar
 
 from catchment.client.errors import SettingsError
 
 Result = TypeVar("Result")
 
+_TYPO_SIMILARITY: Final = 0.85
+
+
+def misspelt_names(given: Iterable[str], known_names: Iterable[str]) -> list[SettingsError]:
+    """Names that are nearly ours, which are slips; others may be meant for somebody else, as in a table's properties."""
+    known = {name.lower(): name for name in known_names}
+    found = []
+    for name in given:
+        near = get_close_matches(name.lower(), known, n=1, cutoff=_TYPO_SIMILARITY)
+        if near and name.lower() not in known:
+            found.append(SettingsError(f"unknown option {name}", f"Did you mean {known[near[0]]}?"))
+    return found
+
 
 class OptionMistakes:
     """Mistakes found so far."""
 
-    def __init__(self) -> None:
-        self._found: list[SettingsError] = []
+    def __init__(self, found: Iterable[SettingsError] = ()) -> None:
+        self._found = list(found)
 
     def add(self, message: str, remedy: str) -> None:
         self._found.append(SettingsError(message, remedy))

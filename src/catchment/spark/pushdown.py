@@ -75,7 +75,8 @@ class Narrowing:
             return replace(self, first_offset=max(self.first_offset, value))
         if column == "timestamp" and isinstance(value, datetime):
             time_ms = int(value.timestamp() * 1000)
-            return replace(self, first_time_ms=max(time_ms, self.first_time_ms or time_ms))
+            # A time below zero means something else to brokers, such as the end of a partition.
+            return self if time_ms < 0 else replace(self, first_time_ms=max(time_ms, self.first_time_ms or time_ms))
         return self
 
     def _up_to(self, column: str, value: Any) -> Narrowing:

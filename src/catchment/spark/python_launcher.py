@@ -14,7 +14,7 @@ from typing import Final
 
 import pyspark
 
-from catchment.spark.java import cache_directory, launcher_name, write_launcher
+from catchment.spark.java import launcher_name, write_launcher
 from catchment.spark.session_settings import local_cores
 
 _SCRIPT: Final = """#!/bin/bash
@@ -33,6 +33,5 @@ def python_command(master: str) -> str:
     is_installed_spark = home is None or Path(home).resolve() == Path(pyspark.__file__).resolve().parent
     if local_cores(master) is None or not is_installed_spark:
         return sys.executable
-    command = cache_directory() / "python" / launcher_name(Path(sys.executable)) / "python"
-    write_launcher(command, _SCRIPT % shlex.quote(sys.executable))
-    return str(command)
+    place = f"python/{launcher_name(Path(sys.executable))}/python"
+    return str(write_launcher(place, _SCRIPT % shlex.quote(sys.executable)))

@@ -49,6 +49,13 @@ def settings_for(master: str) -> list[Setting]:
                 "Spark's 200 tasks a shuffle cost more than the work of a small batch: one for each core of a local master.",
             )
         )
+        settings.append(
+            Setting(
+                "spark.python.daemon.module",
+                "catchment.spark.worker_daemon",
+                "PySpark's own prints a traceback whenever Spark needs no more rows of a worker and hangs up.",
+            )
+        )
     return settings
 
 

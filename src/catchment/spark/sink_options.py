@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final, cast, get_args
 
 from catchment.client.encoding import DEFAULT_BATCH_BYTES, Codec
 from catchment.client.errors import SettingsError
 from catchment.spark.connection import Connection, kafka_settings
+from catchment.spark.option_mistakes import misspelt_names
 
 EXACTLY_ONCE: Final = "exactlyOnce"
 AT_LEAST_ONCE: Final = "atLeastOnce"
@@ -33,7 +33,6 @@ KAFKA_OPTIONS: Final = (
 )
 
 _CODECS: Final = get_args(Codec)
-_MISSPELT: Final = 0.85
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,8 @@ class SinkOptions:
     def read(cls, options: Mapping[str, str]) -> SinkOptions:
         """SettingsError names the option that is wrong, and what to do about it."""
         given = {name.lower(): str(value) for name, value in options.items()}
-        _refuse_misspelt(given)
+        for mistake in misspelt_names(options, OPTIONS):
+            raise mistake
         kafka = kafka_settings(options)
         if "transactional.id" in kafka:
             raise SettingsError(
@@ -80,15 +80,6 @@ class SinkOptions:
             max_batch_bytes=_number(kafka, "max.request.size", DEFAULT_BATCH_BYTES),
             checkpoint=given.get("checkpointlocation"),
         )
-
-
-def _refuse_misspelt(given: Mapping[str, str]) -> None:
-    """Refuse names that are nearly ours. Others may be a table's, for reading it, or Spark's own."""
-    known = {name.lower(): name for name in OPTIONS}
-    for name in given:
-        near = get_close_matches(name, known, n=1, cutoff=_MISSPELT)
-        if near and name not in known:
-            raise SettingsError(f"unknown option {name}", f"Did you mean {known[near[0]]}?")
 
 
 def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:

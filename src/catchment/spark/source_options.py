@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from catchment.client.errors import SettingsError
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.spark.connection import Connection, kafka_settings
-from catchment.spark.option_mistakes import OptionMistakes
+from catchment.spark.formats.format_options import OPTION_NAMES
+from catchment.spark.option_mistakes import OptionMistakes, misspelt_names
 from catchment.spark.positions import AtOffsets, AtTimes, Position, read_json
 from catchment.spark.topic_selection import TopicSelection
 
@@ -48,7 +48,6 @@ DEFAULT_GROUP_PREFIX: Final = "catchment-spark"
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 _UNITS_S: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0}
 _LONGER_UNITS_S: Final = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
-_TYPO_SIMILARITY: Final = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +79,7 @@ class SourceOptions:
         `streaming` is None as long as it is not known; what depends on it is not checked then.
         """
         given = {name.lower(): str(value) for name, value in options.items()}
-        mistakes = OptionMistakes()
-        _check_names(options, mistakes)
+        mistakes = OptionMistakes(misspelt_names(options, (*SOURCE_OPTIONS, *OPTION_NAMES)))
         fields = _Fields(given, mistakes)
         kafka = kafka_settings(options)
         most = None if given.get("maxoffsetspertrigger", "").lower() == AUTO else fields.count("maxOffsetsPerTrigger")
@@ -240,12 +238,3 @@ def _metadata_age_s(kafka: Mapping[str, str], mistakes: OptionMistakes) -> float
         mistakes.add(f"the option kafka.metadata.max.age.ms cannot be {text!r}", "Give a number of milliseconds.")
         return DEFAULT_METADATA_AGE_S
     return int(text) / 1000
-
-
-def _check_names(options: Mapping[str, str], mistakes: OptionMistakes) -> None:
-    """A name that is nearly one of ours is a slip; others may be meant for somebody else, as in a table's properties."""
-    known = {name.lower(): name for name in SOURCE_OPTIONS}
-    for name in options:
-        near = get_close_matches(name.lower(), known, n=1, cutoff=_TYPO_SIMILARITY)
-        if name.lower() not in known and near:
-            mistakes.add(f"unknown option {name}", f"Did you mean {known[near[0]]}?")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -64,9 +63,9 @@ def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession
     settings[DRIVER_JAVA_OPTIONS] += " " + start_up_options(java)
     python = python_command(master)
     settings[PYTHON] = python
-    # The planner and the stream's reader run beside the driver by this variable, whatever spark.pyspark.python says.
-    os.environ.setdefault("PYSPARK_PYTHON", python)
-    with _java_home(shim_home(java)):
+    # The planner and the stream's reader run beside the driver by PYSPARK_PYTHON, whatever spark.pyspark.python says.
+    python = os.environ.get("PYSPARK_PYTHON") or python
+    with _environment({"JAVA_HOME": str(shim_home(java)), "PYSPARK_PYTHON": python}):
         spark = builder.config(map={**settings, **config}).getOrCreate()
     if spark.conf.get(CHECKPOINT_MANAGER, None) == FILE_SYSTEM_MANAGER:
         _write_checkpoints_in_one_step(spark)
@@ -93,14 +92,15 @@ def _write_checkpoints_in_one_step(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _java_home(home: Path) -> Iterator[None]:
-    """Show Spark's launcher our `JAVA_HOME`, and nobody else: other programs that the caller starts keep theirs."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(home)
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Show these to Spark's launcher and nobody else: not to other programs, nor to a session on another master later."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

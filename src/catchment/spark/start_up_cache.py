@@ -33,18 +33,29 @@ def start_up_options(java: Java) -> str:
     if java.version < OLDEST_VERSION or os.environ.get(SWITCH) == "off":
         return ""
     path = cache_path(java)
-    if not path.exists():
-        _train_at_exit()
+    try:
+        is_there = path is not None and path.exists()
+    except OSError:
+        # The cache directory is somebody else's.
+        return ""
+    if not is_there:
+        if path is not None:
+            _train_at_exit()
         return ""
     # Spark splits the options at spaces.
     return "" if " " in str(path) else _USE.format(path)
 
 
-def cache_path(java: Java) -> Path:
+def cache_path(java: Java) -> Path | None:
     """Where the cache of this Java and this PySpark is kept. The JVM compares class paths, so where they are counts too."""
-    places = f"{java.home}\0{(java.home / 'release').read_text()}\0{Path(pyspark.__file__).parent}"
+    directory = cache_directory()
+    if directory is None:
+        return None
+    release = java.home / "release"
+    build = release.read_text() if release.exists() else ""
+    places = f"{java.home}\0{build}\0{Path(pyspark.__file__).parent}"
     key = hashlib.sha256(places.encode()).hexdigest()[:12]
-    return cache_directory() / "start-up" / f"spark-{pyspark.__version__}-java-{java.version}-{key}.aot"
+    return directory / "start-up" / f"spark-{pyspark.__version__}-java-{java.version}-{key}.aot"
 
 
 def drop_oldest_caches(directory: Path) -> None:

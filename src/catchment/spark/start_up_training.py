@@ -27,7 +27,7 @@ def train() -> None:
     """Make the cache, unless it is there or another process is at it."""
     java = find_java()
     path = cache_path(java)
-    if java.version < OLDEST_VERSION or path.exists():
+    if java.version < OLDEST_VERSION or path is None or path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:

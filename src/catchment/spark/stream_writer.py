@@ -31,7 +31,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         check_columns(schema, self._options.topic)
         self._unfinished: two_phase.Unfinished | None = None
         if self._options.is_exactly_once:
-            self._unfinished = two_phase.recover(self._ledger(), SinkTransactions(self._options))
+            ledger = self._ledger()
+            if not ledger.is_sparks():
+                raise SettingsError(
+                    f"Spark has no checkpoint at {self._options.checkpoint} as seen from the sink",
+                    "Spark takes a path without a scheme for one of its default file system: give checkpointLocation with "
+                    "its scheme, such as hdfs://… or file:/….",
+                )
+            self._unfinished = two_phase.recover(ledger, SinkTransactions(self._options))
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""

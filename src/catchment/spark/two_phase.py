@@ -94,6 +94,9 @@ def recover(lists: Lists, transactions: Transactions) -> Unfinished | None:
     settled: set[int] = set()
     row_counts: dict[int, int] = {}
     for one in found:
+        if not settled:
+            # Where all of a list was lost, the next one is of the whole batch, whose rows may lie in other Spark partitions.
+            row_counts.clear()
         for transaction, outcome in zip(one.transactions, transactions.commit(one.transactions), strict=True):
             _raise_unknown(one.batch_id, transaction, outcome)
             row_counts[transaction.spark_partition] = transaction.row_count
@@ -128,6 +131,9 @@ def plan_task(unfinished: Unfinished | None, query_id: str, batch_id: int, spark
 def commit(lists: Lists, transactions: Transactions, batch_id: int, messages: Sequence[TaskMessage]) -> None:
     """Decide a batch, and commit what its tasks have written."""
     written = tuple(message.transaction for message in messages if message.transaction is not None)
+    if messages and messages[0].repeat.partition_count not in (None, len(messages)):
+        transactions.abort(written)
+        raise changed_batch(batch_id, f"{messages[0].repeat.partition_count} Spark partitions", f"{len(messages)}")
     if written:
         _decide(lists, transactions, batch_id, messages, written)
         outcomes = transactions.commit(written)
@@ -162,11 +168,7 @@ def _decide(
     messages: Sequence[TaskMessage],
     written: tuple[Transaction, ...],
 ) -> None:
-    repeat = messages[0].repeat
-    if repeat.partition_count not in (None, len(messages)):
-        transactions.abort(written)
-        raise changed_batch(batch_id, f"{repeat.partition_count} Spark partitions", f"{len(messages)}")
-    decided = CommitList(batch_id, repeat.list_count, messages[0].query_id, len(messages), written)
+    decided = CommitList(batch_id, messages[0].repeat.list_count, messages[0].query_id, len(messages), written)
     try:
         lists.add(decided)
     except AlreadyDecided as cause:

@@ -201,6 +201,24 @@ def test_a_registry_that_is_away_fails_the_query_after_a_deadline(registry: Regi
 
 
 @pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("avro", FIRST, SECOND),
+        ("protobuf", 'syntax = "proto3"; message A { int32 a = 1; }', 'syntax = "proto3"; message A { int64 a = 1; }'),
+    ],
+)
+def test_a_registry_that_refuses_access_fails_the_query_and_makes_no_nulls(
+    registry: RegistryServer, name: str, old: Any, new: Any
+) -> None:
+    first = registry.register("orders-value", old, kind=name.upper())
+    registry.register("orders-value", new, kind=name.upper())
+    decoding = load(valueFormat=name, schemaRegistry=registry.url, onDecodeError="null")
+    registry.required_authorization = "a token that is no longer ours"
+    with pytest.raises(SettingsError, match=r"refuses access \(HTTP 401\)"):
+        column(decoding, [framed(first, b"\x00")])
+
+
+@pytest.mark.parametrize(
     ("options", "header"),
     [
         ({"schemaRegistry.user": "me", "schemaRegistry.password": "hidden"}, b"me:hidden"),

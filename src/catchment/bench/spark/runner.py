@@ -1,7 +1,7 @@
 """Run the workloads: at each one the sides take turns, and the order is reversed in every second round.
 
 The first two rounds of each workload do not count. They fill the topic, start Python's workers and let the JVM compile
-what it runs; after one alone it still compiles.
+what it runs: the processor time of a row still falls after the first.
 """
 
 from __future__ import annotations

@@ -58,6 +58,9 @@ class AvroDecoder:
             return _sound(_tree(self.schema), payloads)
         try:
             registered = self.registry.by_id(schema_id)
+        except UnknownSchema as error:
+            return self._refuse(payloads, str(error))
+        try:
             if registered.kind != "AVRO":
                 return self._refuse(payloads, f"its schema {schema_id} is one of {registered.kind}, not of Avro")
             writer = AvroSchema(registered.text, tuple(text for _, text in registered.references))
@@ -67,8 +70,6 @@ class AvroDecoder:
             if _canonical(writer) == _canonical(self.schema):
                 return _sound(_tree(self.schema), payloads)
             return resolve(writer, self.schema, payloads)
-        except UnknownSchema as error:
-            return self._refuse(payloads, str(error))
         except SettingsError as error:
             return self._refuse(payloads, f"its schema {schema_id} cannot be used: {error.message}")
 

@@ -47,9 +47,11 @@ class ProtobufDecoder:
 
     def _decode_written_with(self, schema_id: int, payloads: Payloads) -> Decoded:
         try:
-            writer = self._writer(schema_id)
+            registered = self._registered(schema_id)
         except UnknownSchema as error:
             return refuse_all(payloads, str(error), arrow_type(self.data_type))
+        try:
+            writer = self._writer(schema_id, registered)
         except SettingsError as error:
             reason = f"its schema {schema_id} cannot be used: {error.message}"
             return refuse_all(payloads, reason, arrow_type(self.data_type))
@@ -67,13 +69,16 @@ class ProtobufDecoder:
                 rows[index], errors[index] = None, str(error)
         return self._column(rows, errors)
 
-    def _writer(self, schema_id: int) -> str | None:
-        """The writer's compiled schema; None if there is no registry to ask for it."""
-        if self.registry is None or schema_id == -1:
+    def _registered(self, schema_id: int) -> RegisteredSchema | None:
+        """What the registry has for another schema than the query's own; None if there is none to ask for."""
+        if self.registry is None or schema_id in (self.schema_id, -1):
             return None
-        if schema_id == self.schema_id:
-            return self.descriptors
-        registered = self.registry.by_id(schema_id)
+        return self.registry.by_id(schema_id)
+
+    def _writer(self, schema_id: int, registered: RegisteredSchema | None) -> str | None:
+        """The writer's compiled schema; None if there is no registry to ask for it."""
+        if registered is None:
+            return self.descriptors if schema_id == self.schema_id else None
         if registered.kind != "PROTOBUF":
             raise SettingsError(f"it is one of {registered.kind}, not of Protobuf")
         return _compiled(registered)
