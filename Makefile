@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench clean
+.PHONY: help setup run test soak lint format docs bench clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ run: setup ## Start the platform: `catchment up`
 
 test: setup ## Run every test
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile $(TESTS)
+
+soak: setup ## Kill Spark jobs for hours (KILLS=300), and compare rows with Spark's own connector at length
+	CATCHMENT_SPARK_KILLS=$(or $(KILLS),300) CATCHMENT_SAME_ROWS_EXAMPLES=50 \
+		$(BIN)/python -m pytest tests/spark/test_exactly_once.py tests/spark/test_same_rows.py
 
 lint: setup ## ruff, mypy strict, import-linter
 	$(BIN)/ruff format --check .

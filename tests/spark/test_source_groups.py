@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import Timer
 
 import pytest
@@ -37,6 +38,10 @@ def committed(logs: Logs, group: str, topic: str) -> int | None:
     with Cluster(logs.bootstrap_servers) as cluster:
         found = cluster.committed(group, [(topic, 0)])
     return found[topic, 0].offset if found else None
+
+
+def is_committed(logs: Logs, group: str, topic: str, position: int) -> bool:
+    return committed(logs, group, topic) == position
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
@@ -81,7 +86,7 @@ def test_a_query_without_a_name_goes_by_its_id(catchment_logs: CatchmentLogs, to
     reader.stop()
 
 
-def test_notices_of_other_queries_are_passed_over(
+def test_notices_of_queries_that_go_another_way_are_passed_over(
     catchment_logs: CatchmentLogs, topic: str, publisher: Publisher
 ) -> None:
     reader = stream_reader(
@@ -97,12 +102,26 @@ def test_notices_of_other_queries_are_passed_over(
     other = Notice("other", "other", "other-run", 0, (json.dumps({topic: {"0": 7}}), '"file source"', "null", "{"))
     publisher.send(other)
     heard(publisher, finished(query, "mine"), lambda: committed(catchment_logs, f"{topic}-mine", topic) == 5)
-    # Once it is known which run is ours, another is not taken for it, though its offsets be the same.
-    publisher.send(finished(query, "other", "other-run"))
     query.batch()
     heard(publisher, finished(query, "mine"), lambda: committed(catchment_logs, f"{topic}-mine", topic) == 10)
     assert committed(catchment_logs, f"{topic}-other", topic) is None
     reader.stop()
+
+
+def test_queries_that_read_a_topic_in_step_are_each_committed_to_a_group_of_their_own(
+    catchment_logs: CatchmentLogs, topic: str, publisher: Publisher
+) -> None:
+    options = {"subscribe": topic, "startingOffsets": "earliest", "groupIdPrefix": topic, "maxOffsetsPerTrigger": 5}
+    readers = [stream_reader(catchment_logs, publisher.address, **options) for _ in range(2)]
+    queries = [Query(reader) for reader in readers]
+    for position in (5, 10):
+        for query in queries:
+            query.batch()
+        for name in ("one", "two"):
+            reached = partial(is_committed, catchment_logs, f"{topic}-{name}", topic, position)
+            heard(publisher, finished(queries[0], name, f"run-{name}"), reached)
+    for reader in readers:
+        reader.stop()
 
 
 def test_without_notices_a_named_group_hears_of_a_batch_when_the_next_is_planned(logs: Logs) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import MutableMapping
 from typing import ClassVar, Final
 
@@ -84,5 +83,3 @@ class CatchmentDataSource(DataSource):
 
 keep_quiet_about_hang_ups()
 send_no_empty_profiles()
-# PySpark's workers collect garbage after every task. What is imported stays, so there is no point in going through it again.
-gc.freeze()

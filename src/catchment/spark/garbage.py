@@ -1,7 +1,7 @@
 """What a worker has loaded stays: the garbage collector need not look through it again.
 
-PySpark's workers collect garbage after every task. With all that is imported, and the compiled loops, that takes 20 ms: as long
-as a small task itself.
+PySpark's processes collect garbage after every task, and the planner after every plan. With all that is imported, and the compiled
+loops, that takes 20 ms: as long as a small task itself.
 """
 
 from __future__ import annotations

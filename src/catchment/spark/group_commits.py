@@ -10,7 +10,6 @@ import logging
 from threading import Condition, Thread
 from typing import Final
 
-from catchment.client.errors import ClientError
 from catchment.spark.positions import Offsets
 from catchment.spark.source_options import SourceOptions
 
@@ -18,40 +17,33 @@ _log: Final = logging.getLogger("catchment.spark")
 
 
 class GroupCommits:
-    """Commits for one run of a query. Without a group's id in the options, the group is named after the query once known."""
+    """Commits for one run of a query, to the group of the options, or to one that is named after the query."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._group = options.group_id
         self._changed = Condition()
-        self._due: Offsets | None = None
-        self._last: Offsets | None = None
+        self._due: dict[str, Offsets] = {}
+        self._last: dict[str, Offsets] = {}
         self._thread: Thread | None = None
         self._is_closed = False
         self._has_complained = False
 
-    def name_query(self, query: str) -> None:
-        """The query has this name, or this id if it has no name."""
-        if self._options.group_id is None:
-            with self._changed:
-                self._group = f"{self._options.group_prefix}-{query}"
-                self._changed.notify_all()
-
-    def finished(self, end: Offsets) -> None:
-        """Everything before `end` has been processed."""
+    def finished(self, end: Offsets, query: str | None) -> None:
+        """The query of this name has processed everything before `end`. Without a name only a group of the options hears it."""
+        group = self._options.group_id or (f"{self._options.group_prefix}-{query}" if query else None)
         with self._changed:
-            if end == self._last or not end:
+            if group is None or not end or self._last.get(group) == end:
                 return
-            self._due = self._last = end
+            self._due[group] = self._last[group] = end
             self._changed.notify_all()
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="catchment-commits", daemon=True)
                 self._thread.start()
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to commit; False if that takes too long."""
+    def wait_for(self, end: Offsets, timeout_s: float) -> bool:
+        """Wait until `end` is committed; False if that takes too long."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._due is None, timeout_s)
+            return self._changed.wait_for(lambda: not self._due and end in self._last.values(), timeout_s)
 
     def close(self) -> None:
         with self._changed:
@@ -66,23 +58,21 @@ class GroupCommits:
             try:
                 cluster = cluster or self._options.connection.new_cluster()
                 cluster.commit(group, offsets)
-            except ClientError as error:
+            except Exception as error:  # Whatever it is, the next commit may succeed.
                 self._complain(group, error)
             with self._changed:
-                if self._due is offsets:
-                    self._due = None
+                if self._due.get(group) is offsets:
+                    del self._due[group]
                 self._changed.notify_all()
         if cluster is not None:
             cluster.close()
 
     def _next(self) -> tuple[str, Offsets] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or (self._due is not None and self._group is not None))
-            if self._is_closed or self._due is None or self._group is None:
-                return None
-            return self._group, self._due
+            self._changed.wait_for(lambda: self._is_closed or bool(self._due))
+            return None if self._is_closed else next(iter(self._due.items()))
 
-    def _complain(self, group: str, error: ClientError) -> None:
+    def _complain(self, group: str, error: Exception) -> None:
         if not self._has_complained:
             _log.warning("the query goes on, but its offsets are not committed to group %s: %s", group, error)
             self._has_complained = True

@@ -14,6 +14,7 @@ _LOCAL_CORES: Final = re.compile(r"local(?:\[(\*|\d+)(?:,.*)?\])?")
 _ARROW_FLAGS: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
 PYTHON: Final = "spark.pyspark.python"
+DAEMON: Final = "spark.python.daemon.module"
 DRIVER_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 CHECKPOINT_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 FILE_SYSTEM_MANAGER: Final = (
@@ -51,7 +52,7 @@ def settings_for(master: str) -> list[Setting]:
         )
         settings.append(
             Setting(
-                "spark.python.daemon.module",
+                DAEMON,
                 "catchment.spark.worker_daemon",
                 "PySpark's own prints a traceback whenever Spark needs no more rows of a worker and hangs up.",
             )

@@ -16,6 +16,7 @@ from catchment.client.producer import Producer
 from catchment.client.topic_metadata import Place
 from catchment.client.transaction_outcomes import Witness
 from catchment.spark.commit_list import Transaction
+from catchment.spark.garbage import set_aside_what_is_loaded
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import by_topic, pieces
 
@@ -30,6 +31,7 @@ def write_plain(options: SinkOptions, batches: Iterable[pyarrow.RecordBatch], fi
     with _producer(options, None, first_partition) as producer:
         for rows in found:
             _write(producer, options, rows)
+    set_aside_what_is_loaded()
 
 
 def write_in_transaction(
@@ -62,6 +64,7 @@ def write_in_transaction(
                 raise _taken_over(transactional_id) from error
             raise
         handle = producer.handle()
+    set_aside_what_is_loaded()
     return Transaction(handle, spark_partition, row_count, _witness(options, end_offsets))
 
 

@@ -19,6 +19,7 @@ from catchment.spark.python_launcher import python_command
 from catchment.spark.registration import register
 from catchment.spark.session_settings import (
     CHECKPOINT_MANAGER,
+    DAEMON,
     DRIVER_JAVA_OPTIONS,
     FILE_SYSTEM_MANAGER,
     PYTHON,
@@ -61,10 +62,12 @@ def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession
     java = find_java()
     settings = {setting.name: setting.value for setting in settings_for(master)}
     settings[DRIVER_JAVA_OPTIONS] += " " + start_up_options(java)
-    python = python_command(master)
-    settings[PYTHON] = python
     # The planner and the stream's reader run beside the driver by PYSPARK_PYTHON, whatever spark.pyspark.python says.
-    python = os.environ.get("PYSPARK_PYTHON") or python
+    if python := os.environ.get("PYSPARK_PYTHON"):
+        # Another interpreter than this one need not have Catchment, as long as no query uses it.
+        settings.pop(DAEMON, None)
+    else:
+        python = settings[PYTHON] = python_command(master)
     with _environment({"JAVA_HOME": str(shim_home(java)), "PYSPARK_PYTHON": python}):
         spark = builder.config(map={**settings, **config}).getOrCreate()
     if spark.conf.get(CHECKPOINT_MANAGER, None) == FILE_SYSTEM_MANAGER:

@@ -38,7 +38,6 @@ class StreamRun:
         self._is_start_written = not options.start.uses(LATEST)
         self._lock = Lock()
         self._planned: deque[Offsets] = deque(maxlen=_REMEMBERED_ENDS)
-        self._run_id: str | None = None
         self._subscription = subscribe(notices_address, self._hear)
 
     def initial(self) -> Offsets:
@@ -66,9 +65,9 @@ class StreamRun:
                 end = self._admission.end(start, end, may_wait=self._stop_at is None)
             if end != start:
                 self._planned.append(end)
-        if end == start and self._stop_at is not None and self._can_commit:
+        if end == start and self._stop_at is not None and self._planned and self._can_commit:
             # Spark ends this process next.
-            self._commits.flush(_LAST_COMMIT_S)
+            self._commits.wait_for(start, _LAST_COMMIT_S)
         return end
 
     def range_between(self, place: Place, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> OffsetRange:
@@ -83,11 +82,11 @@ class StreamRun:
             start = end if is_first else 0
         return OffsetRange(*place, start, end)
 
-    def finished(self, end: Offsets) -> None:
-        """Everything before `end` has been processed."""
+    def finished(self, end: Offsets, query: str | None = None) -> None:
+        """Everything before `end` has been processed, by the query of this name if it is known."""
         with self._lock:
             self._admission.finished(end)
-        self._commits.finished(end)
+        self._commits.finished(end, query)
 
     def close(self) -> None:
         self._subscription.close()
@@ -113,17 +112,16 @@ class StreamRun:
         return self._options.group_id is not None or self._subscription.connected
 
     def _hear(self, notice: Notice) -> None:
-        """A batch of some query is finished; it is ours if it ends where one of ours was to end."""
-        if self._run_id not in (None, notice.run_id):
-            return
+        """A batch of some query is finished; it may be ours if it ends where one of ours was to end.
+
+        Queries that read the same topics in step cannot be told apart. What the notice says of its query is true in any case, so
+        it is committed to that query's group, by each of them.
+        """
         ends = [_read_end(text) for text in notice.ends]
         with self._lock:
-            ours = [end for end in self._planned if end in ends]
-        # Two queries may end a batch at the same offsets by chance; the wrong one is noticed when it goes another way.
-        self._run_id = notice.run_id if ours else None
-        for end in ours[-1:]:
-            self._commits.name_query(notice.query_name or notice.query_id)
-            self.finished(end)
+            planned = [end for end in self._planned if end in ends]
+        for end in planned[-1:]:
+            self.finished(end, notice.query_name or notice.query_id)
 
 
 def _read_end(text: str) -> Offsets | None:

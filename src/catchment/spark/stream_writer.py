@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from catchment.client.errors import SettingsError
 from catchment.spark import two_phase
 from catchment.spark.commit_list import Repeat, TaskMessage
+from catchment.spark.garbage import set_aside_what_is_loaded
 from catchment.spark.ledger import Ledger
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import check_columns
@@ -39,6 +40,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
                     "its scheme, such as hdfs://… or file:/….",
                 )
             self._unfinished = two_phase.recover(ledger, SinkTransactions(self._options))
+        # The processes beside the driver that make writers collect garbage after each as well.
+        set_aside_what_is_loaded()
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
