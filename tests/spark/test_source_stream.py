@@ -169,6 +169,13 @@ def test_a_topic_that_is_deleted_is_told_or_left_out(
         assert lenient.batch() == [b"second"]
     assert f"topic {gone}, read up to offset 1, is gone" in caplog.text
     assert lenient.start == {kept: {"0": 2}}
+    # What else there is, and what comes back, is found though a topic is missing.
+    add_partitions(catchment_logs, kept, 2)
+    catchment_logs.fill(kept, [b"third"], partition=1)
+    assert lenient.batch() == [b"third"]
+    catchment_logs.broker.create_topic(gone)
+    catchment_logs.fill(gone, [b"fourth"])
+    assert lenient.batch() == [b"fourth"]
 
 
 @pytest.mark.parametrize("count", [3, 20])

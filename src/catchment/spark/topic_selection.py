@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -49,6 +49,14 @@ class TopicSelection:
         if self.pattern is not None:
             return cluster.topics(self.pattern)
         return sorted(set(self.topics) | {topic for topic, _ in self.assigned})
+
+    def among(self, existing: Collection[str]) -> TopicSelection:
+        """The same without topics that do not exist; a pattern finds none of them anyway."""
+        return replace(
+            self,
+            topics=tuple(topic for topic in self.topics if topic in existing),
+            assigned=tuple(place for place in self.assigned if place[0] in existing),
+        )
 
     def places(self, cluster: Cluster) -> list[Place]:
         """The partitions as they are now, new ones included. A topic that is missing is an error, unless found by pattern."""

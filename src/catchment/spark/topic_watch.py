@@ -31,6 +31,7 @@ class TopicWatch:
         self._places: list[Place] = []
         self._ids: dict[str, UUID | None] = {}
         self._looked_up_at_s = float("-inf")
+        self._are_topics_missing = False
 
     def initial(self) -> Offsets:
         """Where the options say to begin. A topic that does not exist is a mistake here."""
@@ -53,7 +54,12 @@ class TopicWatch:
         return AtOffsets(LATEST).resolve(self._cluster, self._places, self._options.read_committed)
 
     def _look_up(self) -> None:
-        self._places = self._options.selection.places(self._cluster)
+        selection = self._options.selection
+        if self._are_topics_missing:
+            # To ask for a topic that is missing would wait each time for it to appear.
+            selection = selection.among(self._cluster.topics(include_internal=True))
+        self._places = selection.places(self._cluster)
+        self._are_topics_missing = selection != self._options.selection
         self._looked_up_at_s = time.monotonic()
         self._remember_ids()
 
@@ -63,9 +69,8 @@ class TopicWatch:
         except BrokerError as error:
             if error.code not in _MISSING:
                 raise
-            existing = set(self._cluster.topics(include_internal=True))
-            self._places = [place for place in self._places if place[0] in existing]
-            self._looked_up_at_s = time.monotonic()
+            self._are_topics_missing = True
+            self._look_up()
 
     def _remember_ids(self) -> None:
         """A topic with another id is another topic, though its offsets may look as if it were the same."""
