@@ -7,7 +7,7 @@ abandoned tasks wake up, and then compare what is visible with what should be.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -237,12 +237,13 @@ class SteppedTransactions:
             self._driver.pause()
             self._world.end(one.handle, Outcome.ABORTED)
 
-    def sweep(self, query_id: str) -> None:
+    def sweep(self, query_id: str, spared: Collection[str] = ()) -> None:
         """Slow: what it has found may have changed until it acts on it."""
         self._driver.pause()
         for stray in self._world.open_ids() if self._world.can_be_swept else []:
             self._driver.pause()
-            self._world.take_over(stray)
+            if stray not in spared:
+                self._world.take_over(stray)
 
 
 def drive(start: Callable[[], Driver], runs: int) -> ClientError | None:

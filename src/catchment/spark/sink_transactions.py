@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from kio.schema.errors import ErrorCode
@@ -48,12 +48,13 @@ class SinkTransactions:
         with suppress(ClientError):
             end_transactions(self._options.connection.cluster(), [one.handle for one in transactions], commit=False)
 
-    def sweep(self, query_id: str) -> None:
+    def sweep(self, query_id: str, spared: Collection[str] = ()) -> None:
         """Abort what is still open of this query: attempts that failed, or lost a race. Readers would wait for them."""
         cluster = self._options.connection.cluster()
         try:
             for stray in ongoing_transactions(cluster, _prefix(self._options, query_id)):
-                Coordination(cluster, stray, self._options.transaction_timeout_ms).begin_anew()
+                if stray not in spared:
+                    Coordination(cluster, stray, self._options.transaction_timeout_ms).begin_anew()
         except ClientError as error:
             _logger.warning("transactions of abandoned tasks stay open until their time-out: %s", error)
 

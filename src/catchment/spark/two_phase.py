@@ -11,7 +11,7 @@ its tasks began, and a list can be created only once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -55,8 +55,8 @@ class Transactions(Protocol):
     def abort(self, transactions: Sequence[Transaction]) -> None:
         """Abort those that can be aborted; the others end with their time-out."""
 
-    def sweep(self, query_id: str) -> None:
-        """Abort what other attempts at the query's batches have left open."""
+    def sweep(self, query_id: str, spared: Collection[str] = ()) -> None:
+        """Abort what other attempts at the query's batches have left open, but for transactions of the ids to be spared."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,10 @@ def abort(lists: Lists, transactions: Transactions, batch_id: int, messages: Seq
     decided = {one.handle for found in lists.of(batch_id) for one in found.transactions}
     written = [message.transaction for message in messages if message is not None and message.transaction is not None]
     transactions.abort([one for one in written if one.handle not in decided])
+    # Tasks that were killed could not abort theirs, and nobody may start the query again for a while.
+    spared = {handle.transactional_id for handle in decided}
+    for query_id in {message.query_id for message in messages if message is not None}:
+        transactions.sweep(query_id, spared)
 
 
 def _decide(
