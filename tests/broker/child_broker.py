@@ -13,15 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from catchment.bench.peers.server import free_port
+
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class ChildBroker:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Start
 
+from catchment.bench.peers.server import free_port
+
 STOP_S = 30
 
 
@@ -155,10 +157,3 @@ def test_metrics_are_served_where_asked(start: Start, tmp_path: Path) -> None:
         page = b"".join(iter(lambda: client.recv(65536), b""))
 
     assert b"kafka_server_replicamanager_partitioncount 0.0" in page
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

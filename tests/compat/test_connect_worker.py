@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.broker.child_broker import ChildBroker, free_port
+from tests.broker.child_broker import ChildBroker
 from tests.compat.clients.committed_reader import CommittedReader
 from tests.compat.java_tool import java_tool
 from tests.compat.program import JavaProgram

@@ -16,7 +16,8 @@ from types import TracebackType
 
 import psycopg
 import pytest
-from tests.broker.child_broker import free_port
+
+from catchment.bench.peers.server import free_port
 
 _START_SECONDS = 60.0
 _USER = "postgres"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,18 +13,12 @@ from typing import Self
 
 import pyspark
 
+from catchment.bench.peers.server import free_port
 from catchment.spark.java import find_java, shim_home
 
 _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 30
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
 
 
 class SparkServer:
