@@ -18,7 +18,7 @@ from catchment.bench.peers.java import applications_classpath, java_command, kaf
 from catchment.bench.peers.maven import PeerUnavailable
 
 APPLICATIONS = Path(__file__).parent / "apps"
-TIMEOUT_S = 90.0
+TIMEOUT_S = 180.0
 _ROOT = Path(__file__).parents[2]
 _STOP_SECONDS = 30.0
 # Two such programs and a broker share two cores for seconds: what they spend on becoming fast, they lack for starting.
