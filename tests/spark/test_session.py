@@ -84,6 +84,18 @@ def test_only_what_is_installed_here_and_works_here_is_started_by_the_launcher(
     assert printed.strip() == ("/a b:/c" if is_launcher else path)
 
 
+def test_the_launcher_starts_a_daemon_that_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", "/bin/echo")
+    command = python_command("local[2]")
+    for asked, started in (
+        (["-m", "pyspark.daemon", "pyspark.worker"], "-m catchment.spark.worker_daemon pyspark.worker"),
+        (["-m", "pyspark.worker", "a b"], "-m pyspark.worker a b"),
+    ):
+        done = subprocess.run([command, *asked], env={}, capture_output=True, text=True, check=True)
+        assert (done.stdout.strip(), done.stderr) == (started, "")
+
+
 def test_the_reference_gives_every_setting_its_reason() -> None:
     page = REFERENCE.read_text()
     missing = [each.name for each in settings_for("local[*]") if f"| `{each.name}` | {each.reason} |" not in page]

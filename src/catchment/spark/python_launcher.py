@@ -1,7 +1,8 @@
-"""The Python that Spark starts for its work on this machine: ours, without the archive of PySpark's modules on its path.
+"""The Python that Spark starts for its work on this machine: ours, without the archive of PySpark's modules on its path, and quiet.
 
 Spark puts `pyspark.zip` in front of what is installed. Python keeps no compiled modules of an archive, so each process that Spark
-starts would compile them anew, most of a second of processor time, and a streaming query starts four.
+starts would compile them anew, most of a second of processor time, and a streaming query starts four. And a setting for the daemon
+that starts workers holds only for some of them, so `worker_daemon` takes the place of PySpark's here.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ kept=()
 for entry in "${entries[@]}"; do
   [[ "$entry" == */python/lib/@(pyspark|py4j-*).zip ]] || kept+=("$entry")
 done
+[[ "$1 $2" == "-m pyspark.daemon" ]] && set -- -m catchment.spark.worker_daemon "${@:3}"
 PYTHONPATH=$(IFS=:; echo "${kept[*]}") exec %s "$@"
 """
 

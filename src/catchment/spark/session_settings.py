@@ -14,7 +14,6 @@ _LOCAL_CORES: Final = re.compile(r"local(?:\[(\*|\d+)(?:,.*)?\])?")
 _ARROW_FLAGS: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
 PYTHON: Final = "spark.pyspark.python"
-DAEMON: Final = "spark.python.daemon.module"
 DRIVER_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 CHECKPOINT_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 FILE_SYSTEM_MANAGER: Final = (
@@ -48,13 +47,6 @@ def settings_for(master: str) -> list[Setting]:
                 "spark.sql.shuffle.partitions",
                 str(cores),
                 "Spark's 200 tasks a shuffle cost more than the work of a small batch: one for each core of a local master.",
-            )
-        )
-        settings.append(
-            Setting(
-                DAEMON,
-                "catchment.spark.worker_daemon",
-                "PySpark's own prints a traceback whenever Spark needs no more rows of a worker and hangs up.",
             )
         )
     return settings

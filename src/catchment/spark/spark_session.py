@@ -19,7 +19,6 @@ from catchment.spark.python_launcher import python_command
 from catchment.spark.registration import register
 from catchment.spark.session_settings import (
     CHECKPOINT_MANAGER,
-    DAEMON,
     DRIVER_JAVA_OPTIONS,
     FILE_SYSTEM_MANAGER,
     PYTHON,
@@ -63,10 +62,7 @@ def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession
     settings = {setting.name: setting.value for setting in settings_for(master)}
     settings[DRIVER_JAVA_OPTIONS] += " " + start_up_options(java)
     # The planner and the stream's reader run beside the driver by PYSPARK_PYTHON, whatever spark.pyspark.python says.
-    if python := os.environ.get("PYSPARK_PYTHON"):
-        # Another interpreter than this one need not have Catchment, as long as no query uses it.
-        settings.pop(DAEMON, None)
-    else:
+    if not (python := os.environ.get("PYSPARK_PYTHON")):
         python = settings[PYTHON] = python_command(master)
     with _environment({"JAVA_HOME": str(shim_home(java)), "PYSPARK_PYTHON": python}):
         spark = builder.config(map={**settings, **config}).getOrCreate()
