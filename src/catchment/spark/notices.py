@@ -29,6 +29,7 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
     StreamingQueryListener,
 )
+from typing_extensions import override
 
 # A reader that takes no notice for so long is cut off, so that it does not hold up Spark's other listeners.
 SEND_TIMEOUT_S: Final = 1.0
@@ -114,15 +115,18 @@ class _QueryListener(StreamingQueryListener):
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+    @override
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         pass
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+    @override
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         ends = tuple(source.endOffset for source in progress.sources)
         self._publisher.send(Notice(str(progress.id), progress.name, str(progress.runId), progress.batchId, ends))
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+    @override
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._publisher.forget(str(event.runId))
 
 

@@ -86,7 +86,8 @@ def _write_checkpoints_in_one_step(spark: SparkSession) -> None:
     Spark's default manager, which writes none either.
     """
     context = spark.sparkContext
-    file_system = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]  # a started context has a JVM
+    assert context._jvm is not None, "a started context has a JVM"
+    file_system = context._jvm.org.apache.hadoop.fs.FileSystem
     file_system.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
 from catchment.client.errors import SettingsError
 from catchment.spark import two_phase
@@ -51,12 +52,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         write_plain(self._options, iterator, _first_partition(task))
         return TaskMessage(task.spark_partition, task.query_id, Repeat(), None)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
+    @override
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Decide the batch, and make its rows visible."""
         if self._options.is_exactly_once:
             two_phase.commit(self._ledger(), SinkTransactions(self._options), batchId, _ours(messages))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
+    @override
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Give up what is not decided."""
         if self._options.is_exactly_once:
             two_phase.abort(self._ledger(), SinkTransactions(self._options), batchId, _ours(messages))

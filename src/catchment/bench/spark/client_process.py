@@ -9,8 +9,9 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _POLL_SECONDS = 30
 
@@ -51,6 +52,13 @@ def with_confluent_kafka(reading: Reading) -> int:
     return read
 
 
+def _whole(polled: Mapping[Any, Sequence[Any]]) -> int:
+    """How many records have a key and a value: each of them is looked at, as a program would."""
+    return sum(
+        message.key is not None and message.value is not None for messages in polled.values() for message in messages
+    )
+
+
 def with_kafka_python(reading: Reading) -> int:
     from kafka import KafkaConsumer, TopicPartition
 
@@ -63,10 +71,7 @@ def with_kafka_python(reading: Reading) -> int:
         polled = consumer.poll(_POLL_SECONDS * 1000, max_records=10_000)
         if not polled:
             break
-        for messages in polled.values():
-            for message in messages:
-                if message.key is not None and message.value is not None:
-                    read += 1
+        read += _whole(polled)
     consumer.close()
     return read
 
@@ -89,10 +94,7 @@ async def _with_aiokafka(reading: Reading) -> int:
             polled = await consumer.getmany(timeout_ms=_POLL_SECONDS * 1000, max_records=10_000)
             if not polled:
                 break
-            for messages in polled.values():
-                for message in messages:
-                    if message.key is not None and message.value is not None:
-                        read += 1
+            read += _whole(polled)
     finally:
         await consumer.stop()
     return read
