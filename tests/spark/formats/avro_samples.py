@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import fastavro
 from hypothesis import strategies as st
+
+from catchment.client.errors import SettingsError
+from catchment.spark.formats.avro import AvroDecoder, AvroSchema
 
 Schema = Any
 
@@ -25,6 +29,14 @@ LOGICAL: list[Schema] = [
 ]
 # Which branch a value belongs to is told by its Python type.
 UNIONS: list[Schema] = [["string", "long"], ["null", "boolean", "bytes", "string"], ["long", "null", "string"]]
+
+
+def is_accepted(schema: Schema) -> bool:
+    """Whether there is a column type for a schema; one that is refused is not a sample."""
+    try:
+        return AvroDecoder(AvroSchema(json.dumps(schema))).data_type is not None
+    except SettingsError:
+        return False
 
 
 def _record(fields: list[Schema]) -> Schema:
