@@ -37,7 +37,14 @@ def with_read_arrow(reading: Reading) -> int:
 def with_confluent_kafka(reading: Reading) -> int:
     from confluent_kafka import Consumer, TopicPartition
 
-    settings = {"bootstrap.servers": reading.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
+    settings = {
+        "bootstrap.servers": reading.bootstrap_servers,
+        "group.id": "bench",
+        "enable.auto.commit": False,
+        # By default it stops fetching for a second whenever 100,000 records wait, which small records do at once.
+        "queued.min.messages": 1_000_000,
+        "fetch.queue.backoff.ms": 10,
+    }
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(reading.topic, number, 0) for number in range(reading.partitions)])
     read = 0
