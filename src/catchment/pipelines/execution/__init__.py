@@ -1,0 +1,1 @@
+"""A pipeline's queries, built and run on Spark."""

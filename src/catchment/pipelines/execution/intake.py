@@ -1,0 +1,185 @@
+"""An intake: events in, and each of them out to one of three topics: the boundary, the quarantine, or the late ones.
+
+All three are written by one query in the same transactions, so every event is in exactly one of them, or is known to be a
+duplicate. The source is read once: what is set aside goes the same way through Spark's plan as what is not, with a time and a key
+that let the deduplication pass it by.
+
+Late is what Spark itself would drop: an event time not after the watermark of the batch, which Spark writes down before it runs
+the batch, so that a repeated batch judges alike.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampType
+
+from catchment.client.errors import SettingsError
+from catchment.pipelines.durations import interval
+from catchment.pipelines.execution.boundaries import TARGET_BATCH_S, as_json, as_key
+from catchment.pipelines.execution.decoding import decoding_options
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Intake
+from catchment.pipelines.specification import Check
+
+RECORD: Final = "_record"
+ERROR: Final = "_error"
+LATE: Final = "_late"
+TIME: Final = "_time"
+ASIDE: Final = "_aside"
+CHECKS_METRIC: Final = "checks"
+STOPPED_BY_CHECK: Final = "stopped by a check"
+_RESERVED: Final = frozenset({RECORD, ERROR, LATE, TIME, ASIDE})
+
+
+def intake_records(place: Workplace, intake: Intake) -> DataFrame:
+    """The streaming rows that the sink is to write."""
+    rows = _typed(place, intake)
+    fields = [name for name in rows.columns if name not in (*_RESERVED, "_decode_error", "_watermark")]
+    place.schemas[intake.name] = StructType([one for one in rows.schema if one.name in fields])
+    _check_event_time(place.schemas[intake.name], intake)
+    judged = _judged(rows, intake, fields)
+    kept = _without_duplicates(judged, intake)
+    return _routed(kept, place, intake, fields)
+
+
+def _typed(place: Workplace, intake: Intake) -> DataFrame:
+    """The event's own columns, and beside them the record as it came."""
+    source = intake.source
+    options = (
+        place.connection
+        | decoding_options(source, place.folder)
+        | {
+            "subscribe": source.topic,
+            "startingOffsets": source.start,
+            "kafka.isolation.level": "read_committed",
+            "kafka.group.id": f"{place.pipeline}.{intake.name}",
+            "maxOffsetsPerTrigger": "auto",
+            "targetBatchSeconds": str(TARGET_BATCH_S),
+            "admission": "timestamp",
+            "onDecodeError": "null",
+            "includeBytes": "true",
+            "includeHeaders": "true",
+            "watermarkFrom": place.checkpoint(intake.name),
+        }
+    )
+    rows = place.spark.readStream.format("catchment").options(**options).load()
+    record = F.struct("key", F.col("valueBytes").alias("value"), "headers", "topic", "partition", "offset", "timestamp")
+    value = ["value"] if source.format == "text" else ["value.*"]
+    return rows.select(
+        record.alias(RECORD),
+        F.when(F.col("valueError").isNotNull(), F.concat(F.lit("does not decode: "), F.col("valueError")))
+        .when(F.col("value").isNull(), F.lit("has no value"))
+        .alias("_decode_error"),
+        F.col("watermark").alias("_watermark"),
+        *value,
+    )
+
+
+def _judged(rows: DataFrame, intake: Intake, fields: list[str]) -> DataFrame:
+    """Each row with the reason why it is set aside, if there is one, and the time that Spark shall judge it by."""
+    source = intake.source
+    failing = [(one, ~F.coalesce(F.expr(one.expect), F.lit(False))) for one in intake.checks]
+    reasons = [F.col("_decode_error")]
+    if source.event_time is not None:
+        time = F.col(source.event_time)
+        ahead_ms = F.expr(f"INTERVAL '{source.ahead / 1000}' SECOND")
+        reasons.append(F.when(time.isNull(), F.lit(f"has no {source.event_time}")))
+        too_far = F.concat(F.lit(f"{source.event_time} is far ahead of the record's own time: "), time.cast("string"))
+        reasons.append(F.when(time > F.col(f"{RECORD}.timestamp") + ahead_ms, too_far))
+    reasons += [F.when(fails, _failed(one)) for one, fails in failing]
+    rows = rows.withColumn(ERROR, F.coalesce(*reasons))
+    if any(one.stop_above is not None for one in intake.checks):
+        failed = [F.count_if(fails).alias(f"check{number}") for number, (_, fails) in enumerate(failing)]
+        rows = rows.observe(CHECKS_METRIC, F.count(F.lit(1)).alias("rows"), *failed)
+    rows = _dropped(rows, intake, failing)
+    if source.event_time is None or source.lateness is None:
+        return rows.withColumn(LATE, F.lit(False))
+    late = F.col(ERROR).isNull() & (F.col(source.event_time) <= F.col("_watermark"))
+    rows = rows.withColumn(LATE, F.coalesce(late, F.lit(False)))
+    is_aside = F.col(ERROR).isNotNull() | F.col(LATE)
+    just_in_time = F.col("_watermark") + F.expr("INTERVAL '0.001' SECOND")
+    rows = rows.withColumn(TIME, F.when(is_aside, just_in_time).otherwise(F.col(source.event_time)))
+    return rows.withWatermark(TIME, interval(source.lateness))
+
+
+def _failed(check: Check) -> Column:
+    """What is said of a row that fails a check; or, if the check is to stop the pipeline, said by failing."""
+    said = F.lit(f"failed check: {check.expect}")
+    return F.raise_error(F.concat(F.lit(f"{STOPPED_BY_CHECK}: "), said)) if check.otherwise == "stop" else said
+
+
+def _dropped(rows: DataFrame, intake: Intake, failing: list[tuple[Check, Column]]) -> DataFrame:
+    """Without what is to be dropped; with `fail`, a row that has an error fails the query."""
+    for one, fails in failing:
+        if one.otherwise == "drop":
+            rows = rows.where(~fails | F.col("_decode_error").isNotNull())
+    if intake.source.on_error == "drop":
+        rows = rows.where(F.col("_decode_error").isNull())
+    if intake.source.on_error == "fail":
+        where = F.format_string("record %s-%d@%d ", f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset")
+        failure = F.raise_error(F.concat(where, F.col("_decode_error")))
+        rows = rows.withColumn(ERROR, F.when(F.col("_decode_error").isNotNull(), failure).otherwise(F.col(ERROR)))
+    return rows
+
+
+def _without_duplicates(rows: DataFrame, intake: Intake) -> DataFrame:
+    if not intake.dedupe:
+        return rows
+    is_aside = F.col(ERROR).isNotNull() | F.col(LATE)
+    # What is set aside gets a key that no other row has.
+    unique = F.when(is_aside, F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset"))
+    return rows.withColumn(ASIDE, unique).dropDuplicatesWithinWatermark([*intake.dedupe, ASIDE])
+
+
+def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]) -> DataFrame:
+    """One record a row, for the topic where it belongs."""
+    is_broken, is_late = F.col(ERROR).isNotNull(), F.col(LATE)
+    is_aside = is_broken | is_late
+    topic = F.when(is_broken, place.graph.quarantine).when(is_late, place.graph.late).otherwise(intake.boundary.topic)
+    key = as_key(intake.boundary.key) if intake.boundary.key else F.col(f"{RECORD}.key")
+    reason = F.coalesce(F.col(ERROR), F.concat(F.lit("late: watermark "), F.col("_watermark").cast("string")))
+    facts = {
+        "error": reason,
+        "pipeline": F.lit(place.pipeline),
+        "stage": F.lit(intake.name),
+        "topic": F.col(f"{RECORD}.topic"),
+        "partition": F.col(f"{RECORD}.partition"),
+        "offset": F.col(f"{RECORD}.offset"),
+        "timestamp": F.unix_millis(f"{RECORD}.timestamp"),
+    }
+    ours = F.array(
+        *(
+            F.struct(F.lit(f"catchment.{name}").alias("key"), fact.cast("string").cast("binary").alias("value"))
+            for name, fact in facts.items()
+        )
+    )
+    theirs = F.coalesce(F.col(f"{RECORD}.headers"), F.expr("array()").cast("array<struct<key:string,value:binary>>"))
+    return rows.select(
+        topic.alias("topic"),
+        F.when(is_aside, F.col(f"{RECORD}.key")).otherwise(key).alias("key"),
+        F.when(is_aside, F.col(f"{RECORD}.value")).otherwise(as_json(fields)).alias("value"),
+        F.when(is_aside, F.concat(theirs, ours)).alias("headers"),
+        F.current_timestamp().alias("timestamp"),
+    )
+
+
+def _check_event_time(schema: StructType, intake: Intake) -> None:
+    """What can only be told when the columns are known."""
+    names = schema.fieldNames()
+    if taken := _RESERVED & set(names):
+        raise SettingsError(
+            f"source {intake.source_name} has columns named {sorted(taken)}", "Rename them: they are ours."
+        )
+    wanted = [*([intake.source.event_time] if intake.source.event_time else []), *intake.dedupe, *intake.boundary.key]
+    for name in wanted:
+        if name not in names:
+            raise SettingsError(f"source {intake.source_name} has no column {name}", f"It has {', '.join(names)}.")
+    if intake.source.event_time and not isinstance(schema[intake.source.event_time].dataType, TimestampType):
+        kind = schema[intake.source.event_time].dataType.simpleString()
+        raise SettingsError(
+            f"the event time {intake.source.event_time} of source {intake.source_name} is a {kind}",
+            "Declare it as timestamp: text as in ISO 8601 is read as one.",
+        )

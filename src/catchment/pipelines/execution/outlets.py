@@ -1,0 +1,117 @@
+"""An outlet: the rows of a stage into a store, a lake, a topic, or an alert.
+
+Each has a query and a checkpoint of its own, so that one that is slow or away holds up none of the others. A store or a lake
+takes the id of the query and the number of the batch together with the rows, and changes nothing if it has them already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from catchment.pipelines.execution.boundaries import to_records
+from catchment.pipelines.execution.steps import input_rows, step_rows
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Outlet
+from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.secrets import expanded
+from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
+from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.layout import Layout
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+_WINDOW_END: Final = "end"
+BatchHandler = Callable[[DataFrame, int], None]
+
+
+def outlet_rows(place: Workplace, outlet: Outlet, query: str) -> tuple[DataFrame, str]:
+    """The rows that an outlet is given, and Spark's output mode for them."""
+    step = place.graph.steps.get(outlet.reads)
+    if step is not None and step.boundary is None:
+        return step_rows(place, step, query), step.stage.mode
+    return input_rows(place, outlet.reads, query, ()), "append"
+
+
+def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWriter:
+    """A query that is ready to start but for its trigger."""
+    rows, mode = outlet_rows(place, outlet, query)
+    target = outlet.target
+    if isinstance(target, TopicSink) and mode == "append":
+        return topic_writer(place, to_records(rows, target.topic, target.key), query)
+    handler = _handler(place, outlet, rows, query)
+    writer = rows.writeStream.outputMode(mode).option("checkpointLocation", place.checkpoint(query))
+    return writer.foreachBatch(handler)
+
+
+def topic_writer(place: Workplace, records: DataFrame, query: str) -> DataStreamWriter:
+    """Records into topics, each exactly once."""
+    options: dict[str, Any] = place.connection | {"checkpointLocation": place.checkpoint(query)}
+    return records.writeStream.format("catchment").outputMode("append").options(**options)
+
+
+def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query: str) -> BatchHandler:
+    """Changed rows into a topic, each exactly once. Spark does not let a sink in Python take them from it directly."""
+    options: dict[str, Any] = place.connection | {"checkpointLocation": place.checkpoint(query)}
+
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        records = to_records(rows, topic, key)
+        records.write.format("catchment").options(**options).mode("append").save()
+
+    return handle
+
+
+def _handler(place: Workplace, outlet: Outlet, rows: DataFrame, query: str) -> BatchHandler:
+    match outlet.target:
+        case StoreSink() as sink:
+            return _store_handler(place, outlet, sink, rows, query)
+        case LakeSink() as sink:
+            return _lake_handler(place, sink)
+        case TopicSink() as sink:
+            step = place.graph.steps[outlet.reads]
+            return changelog_handler(place, sink.topic, sink.key or step.stage.key, query)
+        case Alert() as alert:
+            raise NotImplementedError(alert)
+
+
+def _store_handler(place: Workplace, outlet: Outlet, sink: StoreSink, rows: DataFrame, query: str) -> BatchHandler:
+    step = place.graph.steps.get(outlet.reads)
+    version = place.version(query)
+    window_end = sink.window_end or (_WINDOW_END if _WINDOW_END in rows.columns else None)
+    layout = Layout(
+        table=sink.table,
+        key=sink.key or (step.stage.key if step else ()),
+        version=version,
+        ttl_ms=sink.ttl,
+        window_end=window_end,
+    )
+    store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
+    is_prepared = False
+
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        nonlocal is_prepared
+        arrow = rows.toArrow()
+        if not is_prepared:
+            store.prepare(arrow.schema, layout)
+            is_prepared = True
+        store.write(arrow, query_id(rows), batch_id, version)
+
+    return handle
+
+
+def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:
+    lake = open_lake(expanded(sink.lake, place.folder), format=sink.format, partition_by=sink.partition_by)
+
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        lake.write(rows, query_id(rows), batch_id)
+
+    return handle
+
+
+def query_id(rows: DataFrame) -> str:
+    """The id of the streaming query that a batch belongs to: another one if its checkpoint is deleted."""
+    found = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    assert found is not None, "a batch is handled on its query's own thread"
+    return found

@@ -1,0 +1,113 @@
+"""A pipeline's queries, started in order and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from catchment.pipelines.durations import interval
+from catchment.pipelines.execution.boundaries import to_records
+from catchment.pipelines.execution.intake import intake_records
+from catchment.pipelines.execution.outlets import changelog_handler, outlet_writer, topic_writer
+from catchment.pipelines.execution.steps import step_rows
+from catchment.pipelines.execution.topics import make_topics
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
+
+DEFAULT_SERVERS = "localhost:9092"
+
+
+def workplace(
+    spark: SparkSession,
+    graph: Graph,
+    *,
+    home: Home,
+    folder: Path,
+    servers: str | None = None,
+    versions: Mapping[str, int] | None = None,
+) -> Workplace:
+    """The surroundings of a run, from what the pipeline says and what the caller says instead."""
+    specification = graph.specification
+    return Workplace(
+        spark,
+        graph,
+        servers=servers or specification.servers or DEFAULT_SERVERS,
+        kafka=specification.kafka,
+        home=home,
+        folder=folder,
+        versions=versions or {},
+    )
+
+
+class Run:
+    """The queries of one pipeline in one session."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+        self.queries: dict[str, StreamingQuery] = {}
+        self._writers: dict[str, DataStreamWriter] = {}
+
+    def build(self) -> None:
+        """Make the topics and the plan of every query; raises what is wrong with them before any is started."""
+        make_topics(self._place, self._parallelism)
+        for level in self._place.graph.order:
+            for name in level:
+                self._writers[name] = self._writer(name)
+
+    def start(self) -> None:
+        """Start all queries, those that others read first."""
+        for name in self._writers:
+            self.start_query(name)
+
+    def start_query(self, name: str) -> StreamingQuery:
+        """Start one query, or start it again."""
+        context = self._place.spark.sparkContext
+        # Queries share the cores evenly: one with much to do does not hold up the others.
+        context.setLocalProperty("spark.scheduler.pool", name)
+        trigger = interval(self._place.graph.specification.trigger)
+        query = self._writers[name].queryName(f"{self._place.pipeline}.{name}").trigger(processingTime=trigger).start()
+        self.queries[name] = query
+        return query
+
+    def drain(self) -> None:
+        """Process what is there now, level by level, and end."""
+        for level in self._place.graph.order:
+            started = [
+                self._writers[name].queryName(f"{self._place.pipeline}.{name}").trigger(availableNow=True).start()
+                for name in level
+            ]
+            for query in started:
+                query.awaitTermination()
+
+    def stop(self) -> None:
+        for query in self.queries.values():
+            query.stop()
+
+    @property
+    def _parallelism(self) -> int:
+        return self._place.graph.specification.parallelism or self._place.spark.sparkContext.defaultParallelism
+
+    def _writer(self, name: str) -> DataStreamWriter:
+        place, graph = self._place, self._place.graph
+        if name in graph.intakes:
+            return topic_writer(place, intake_records(place, graph.intakes[name]), name)
+        if name in graph.steps:
+            return self._step_writer(name)
+        outlet = graph.outlets[name.removeprefix("outlet-")]
+        return outlet_writer(place, outlet, name)
+
+    def _step_writer(self, name: str) -> DataStreamWriter:
+        place, step = self._place, self._place.graph.steps[name]
+        assert step.boundary is not None, "a step without a boundary is computed by its outlets"
+        rows = step_rows(place, step, name)
+        place.schemas[name] = rows.schema
+        if step.stage.mode == "append":
+            return topic_writer(place, to_records(rows, step.boundary.topic, step.boundary.key), name)
+        handler = changelog_handler(place, step.boundary.topic, step.boundary.key, name)
+        checkpointed = rows.writeStream.outputMode(step.stage.mode).option("checkpointLocation", place.checkpoint(name))
+        return checkpointed.foreachBatch(handler)

@@ -1,0 +1,92 @@
+"""A stage's code, applied to what it reads."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from catchment.client.errors import SettingsError
+from catchment.pipelines.execution.boundaries import TARGET_BATCH_S, read_boundary
+from catchment.pipelines.execution.decoding import decoding_options
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Step
+
+
+def step_rows(place: Workplace, step: Step, query: str) -> DataFrame:
+    """The streaming result of a stage, for the query that computes it."""
+    frames = [input_rows(place, one, query, _tables(place, step)) for one in step.inputs]
+    return apply(place, step, frames)
+
+
+def apply(place: Workplace, step: Step, frames: list[DataFrame]) -> DataFrame:
+    """The stage's function or SQL on given rows, streaming or not."""
+    if step.stage.function is not None:
+        result = step.stage.function(*frames)
+        if not isinstance(result, DataFrame):
+            raise SettingsError(
+                f"the function of stage {step.name} returned {type(result).__name__}", "It must return a DataFrame."
+            )
+    elif step.stage.sql is not None:
+        for name, frame in zip(step.names, frames, strict=True):
+            frame.createOrReplaceTempView(name)
+        result = place.spark.sql(step.stage.sql)
+    else:
+        result = frames[0]
+    missing = [name for name in step.stage.key if name not in result.columns]
+    if missing:
+        raise SettingsError(
+            f"the result of stage {step.name} has no column {missing[0]}, which is part of its key",
+            f"It has {', '.join(result.columns)}.",
+        )
+    return result
+
+
+def input_rows(place: Workplace, name: str, query: str, tables: tuple[str, ...]) -> DataFrame:
+    """What one input gives: a table, a source that needs no intake, or a boundary."""
+    if name in place.graph.tables:
+        return _table(place, name, query)
+    if name in place.graph.sources:
+        return _source(place, name, query, tables)
+    return read_boundary(place, name, query, tables)
+
+
+def _table(place: Workplace, name: str, query: str) -> DataFrame:
+    table = place.graph.tables[name]
+    options = (
+        place.connection
+        | decoding_options(table, place.folder)
+        | {
+            "topic": table.topic,
+            "tableKey": ",".join(table.key),
+            "kafka.isolation.level": "read_committed",
+            "checkpointLocation": place.checkpoint(query),
+        }
+    )
+    rows = place.spark.read.format("catchment-table").options(**options).load()
+    # Spark knows nothing of a table's size, and would sort and shuffle the stream to join it.
+    return F.broadcast(rows.select("value.*"))
+
+
+def _source(place: Workplace, name: str, query: str, tables: tuple[str, ...]) -> DataFrame:
+    source = place.graph.sources[name]
+    options = (
+        place.connection
+        | decoding_options(source, place.folder)
+        | {
+            "subscribe": source.topic,
+            "startingOffsets": source.start,
+            "kafka.isolation.level": "read_committed",
+            "kafka.group.id": f"{place.pipeline}.{query}",
+            "maxOffsetsPerTrigger": "auto",
+            "targetBatchSeconds": str(TARGET_BATCH_S),
+        }
+    )
+    if tables:
+        options["noteTopics"] = ",".join(tables)
+    rows = place.spark.readStream.format("catchment").options(**options).load()
+    return rows.select("value") if source.format == "text" else rows.select("value.*")
+
+
+def _tables(place: Workplace, step: Step) -> tuple[str, ...]:
+    """The topics of the tables that a step joins."""
+    return tuple(place.graph.tables[one].topic for one in step.inputs if one in place.graph.tables)

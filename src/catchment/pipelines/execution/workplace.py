@@ -1,0 +1,46 @@
+"""What every query of a running pipeline needs: the session, the brokers, and where its checkpoints are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The surroundings of the queries of one run."""
+
+    spark: SparkSession
+    graph: Graph
+    servers: str
+    kafka: Mapping[str, str]
+    home: Home
+    folder: Path
+    """What paths in the pipeline's file are relative to."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """The version of each query that has another than the first."""
+    schemas: dict[str, StructType] = field(default_factory=dict)
+    """The columns of each boundary, known once the query that writes it is built."""
+
+    @property
+    def pipeline(self) -> str:
+        return self.graph.specification.pipeline
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """The options by which sources and sinks reach the brokers."""
+        return {"kafka.bootstrap.servers": self.servers} | {f"kafka.{name}": one for name, one in self.kafka.items()}
+
+    def version(self, query: str) -> int:
+        return self.versions.get(query, 1)
+
+    def checkpoint(self, query: str) -> str:
+        """Where Spark keeps its notes on a query."""
+        return str(self.home.checkpoint(query, self.version(query)))

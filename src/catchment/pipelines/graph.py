@@ -1,0 +1,218 @@
+"""The queries that a declared pipeline becomes: intakes, steps and outlets, with a topic wherever one reads another.
+
+A stage boundary is a topic written exactly once: Spark chains stateful operators only in append mode, where nothing shows until
+a window closes, and each sink has a query of its own that must not hold up the others.
+
+An *intake* reads a topic of events, sets aside what is broken, late or twice there, and writes the rest. Only it can tell a late
+row, by its own watermark, so every stream with event time or with a quarantine begins with one. A stage without code is one;
+for a stage with code that reads such a source, one is made.
+
+A *step* is a stage with code. It is a query of its own if other stages read it or if it names a topic; otherwise each outlet
+that reads it computes it. An *outlet* is a sink or an alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from catchment.pipelines.specification import (
+    Alert,
+    Check,
+    LakeSink,
+    PipelineSpecification,
+    Source,
+    Stage,
+    StoreSink,
+    Table,
+    TopicSink,
+)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A topic between two queries."""
+
+    topic: str
+    key: tuple[str, ...]
+    partitions: int | None
+    event_time: str | None
+    lateness_ms: int
+    is_changelog: bool
+    """Whether a later record of a key replaces an earlier one."""
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Events from a topic, cleaned."""
+
+    name: str
+    source_name: str
+    source: Source
+    checks: tuple[Check, ...]
+    dedupe: tuple[str, ...]
+    boundary: Boundary
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage with code."""
+
+    name: str
+    stage: Stage
+    inputs: tuple[str, ...]
+    """What its code reads, in order: the names of tables, of sources, and of intakes or steps with a boundary."""
+    names: tuple[str, ...]
+    """The same by the names that the author gave them."""
+    boundary: Boundary | None
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """A sink or an alert."""
+
+    name: str
+    reads: str
+    """An intake or step, or a source that needs neither."""
+    target: StoreSink | LakeSink | TopicSink | Alert
+
+
+class Graph:
+    """All queries of a pipeline."""
+
+    def __init__(self, specification: PipelineSpecification) -> None:
+        self.specification = specification
+        self.tables: dict[str, Table] = specification.tables
+        self.sources: dict[str, Source] = specification.sources
+        self.intakes: dict[str, Intake] = {}
+        self.steps: dict[str, Step] = {}
+        self.outlets: dict[str, Outlet] = {}
+        self._read_by_stages = {one for stage in specification.stages.values() for one in stage.from_}
+        for name, stage in specification.stages.items():
+            self._add_stage(name, stage)
+        for name, outlet in self._outlets():
+            self.outlets[name] = outlet
+
+    @cached_property
+    def order(self) -> list[list[str]]:
+        """The names of the queries, level by level: none reads what a later level writes."""
+        levels: dict[str, int] = dict.fromkeys(self.intakes, 0)
+        for name in self._sorted_steps():
+            below = [levels[one] for one in self.streams_of(name) if one in levels]
+            levels[name] = max(below, default=-1) + (1 if self.steps[name].boundary else 0)
+        queries = {name: level for name, level in levels.items() if self.boundary(name) is not None}
+        last = max(queries.values(), default=-1) + 1
+        return [
+            [name for name in queries if queries[name] == level] for level in range(last) if level in queries.values()
+        ] + [[f"outlet-{name}" for name in self.outlets]]
+
+    def boundary(self, name: str) -> Boundary | None:
+        """The topic that an intake or a step writes; None for a step that its outlets compute."""
+        return self.intakes[name].boundary if name in self.intakes else self.steps[name].boundary
+
+    def streams_of(self, step: str) -> list[str]:
+        """What a step reads that is no table."""
+        return [one for one in self.steps[step].inputs if one not in self.tables]
+
+    def topics(self) -> Iterator[Boundary]:
+        """The topics between queries."""
+        for name in (*self.intakes, *self.steps):
+            if (boundary := self.boundary(name)) is not None:
+                yield boundary
+
+    @property
+    def quarantine(self) -> str:
+        """Where records go that cannot be used, as they came."""
+        return f"{self.specification.pipeline}.quarantine"
+
+    @property
+    def late(self) -> str:
+        """Where records go that came too late."""
+        return f"{self.specification.pipeline}.late"
+
+    def _add_stage(self, name: str, stage: Stage) -> None:
+        if not stage.has_code and stage.from_[0] in self.sources:
+            self.intakes[name] = self._intake(name, stage.from_[0], stage)
+            return
+        inputs = tuple(self._input(name, one, stage) for one in stage.from_)
+        self.steps[name] = Step(name, stage, inputs, stage.from_, self._boundary_of_step(name, stage))
+
+    def _input(self, stage_name: str, wanted: str, stage: Stage) -> str:
+        """What a step reads for a name: itself, or the intake made for it."""
+        cleans = bool(stage.dedupe or stage.checks)
+        if wanted in self.sources:
+            source = self.sources[wanted]
+            if not (cleans or source.event_time or source.on_error != "fail"):
+                return wanted
+            made = f"{stage_name}-input" if cleans else f"{wanted}-input"
+            if made not in self.intakes:
+                self.intakes[made] = self._intake(made, wanted, stage if cleans else None)
+            return made
+        return wanted
+
+    def _intake(self, name: str, source_name: str, stage: Stage | None) -> Intake:
+        source = self.sources[source_name]
+        to = stage.to if stage is not None and not stage.has_code else None
+        boundary = Boundary(
+            topic=to.topic if to else f"{self.specification.pipeline}.{name}",
+            key=to.key if to else (),
+            partitions=to.partitions if to else None,
+            event_time=source.event_time,
+            lateness_ms=source.lateness or 0,
+            is_changelog=False,
+        )
+        return Intake(
+            name,
+            source_name,
+            source,
+            checks=stage.checks if stage else (),
+            dedupe=stage.dedupe if stage else (),
+            boundary=boundary,
+        )
+
+    def _boundary_of_step(self, name: str, stage: Stage) -> Boundary | None:
+        if stage.to is None and name not in self._read_by_stages:
+            return None
+        is_changelog = stage.mode == "update"
+        return Boundary(
+            topic=stage.to.topic if stage.to else f"{self.specification.pipeline}.{name}",
+            key=(stage.to.key if stage.to else ()) or stage.key,
+            partitions=stage.to.partitions if stage.to else None,
+            event_time=stage.event_time,
+            lateness_ms=stage.lateness,
+            is_changelog=is_changelog,
+        )
+
+    def _outlets(self) -> Iterator[tuple[str, Outlet]]:
+        counts: dict[str, int] = {}
+        for sink in self.specification.sinks:
+            kind = type(sink).__name__.removesuffix("Sink").lower()
+            name = sink.name or f"{sink.from_}-{kind}"
+            counts[name] = counts.get(name, 0) + 1
+            unique = name if counts[name] == 1 else f"{name}-{counts[name]}"
+            yield unique, Outlet(unique, self._outlet_input(sink.from_), sink)
+        for name, alert in self.specification.alerts.items():
+            yield f"alert-{name}", Outlet(f"alert-{name}", self._outlet_input(alert.from_), alert)
+
+    def _outlet_input(self, wanted: str) -> str:
+        if wanted not in self.sources:
+            return wanted
+        source = self.sources[wanted]
+        if not (source.event_time or source.on_error != "fail"):
+            return wanted
+        made = f"{wanted}-input"
+        if made not in self.intakes:
+            self.intakes[made] = self._intake(made, wanted, None)
+        return made
+
+    def _sorted_steps(self) -> list[str]:
+        """Steps after those that they read."""
+        done: list[str] = []
+        waiting = list(self.steps)
+        while waiting:
+            ready = [one for one in waiting if not set(self.streams_of(one)) & set(waiting)]
+            assert ready, "circles were refused before"
+            done += ready
+            waiting = [one for one in waiting if one not in ready]
+        return done

@@ -1,0 +1,44 @@
+"""Where a pipeline keeps what must survive it: the checkpoints of its queries, and who is running it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HOME_VARIABLE: Final = "CATCHMENT_PIPELINES_HOME"
+
+
+def default_home() -> Path:
+    """Where pipelines of this user live unless told otherwise."""
+    if given := os.environ.get(HOME_VARIABLE):
+        return Path(given)
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "catchment" / "pipelines"
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder of one pipeline."""
+
+    root: Path
+    pipeline: str
+
+    @property
+    def folder(self) -> Path:
+        return self.root / self.pipeline
+
+    def checkpoint(self, query: str, version: int) -> Path:
+        """Spark's notes on one query. Another version of the pipeline begins anew beside it."""
+        return self.folder / "checkpoints" / f"{query}-v{version}"
+
+    @property
+    def run_file(self) -> Path:
+        """Who runs the pipeline now: its process and the address of its status."""
+        return self.folder / "run.json"
+
+    @property
+    def plan_file(self) -> Path:
+        """What the state in the checkpoints was made by."""
+        return self.folder / "plan.json"

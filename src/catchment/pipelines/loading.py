@@ -1,0 +1,52 @@
+"""A pipeline from its file, whichever form it has."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+from catchment.pipelines.mistakes import Mistake, Mistakes, Place
+from catchment.pipelines.python_form import Pipeline
+from catchment.pipelines.specification import PipelineSpecification
+from catchment.pipelines.yaml_form import read_yaml
+
+
+class Loaded(NamedTuple):
+    """A checked pipeline, and the folder that paths in it are relative to."""
+
+    specification: PipelineSpecification
+    folder: Path
+
+
+def load(file: Path) -> Loaded:
+    """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`."""
+    if not file.is_file():
+        raise Mistakes([Mistake(None, f"there is no file {file}")])
+    if file.suffix in (".yaml", ".yml"):
+        return Loaded(read_yaml(file).check(), file.parent)
+    if file.suffix == ".py":
+        return Loaded(_pipeline_of(file).check(), file.parent)
+    raise Mistakes([Mistake(None, f"{file}: a pipeline is a .py or a .yaml file")])
+
+
+def _pipeline_of(file: Path) -> Pipeline:
+    """The one pipeline that a Python file makes."""
+    specification = importlib.util.spec_from_file_location(file.stem, file)
+    assert specification is not None, "the suffix is that of Python"
+    assert specification.loader is not None, "a file has a loader"
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[file.stem] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
+        line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
+        raise Mistakes([Mistake(Place(str(file), line or 1), f"{type(error).__name__}: {error}")]) from error
+    found = [one for one in vars(module).values() if isinstance(one, Pipeline)]
+    if len(found) != 1:
+        raise Mistakes([Mistake(Place(str(file), 1), f"the file makes {len(found)} pipelines instead of one")])
+    return found[0]

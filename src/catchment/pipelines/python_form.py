@@ -1,0 +1,152 @@
+"""A pipeline as Python: the same declarations as in YAML, with functions for stages.
+
+Nothing is checked where it is called, so that all mistakes can be told together, each with the line of its call.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, overload
+
+from catchment.pipelines.declared import Declared, Path
+from catchment.pipelines.mistakes import Mistake, Place
+from catchment.pipelines.specification import PipelineSpecification
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Part(NamedTuple):
+    """Something declared for use in a pipeline, with the line where it was."""
+
+    declared: dict[str, Any]
+    place: Place
+
+
+class Node(NamedTuple):
+    """A source, table or stage of a pipeline, for later stages, sinks and alerts to read."""
+
+    name: str
+
+
+def topic(name: str, **options: Any) -> Part:
+    """A topic to read (`format`, `schema`, `registry`, `on_error`) or to write (`key`, `partitions`)."""
+    return Part({"topic": name, **options}, _caller())
+
+
+def store(url: str, *, table: str, **options: Any) -> Part:
+    """A table of a real-time store: `sqlite:///file`, `postgresql://…` or `redis://…`."""
+    return Part({"store": url, "table": table, **options}, _caller())
+
+
+def lake(path: str, **options: Any) -> Part:
+    """A for-ever store: a folder or an address of an object store."""
+    return Part({"lake": path, **options}, _caller())
+
+
+def webhook(url: str) -> Part:
+    """An address that is told of alerts by POST."""
+    return Part({"webhook": url}, _caller())
+
+
+def mail(address: str) -> Part:
+    """An address that is told of alerts by mail."""
+    return Part({"mail": address}, _caller())
+
+
+def check(expect: str, **options: Any) -> Part:
+    """A condition on rows, in SQL, and what becomes of a row that fails it."""
+    return Part({"expect": expect, **options}, _caller())
+
+
+def env(name: str) -> str:
+    """The value of an environment variable when the pipeline runs: for passwords and addresses, which no plan shows."""
+    return f"${{{name}}}"
+
+
+class Pipeline:
+    """A pipeline that is being declared."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self._declared = Declared({"pipeline": name, **options}, {(): _caller()})
+        self._declared.tree |= {"sources": {}, "tables": {}, "stages": {}, "sinks": [], "alerts": {}}
+
+    def source(self, topic: Part, *, name: str | None = None, **options: Any) -> Node:
+        """A stream of events. It has the topic's name unless it is given one."""
+        return self._add("sources", name or str(topic.declared["topic"]), topic.declared | options)
+
+    def table(self, topic: Part, *, key: str | Sequence[str], name: str | None = None) -> Node:
+        """The last value of each key of a compacted topic."""
+        return self._add("tables", name or str(topic.declared["topic"]), topic.declared | {"key": key})
+
+    @overload
+    def stage(self, name: str, *inputs: Node, **options: Any) -> Node: ...
+
+    @overload
+    def stage(self, name: Node, *inputs: Node, **options: Any) -> Callable[[Callable[..., Any]], Node]: ...
+
+    def stage(self, name: str | Node, *inputs: Node, **options: Any) -> Node | Callable[[Callable[..., Any]], Node]:
+        """A stage by its name, or around a function that makes rows of rows and gives it its name."""
+        place = _caller()
+        if isinstance(name, str):
+            return self._add_stage(name, inputs, options, place)
+
+        def decorate(function: Callable[..., Any]) -> Node:
+            return self._add_stage(function.__name__, (name, *inputs), options | {"function": function}, place)
+
+        return decorate
+
+    def sink(self, node: Node, to: Part, *, name: str | None = None) -> None:
+        """Keep the rows of a stage."""
+        declared = {"from": node.name, **to.declared} | ({"name": name} if name else {})
+        self._declared.places["sinks", len(self._declared.tree["sinks"])] = _caller()
+        self._declared.tree["sinks"].append(declared)
+
+    def alert(self, node: Node, name: str, *, to: Part | Sequence[Part], **options: Any) -> None:
+        """Respond to rows of a stage."""
+        targets = [to] if isinstance(to, Part) else list(to)
+        for number, target in enumerate(targets):
+            self._declared.places["alerts", name, "to", number] = target.place
+        self._add("alerts", name, {"from": node.name, "to": [one.declared for one in targets], **options})
+
+    def check(self) -> PipelineSpecification:
+        """The whole, checked; raises `Mistakes`."""
+        return self._declared.check()
+
+    def main(self) -> None:
+        """Be the command `catchment pipeline` for this file: `python city.py run`."""
+        arguments = sys.argv[1:] or ["--help"]
+        verb, rest = arguments[0], arguments[1:]
+        file = [] if verb.startswith("-") else [os.path.abspath(sys.argv[0])]
+        command = [sys.executable, "-m", "catchment.cli", "pipeline", verb, *file, *rest]
+        sys.stdout.flush()
+        os.execv(sys.executable, command)
+
+    def _add_stage(self, name: str, inputs: Sequence[Node], options: dict[str, Any], place: Place) -> Node:
+        declared = {"from": [one.name for one in inputs], **options}
+        if isinstance(to := declared.get("to"), Part):
+            declared["to"] = to.declared
+            self._declared.places["stages", name, "to"] = to.place
+        checks = declared.get("checks", ())
+        for number, one in enumerate([checks] if isinstance(checks, Part) else checks):
+            self._declared.places["stages", name, "checks", number] = one.place
+        declared["checks"] = [one.declared for one in ([checks] if isinstance(checks, Part) else checks)]
+        return self._add("stages", name, declared, place)
+
+    def _add(self, kind: str, name: str, declared: dict[str, Any], place: Place | None = None) -> Node:
+        path: Path = (kind, name)
+        place = place or _caller()
+        if name in self._declared.tree[kind]:
+            self._declared.mistakes.append(Mistake(place, f"{kind}.{name} is given twice"))
+        self._declared.tree[kind][name] = declared
+        self._declared.places[path] = place
+        return Node(name)
+
+
+def _caller() -> Place:
+    """The line outside of this file that is being run."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)
