@@ -36,17 +36,22 @@ _RESERVED: Final = frozenset({RECORD, ERROR, LATE, TIME, ASIDE})
 
 def intake_records(place: Workplace, intake: Intake) -> DataFrame:
     """The streaming rows that the sink is to write."""
-    rows = _typed(place, intake)
+    return cleaned_records(place, intake, _events(place, intake))
+
+
+def cleaned_records(place: Workplace, intake: Intake, events: DataFrame) -> DataFrame:
+    """The same from any stream of events that has the source's columns."""
+    rows = _typed(events, intake)
     fields = [name for name in rows.columns if name not in (*_RESERVED, "_decode_error", "_watermark")]
     place.schemas[intake.name] = StructType([one for one in rows.schema if one.name in fields])
-    _check_event_time(place.schemas[intake.name], intake)
+    check_columns(place.schemas[intake.name], intake)
     judged = _judged(rows, intake, fields)
     kept = _without_duplicates(judged, intake)
     return _routed(kept, place, intake, fields)
 
 
-def _typed(place: Workplace, intake: Intake) -> DataFrame:
-    """The event's own columns, and beside them the record as it came."""
+def _events(place: Workplace, intake: Intake) -> DataFrame:
+    """The records of the source's topic."""
     source = intake.source
     options = (
         place.connection
@@ -65,9 +70,13 @@ def _typed(place: Workplace, intake: Intake) -> DataFrame:
             "watermarkFrom": place.checkpoint(intake.name),
         }
     )
-    rows = place.spark.readStream.format("catchment").options(**options).load()
+    return place.spark.readStream.format("catchment").options(**options).load()
+
+
+def _typed(rows: DataFrame, intake: Intake) -> DataFrame:
+    """The event's own columns, and beside them the record as it came."""
     record = F.struct("key", F.col("valueBytes").alias("value"), "headers", "topic", "partition", "offset", "timestamp")
-    value = ["value"] if source.format == "text" else ["value.*"]
+    value = ["value"] if intake.source.format == "text" else ["value.*"]
     return rows.select(
         record.alias(RECORD),
         F.when(F.col("valueError").isNotNull(), F.concat(F.lit("does not decode: "), F.col("valueError")))
@@ -166,7 +175,7 @@ def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]
     )
 
 
-def _check_event_time(schema: StructType, intake: Intake) -> None:
+def check_columns(schema: StructType, intake: Intake) -> None:
     """What can only be told when the columns are known."""
     names = schema.fieldNames()
     if taken := _RESERVED & set(names):

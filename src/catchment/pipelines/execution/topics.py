@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from catchment.client.errors import ClientError, Unreachable
 from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.quarantine import REPLAYED_SUFFIX
 from catchment.pipelines.specification import Alert, TopicOut
 
 _TIMEOUT_S = 30.0
@@ -26,7 +27,7 @@ def make_topics(place: Workplace, parallelism: int) -> None:
         )
         for boundary in graph.topics()
     }
-    written = [graph.quarantine, graph.late] if graph.intakes else []
+    written = [graph.quarantine, f"{place.pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes else []
     written += [f"{place.pipeline}.alerts"] if graph.specification.alerts else []
     for topic in (*written, *_named(place)):
         wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism))

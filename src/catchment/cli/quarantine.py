@@ -1,0 +1,194 @@
+"""`catchment quarantine`: what pipelines could not use, why, and the way back for what has been repaired."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.cli.failure import CommandError
+from catchment.cli.options import (
+    DEFAULT_BOOTSTRAP_SERVERS,
+    AsJson,
+    BootstrapServers,
+    ClientSettings,
+    ClientSettingsFile,
+    read_client_settings,
+)
+from catchment.cli.output import print_json, print_note, print_table
+
+if TYPE_CHECKING:
+    from catchment.pipelines.quarantine import Quarantined
+
+app = typer.Typer(
+    help="See what pipelines have set aside, and send back what is repaired.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+_SHOWN_BYTES = 60
+_REPAIR_TIMEOUT_S = 30.0
+PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.")]
+ErrorText = Annotated[
+    str | None, typer.Option("--error", metavar="TEXT", help="Only records whose error contains this text.")
+]
+Places = Annotated[
+    list[str] | None,
+    typer.Option("--at", metavar="PARTITION:OFFSET", help="Only the record there in the quarantine. May be repeated."),
+]
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    from catchment.client.errors import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        raise CommandError(error.message, error.advice) from error
+
+
+@app.command("list")
+def list_command(
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the pipelines with a quarantine, and how many records they have set aside for which reason."""
+    from catchment.client.cluster import Cluster
+    from catchment.pipelines.quarantine import pipelines_with_quarantine, read_quarantine, reasons
+
+    settings = read_client_settings(client_config, client_settings)
+    with _explained():
+        with Cluster(bootstrap_servers, settings) as cluster:
+            names = pipelines_with_quarantine(cluster)
+        rows: list[dict[str, Any]] = [
+            {"pipeline": name, "stage": stage, "error": error, "records": count}
+            for name in names
+            for (stage, error), count in reasons(read_quarantine(name, bootstrap_servers, settings)).most_common()
+        ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["pipeline", "stage", "error", "records:"], [list(row.values()) for row in rows])
+
+
+@app.command("show")
+def show(
+    pipeline: PipelineName,
+    error: ErrorText = None,
+    at: Places = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many records.")] = 20,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show records that were set aside: where they came from, what is wrong, and their bytes."""
+    settings = read_client_settings(client_config, client_settings)
+    with _explained():
+        found = _chosen(pipeline, bootstrap_servers, settings, error, at)
+        rows = [_described(one) for _, one in zip(range(limit), found, strict=False)]
+    if as_json:
+        print_json(rows)
+        return
+    cells = [[row["at"], row["from"], row["stage"], row["error"], _short(row["value"])] for row in rows]
+    print_table(["at", "from", "stage", "error", "value"], cells)
+
+
+@app.command("replay")
+def replay(
+    pipeline: PipelineName,
+    error: ErrorText = None,
+    at: Places = None,
+    repair_command: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="COMMAND",
+            help="A program that repairs a value: it gets the bytes and prints the repaired ones. "
+            "A record for which it fails stays where it is.",
+        ),
+    ] = None,
+    is_run: Annotated[
+        bool, typer.Option("--execute", help="Send them. Without this, only say what would be sent.")
+    ] = False,
+    bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
+    client_settings: ClientSettings = None,
+    client_config: ClientSettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send records back to the topics they came from, each at most once, as they are or repaired by a program."""
+    from catchment.client.cluster import Cluster
+    from catchment.pipelines import quarantine
+
+    settings = read_client_settings(client_config, client_settings)
+    refused: list[str] = []
+
+    def repair(one: Quarantined) -> bytes | None:
+        value = one.value if repair_command is None else _repaired(repair_command, one)
+        if value is None:
+            refused.append(one.place)
+        return value
+
+    with _explained(), Cluster(bootstrap_servers, settings) as cluster:
+        before = quarantine.replayed_places(cluster, pipeline, bootstrap_servers, settings)
+        chosen = _chosen(pipeline, bootstrap_servers, settings, error, at)
+        waiting = [one for one in chosen if one.place not in before]
+        send = quarantine.replay if is_run else quarantine.count_repaired
+        sent = send(cluster, pipeline, waiting, repair)
+    if as_json:
+        print_json({"sent" if is_run else "would_be_sent": sent, "left": refused, "sent_before": len(before)})
+        return
+    verb = "sent back" if is_run else "would be sent back (add --execute to do it)"
+    print_note(f"{sent:,} records {verb}, {len(refused):,} could not be repaired, {len(before):,} were sent before")
+
+
+def _chosen(
+    pipeline: str, servers: str, settings: dict[str, str], error: str | None, at: list[str] | None
+) -> Iterator[Quarantined]:
+    from catchment.pipelines.quarantine import read_quarantine
+
+    for one in read_quarantine(pipeline, servers, settings):
+        if (error is None or error in one.error) and (not at or one.place in at):
+            yield one
+
+
+def _repaired(command: str, one: Quarantined) -> bytes | None:
+    try:
+        done = subprocess.run(
+            shlex.split(command), input=one.value or b"", capture_output=True, timeout=_REPAIR_TIMEOUT_S, check=False
+        )
+    except (OSError, ValueError) as error:
+        raise CommandError(f"cannot run {command!r}: {error}") from error
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _described(one: Quarantined) -> dict[str, Any]:
+    facts = one.facts
+    return {
+        "at": one.place,
+        "from": f"{facts.get('topic', '?')}-{facts.get('partition', '?')}@{facts.get('offset', '?')}",
+        "stage": facts.get("stage", ""),
+        "error": one.error,
+        "key": _text(one.key),
+        "value": _text(one.value),
+        "headers": {name: _text(value) for name, value in one.headers},
+    }
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", errors="backslashreplace")
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "-"
+    return text if len(text) <= _SHOWN_BYTES else text[: _SHOWN_BYTES - 1] + "…"

@@ -1,0 +1,144 @@
+"""The quarantine of a pipeline: what could not be used, as it came, and the way back for what has been repaired.
+
+A record goes back to its own topic with its own key and headers. In the same transaction a note of it is written to
+`<pipeline>.quarantine.replayed`, so that a replay that is killed and repeated sends nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow
+
+from catchment.client.arrow_api import scan_arrow
+from catchment.client.cluster import Cluster
+from catchment.client.columns import HEADER_TYPE
+from catchment.client.producer import Producer
+
+SUFFIX: Final = ".quarantine"
+REPLAYED_SUFFIX: Final = ".quarantine.replayed"
+_OURS: Final = "catchment."
+_COLUMNS: Final = ("key", "value", "headers", "partition", "offset", "timestamp")
+_AT_ONCE: Final = 1000
+"""Records in one transaction of a replay."""
+
+Repair = Callable[["Quarantined"], bytes | None]
+"""The repaired value of a record; None to leave it where it is."""
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """One record that was set aside."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    """Those that the record had."""
+    facts: Mapping[str, str]
+    """Ours: error, stage, topic, partition, offset, timestamp."""
+
+    @property
+    def place(self) -> str:
+        """Where it is in the quarantine."""
+        return f"{self.partition}:{self.offset}"
+
+    @property
+    def error(self) -> str:
+        return self.facts.get("error", "unknown")
+
+
+def pipelines_with_quarantine(cluster: Cluster) -> list[str]:
+    """The pipelines of a cluster that have a quarantine."""
+    return sorted(name.removesuffix(SUFFIX) for name in cluster.topics() if name.endswith(SUFFIX))
+
+
+def read_quarantine(pipeline: str, servers: str, settings: Mapping[str, str] | None = None) -> Iterator[Quarantined]:
+    """All that is there, in the order of its partitions."""
+    for batch in scan_arrow(f"{pipeline}{SUFFIX}", servers, columns=_COLUMNS, settings=settings):
+        yield from (_quarantined(row) for row in batch.to_pylist())
+
+
+def reasons(records: Iterable[Quarantined]) -> Counter[tuple[str, str]]:
+    """How many records there are of each (stage, kind of error): what is said of one record alone is left out."""
+    return Counter((one.facts.get("stage", ""), one.error.partition(": ")[0]) for one in records)
+
+
+def replayed_places(
+    cluster: Cluster, pipeline: str, servers: str, settings: Mapping[str, str] | None = None
+) -> set[str]:
+    """The places of records that have gone back already."""
+    cluster.partitions(f"{pipeline}{REPLAYED_SUFFIX}", create=True)
+    batches = scan_arrow(f"{pipeline}{REPLAYED_SUFFIX}", servers, columns=["key"], settings=settings)
+    return {key.decode() for batch in batches for key in batch.column("key").to_pylist()}
+
+
+def replay(cluster: Cluster, pipeline: str, records: Iterable[Quarantined], repair: Repair) -> int:
+    """Send what can be repaired back to where it came from, and say how many that were. Those sent before must be left out."""
+    sent = 0
+    with Producer(cluster, transactional_id=f"{pipeline}{SUFFIX}-replay") as producer:
+        for some in _in_groups(records):
+            repaired = [(one, value) for one in some if (value := repair(one)) is not None]
+            if repaired:
+                _send(producer, pipeline, repaired)
+                sent += len(repaired)
+    return sent
+
+
+def count_repaired(cluster: Cluster, pipeline: str, records: Iterable[Quarantined], repair: Repair) -> int:
+    """How many a replay would send."""
+    return sum(repair(one) is not None for one in records)
+
+
+def _send(producer: Producer, pipeline: str, repaired: Sequence[tuple[Quarantined, bytes]]) -> None:
+    producer.begin()
+    for topic in sorted({one.facts["topic"] for one, _ in repaired}):
+        ours = [(one, value) for one, value in repaired if one.facts["topic"] == topic]
+        producer.write(
+            topic,
+            pyarrow.table(
+                {
+                    "key": pyarrow.array([one.key for one, _ in ours], pyarrow.binary()),
+                    "value": pyarrow.array([value for _, value in ours], pyarrow.binary()),
+                    "headers": pyarrow.array([_headers(one) for one, _ in ours], pyarrow.list_(HEADER_TYPE)),
+                }
+            ),
+        )
+    notes = {
+        "key": pyarrow.array([one.place.encode() for one, _ in repaired], pyarrow.binary()),
+        "value": pyarrow.array([b"" for _ in repaired], pyarrow.binary()),
+    }
+    producer.write(f"{pipeline}{REPLAYED_SUFFIX}", pyarrow.table(notes))
+    producer.commit()
+
+
+def _headers(one: Quarantined) -> list[dict[str, Any]]:
+    replayed = (f"{_OURS}replayed", one.place.encode())
+    return [{"key": name, "value": value} for name, value in (*one.headers, replayed)]
+
+
+def _quarantined(row: Mapping[str, Any]) -> Quarantined:
+    headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
+    return Quarantined(
+        row["partition"],
+        row["offset"],
+        row["key"],
+        row["value"],
+        headers=tuple((name, value) for name, value in headers if not name.startswith(_OURS)),
+        facts={name.removeprefix(_OURS): (value or b"").decode() for name, value in headers if name.startswith(_OURS)},
+    )
+
+
+def _in_groups(records: Iterable[Quarantined]) -> Iterator[list[Quarantined]]:
+    group: list[Quarantined] = []
+    for one in records:
+        group.append(one)
+        if len(group) == _AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,88 @@
+"""What was set aside is listed by reason, shown as it came, and sent back once, repaired or not at all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from confluent_kafka import Producer
+from tests.cli.conftest import Run
+
+from catchment.client.arrow_api import read_arrow
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def pipeline(bootstrap_servers: str, run: Run) -> str:
+    """A pipeline with three records in its quarantine: two that do not decode, one that fails a check."""
+    name = f"city{next(_numbers)}"
+    for topic in (f"{name}.quarantine", f"{name}.quarantine.replayed", f"{name}-reports"):
+        assert run("topic", "create", topic, "--partitions", 2).exit_code == 0
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for number, (value, error) in enumerate(
+        [(b"{bad", "does not decode: no JSON"), (b"{worse", "does not decode: cut off"), (b"{}", "failed check: kind")]
+    ):
+        facts = {"error": error, "stage": "clean", "topic": f"{name}-reports", "partition": "1", "offset": str(number)}
+        headers: list[tuple[str, str | bytes | None]] = [("origin", b"phone"), *((f"catchment.{key}", fact.encode()) for key, fact in facts.items())]
+        producer.produce(f"{name}.quarantine", value, key=b"k%d" % number, headers=headers, partition=0)
+    assert producer.flush(30) == 0
+    return name
+
+
+def test_records_are_counted_by_the_kind_of_their_error(run: Run, pipeline: str) -> None:
+    listed = json.loads(run("quarantine", "list", "--json").stdout)
+    ours = {row["error"]: row["records"] for row in listed if row["pipeline"] == pipeline}
+    assert ours == {"does not decode": 2, "failed check": 1}
+
+
+def test_a_record_is_shown_with_its_origin_its_bytes_and_its_own_headers(run: Run, pipeline: str) -> None:
+    shown = json.loads(run("quarantine", "show", pipeline, "--error", "no JSON", "--json").stdout)
+    assert shown == [
+        {
+            "at": "0:0",
+            "from": f"{pipeline}-reports-1@0",
+            "stage": "clean",
+            "error": "does not decode: no JSON",
+            "key": "k0",
+            "value": "{bad",
+            "headers": {"origin": "phone"},
+        }
+    ]
+
+
+def test_nothing_is_sent_back_unless_told_to(run: Run, pipeline: str, bootstrap_servers: str) -> None:
+    said = json.loads(run("quarantine", "replay", pipeline, "--json").stdout)
+    assert said == {"would_be_sent": 3, "left": [], "sent_before": 0}
+    assert read_arrow(f"{pipeline}-reports", bootstrap_servers).num_rows == 0
+
+
+def test_a_record_goes_back_once_with_its_key_and_headers(run: Run, pipeline: str, bootstrap_servers: str) -> None:
+    first = json.loads(run("quarantine", "replay", pipeline, "--at", "0:2", "--execute", "--json").stdout)
+    again = json.loads(run("quarantine", "replay", pipeline, "--at", "0:2", "--execute", "--json").stdout)
+    assert (first["sent"], again["sent"], again["sent_before"]) == (1, 0, 1)
+    (row,) = read_arrow(f"{pipeline}-reports", bootstrap_servers, columns=["key", "value", "headers"]).to_pylist()
+    headers = {header["key"]: header["value"] for header in row["headers"]}
+    assert (row["key"], row["value"]) == (b"k2", b"{}")
+    assert headers == {"origin": b"phone", "catchment.replayed": b"0:2"}
+
+
+def test_a_program_repairs_values_and_what_it_refuses_stays(run: Run, pipeline: str, bootstrap_servers: str) -> None:
+    repair = "sed -e /worse/q1 -e s/bad/}/"
+    said = json.loads(run("quarantine", "replay", pipeline, "--with", repair, "--execute", "--json").stdout)
+    assert said == {"sent": 2, "left": ["0:1"], "sent_before": 0}
+    values = read_arrow(f"{pipeline}-reports", bootstrap_servers, columns=["value"]).column("value").to_pylist()
+    assert sorted(values) == [b"{}", b"{}"]
+
+
+def test_a_program_that_is_not_there_is_named(run: Run, pipeline: str) -> None:
+    failed = run("quarantine", "replay", pipeline, "--with", "no-such-program")
+    assert failed.exit_code == 1
+    assert "no-such-program" in failed.stderr
+
+
+def test_a_pipeline_without_a_quarantine_is_named(run: Run) -> None:
+    failed = run("quarantine", "show", "nobody")
+    assert failed.exit_code == 1
+    assert "nobody.quarantine" in failed.stderr
