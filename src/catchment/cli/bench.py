@@ -14,11 +14,13 @@ from catchment.bench import plan, runner
 from catchment.bench.growth.report import MEASUREMENTS, growth_table
 from catchment.bench.results import Results
 from catchment.bench.target import CEILING, OURS, PEERS
+from catchment.cli.bench_pipeline import pipeline
 from catchment.cli.bench_report import bench_console, growths_as_json, report, shown_progress
 from catchment.cli.bench_spark import spark
 
 app = typer.Typer(help="Measure Catchment beside its peers.", no_args_is_help=True)
 app.command()(spark)
+app.command()(pipeline)
 _DEFAULT_ROUNDS = 3
 _GROWTH_REQUESTS = 20_000
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -13,6 +14,8 @@ from catchment.pipelines.specification import PipelineSpecification
 
 Path = tuple[str | int, ...]
 """The keys and numbers that lead to a declaration, such as ("sources", "reports", "lateness")."""
+
+_READ_IN_SQL: Final = re.compile(r"\b(?:from|join)\s+(`?[\w-]+`?(?:\s*,\s*`?[\w-]+`?)*)", re.IGNORECASE)
 
 
 @dataclass
@@ -30,21 +33,39 @@ class Declared:
                 return found
         return None
 
+    def invalid(self, error: ValidationError, under: Path = ()) -> list[Mistake]:
+        """What Pydantic found, each with its place; `under` is where in the file the declaration is that it looked at."""
+        found = [((*under, *_written(one["loc"])), one) for one in error.errors()]
+        return [Mistake(self.place(path), f"{_named(path)}: {_said(one)}") for path, one in found]
+
     def check(self) -> PipelineSpecification:
         """The specification; raises all that is wrong with its parts and with how they fit together."""
         found = list(self.mistakes)
         try:
-            specification = PipelineSpecification.model_validate(self.tree)
+            specification = PipelineSpecification.model_validate(_with_inputs(self.tree))
         except ValidationError as error:
-            found += [
-                Mistake(self.place(_written(one["loc"])), f"{_named(one['loc'])}: {_said(one)}")
-                for one in error.errors()
-            ]
-            raise Mistakes(found) from None
+            raise Mistakes(found + self.invalid(error)) from None
         found += [Mistake(self.place(path), what) for path, what in misfits(specification)]
         if found:
             raise Mistakes(found)
         return specification
+
+
+def _with_inputs(tree: dict[str, Any]) -> dict[str, Any]:
+    """The declarations with `from` of SQL stages that do not say it: what of the pipeline their SQL reads."""
+    stages = tree.get("stages")
+    if not isinstance(stages, dict):
+        return tree
+    known = {name for kind in ("sources", "tables", "stages") for name in tree.get(kind) or ()}
+    return tree | {"stages": {name: _with_input(name, stage, known) for name, stage in stages.items()}}
+
+
+def _with_input(name: str, stage: Any, known: set[str]) -> Any:
+    if not isinstance(stage, dict) or stage.get("from") or not isinstance(stage.get("sql"), str):
+        return stage
+    read = [one.strip(" `\n\t") for listed in _READ_IN_SQL.findall(stage["sql"]) for one in listed.split(",")]
+    found = list(dict.fromkeys(one for one in read if one in known and one != name))
+    return stage | {"from": found} if found else stage
 
 
 def misfits(specification: PipelineSpecification) -> Iterator[tuple[Path, str]]:
@@ -86,6 +107,11 @@ def _misfits_of_stage(
             ("stages", name),
             "dedupe and checks are about the rows of one stream: read one, or put them in a stage before",
         )
+    elif (stage.dedupe or stage.checks) and kinds[streams[0]] == "stages":
+        yield (
+            ("stages", name),
+            f"dedupe and checks are done where events come in: put them in the stage that reads the source, not after {streams[0]}",
+        )
     if not stage.has_code and (len(stage.from_) != 1 or stage.mode != "append"):
         yield ("stages", name), "a stage that reads several, or updates rows, needs a function or SQL"
     source = specification.sources.get(streams[0]) if len(streams) == 1 else None
@@ -121,7 +147,7 @@ def _written(path: tuple[Any, ...]) -> Path:
 
 
 def _named(path: tuple[Any, ...]) -> str:
-    return ".".join(str(one) for one in _written(path)) or "pipeline"
+    return ".".join(str(one) for one in path) or "pipeline"
 
 
 def _said(error: Mapping[str, Any]) -> str:

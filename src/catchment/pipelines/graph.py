@@ -9,11 +9,13 @@ for a stage with code that reads such a source, one is made.
 
 A *step* is a stage with code. It is a query of its own if other stages read it or if it names a topic; otherwise each outlet
 that reads it computes it. An *outlet* is a sink or an alert.
+
+A query that begins anew in a later version writes to a topic of its own, so that what reads it never sees rows of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +28,7 @@ from catchment.pipelines.specification import (
     Stage,
     StoreSink,
     Table,
+    TopicOut,
     TopicSink,
 )
 
@@ -79,10 +82,11 @@ class Outlet:
 
 
 class Graph:
-    """All queries of a pipeline."""
+    """All queries of a pipeline, each in its first version unless told otherwise."""
 
-    def __init__(self, specification: PipelineSpecification) -> None:
+    def __init__(self, specification: PipelineSpecification, versions: Mapping[str, int] | None = None) -> None:
         self.specification = specification
+        self._versions = versions or {}
         self.tables: dict[str, Table] = specification.tables
         self.sources: dict[str, Source] = specification.sources
         self.intakes: dict[str, Intake] = {}
@@ -155,7 +159,7 @@ class Graph:
         source = self.sources[source_name]
         to = stage.to if stage is not None and not stage.has_code else None
         boundary = Boundary(
-            topic=to.topic if to else f"{self.specification.pipeline}.{name}",
+            topic=self._topic(name, to),
             key=to.key if to else (),
             partitions=to.partitions if to else None,
             event_time=source.event_time,
@@ -176,13 +180,18 @@ class Graph:
             return None
         is_changelog = stage.mode == "update"
         return Boundary(
-            topic=stage.to.topic if stage.to else f"{self.specification.pipeline}.{name}",
+            topic=self._topic(name, stage.to),
             key=(stage.to.key if stage.to else ()) or stage.key,
             partitions=stage.to.partitions if stage.to else None,
             event_time=stage.event_time,
             lateness_ms=stage.lateness,
             is_changelog=is_changelog,
         )
+
+    def _topic(self, name: str, to: TopicOut | None) -> str:
+        topic = to.topic if to else f"{self.specification.pipeline}.{name}"
+        version = self._versions.get(name, 1)
+        return topic if version == 1 else f"{topic}.v{version}"
 
     def _outlets(self) -> Iterator[tuple[str, Outlet]]:
         counts: dict[str, int] = {}

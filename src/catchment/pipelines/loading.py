@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from catchment.pipelines.mistakes import Mistake, Mistakes, Place
@@ -28,12 +29,12 @@ def load(file: Path) -> Loaded:
     if file.suffix in (".yaml", ".yml"):
         return Loaded(read_yaml(file).check(), file.parent)
     if file.suffix == ".py":
-        return Loaded(_pipeline_of(file).check(), file.parent)
+        return Loaded(pipeline_in(run_file(file), file).check(), file.parent)
     raise Mistakes([Mistake(None, f"{file}: a pipeline is a .py or a .yaml file")])
 
 
-def _pipeline_of(file: Path) -> Pipeline:
-    """The one pipeline that a Python file makes."""
+def run_file(file: Path) -> ModuleType:
+    """A Python file as a module; raises `Mistakes` with the line where it fails."""
     specification = importlib.util.spec_from_file_location(file.stem, file)
     assert specification is not None, "the suffix is that of Python"
     assert specification.loader is not None, "a file has a loader"
@@ -46,7 +47,12 @@ def _pipeline_of(file: Path) -> Pipeline:
         lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
         raise Mistakes([Mistake(Place(str(file), line or 1), f"{type(error).__name__}: {error}")]) from error
-    found = [one for one in vars(module).values() if isinstance(one, Pipeline)]
+    return module
+
+
+def pipeline_in(module: ModuleType, file: Path) -> Pipeline:
+    """The one pipeline that a Python file makes."""
+    found = list({id(one): one for one in vars(module).values() if isinstance(one, Pipeline)}.values())
     if len(found) != 1:
         raise Mistakes([Mistake(Place(str(file), 1), f"the file makes {len(found)} pipelines instead of one")])
     return found[0]

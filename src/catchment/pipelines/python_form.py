@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path as FilePath
 from typing import Any, NamedTuple, TypeVar, overload
 
 from catchment.pipelines.declared import Declared, Path
@@ -109,6 +110,13 @@ class Pipeline:
         for number, target in enumerate(targets):
             self._declared.places["alerts", name, "to", number] = target.place
         self._add("alerts", name, {"from": node.name, "to": [one.declared for one in targets], **options})
+
+    @property
+    def folder(self) -> FilePath:
+        """That of the file which declares it: paths are relative to it."""
+        place = self._declared.place(())
+        assert place is not None, "every pipeline is declared somewhere"
+        return FilePath(place.file).parent
 
     def check(self) -> PipelineSpecification:
         """The whole, checked; raises `Mistakes`."""

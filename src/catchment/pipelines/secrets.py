@@ -15,9 +15,14 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SQLITE: Final = "sqlite:///"
 
 
+def with_variables(text: str) -> str:
+    """A text with its variables put in."""
+    return _VARIABLE.sub(lambda one: os.environ[one[1]], text)
+
+
 def expanded(address: str, folder: Path) -> str:
     """An address with its variables put in, and a relative path in it made absolute."""
-    text = _VARIABLE.sub(lambda one: os.environ[one[1]], address)
+    text = with_variables(address)
     if text.startswith(_SQLITE) and not text.startswith(f"{_SQLITE}/"):
         return f"{_SQLITE}{(folder / text.removeprefix(_SQLITE)).resolve()}"
     if "://" not in text and not text.startswith("/"):

@@ -5,16 +5,27 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from catchment.pipelines.declared import Declared, Path
 from catchment.pipelines.mistakes import Mistake, Mistakes, Place
 
+TESTS: Final = "tests"
+"""The one key of a file that is no part of the pipeline."""
+
 
 def read_yaml(file: FilePath) -> Declared:
-    """The declarations of a file; raises if it is no YAML at all."""
+    """The declarations of a pipeline; raises if the file is no YAML at all."""
+    declared = read_tree(file)
+    declared.tree.pop(TESTS, None)
+    _find_functions(declared, file)
+    return declared
+
+
+def read_tree(file: FilePath) -> Declared:
+    """Everything in a file, whatever it says."""
     try:
         with file.open() as stream:
             root = yaml.compose(stream, Loader=yaml.SafeLoader)
@@ -26,9 +37,7 @@ def read_yaml(file: FilePath) -> Declared:
     places: dict[Path, Place] = {}
     mistakes: list[Mistake] = []
     _note_places(root, (), str(file), places, mistakes)
-    declared = Declared(yaml.SafeLoader("").construct_document(root), places, mistakes)
-    _find_functions(declared, file)
-    return declared
+    return Declared(yaml.SafeLoader("").construct_document(root), places, mistakes)
 
 
 def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Place], mistakes: list[Mistake]) -> None:

@@ -6,6 +6,8 @@ of batches that are finished, so that the watermark of a reader is never ahead o
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -13,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.durations import interval
+from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Boundary
 
@@ -33,13 +36,13 @@ def as_key(columns: tuple[str, ...]) -> Column:
     return as_json(list(columns))
 
 
-def to_records(rows: DataFrame, topic: str, key: tuple[str, ...]) -> DataFrame:
-    """Rows in the form that the sink writes."""
+def to_records(rows: DataFrame, topic: str, key: tuple[str, ...], time_ms: int | None = None) -> DataFrame:
+    """Rows in the form that the sink writes. In a stream the current time is the batch's; elsewhere it must be given."""
     return rows.select(
         F.lit(topic).alias("topic"),
         (as_key(key) if key else F.lit(None).cast("binary")).alias("key"),
         as_json(rows.columns).alias("value"),
-        F.current_timestamp().alias("timestamp"),
+        (F.current_timestamp() if time_ms is None else F.timestamp_millis(F.lit(time_ms))).alias("timestamp"),
     )
 
 
@@ -61,9 +64,24 @@ def read_boundary(place: Workplace, name: str, query: str, noted: tuple[str, ...
     }
     if noted:
         options["noteTopics"] = ",".join(noted)
-    reader = place.spark.readStream.format("catchment").options(**options)
+    reader = read_stream(place.spark, name).format("catchment").options(**options)
     rows = reader.schema(_value_alone(place.schemas[name])).load().select("value.*")
     return with_watermark(rows, boundary)
+
+
+def read_boundary_once(place: Workplace, name: str, ends: Mapping[str, Mapping[str, int]]) -> DataFrame:
+    """The rows of a boundary from its beginning up to given offsets, at rest."""
+    boundary = place.graph.boundary(name)
+    assert boundary is not None, f"{name} has a topic if somebody reads it"
+    options = place.connection | {
+        "subscribe": boundary.topic,
+        "endingOffsets": json.dumps(ends),
+        "kafka.isolation.level": "read_committed",
+        "valueFormat": "json",
+        "valueSchema": place.schemas[name].json(),
+    }
+    reader = place.spark.read.format("catchment").options(**options)
+    return reader.schema(_value_alone(place.schemas[name])).load().select("value.*")
 
 
 def with_watermark(rows: DataFrame, boundary: Boundary) -> DataFrame:

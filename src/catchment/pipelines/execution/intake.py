@@ -20,6 +20,7 @@ from catchment.client.errors import SettingsError
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.boundaries import TARGET_BATCH_S, as_json, as_key
 from catchment.pipelines.execution.decoding import decoding_options
+from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Intake
 from catchment.pipelines.specification import Check
@@ -70,7 +71,7 @@ def _events(place: Workplace, intake: Intake) -> DataFrame:
             "watermarkFrom": place.checkpoint(intake.name),
         }
     )
-    return place.spark.readStream.format("catchment").options(**options).load()
+    return read_stream(place.spark, intake.source_name).format("catchment").options(**options).load()
 
 
 def _typed(rows: DataFrame, intake: Intake) -> DataFrame:

@@ -7,23 +7,22 @@ takes the id of the query and the number of the batch together with the rows, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.steps import input_rows, step_rows
-from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.execution.storing import StoreOutlet
+from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
-from catchment.pipelines.stores.opening import open_store
-from catchment.pipelines.stores.layout import Layout
+from catchment.spark.spark_checkpoint import SparkCheckpoint
 
-_QUERY_ID: Final = "sql.streaming.queryId"
-_WINDOW_END: Final = "end"
 BatchHandler = Callable[[DataFrame, int], None]
 
 
@@ -41,7 +40,13 @@ def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWri
     target = outlet.target
     if isinstance(target, TopicSink) and mode == "append":
         return topic_writer(place, to_records(rows, target.topic, target.key), query)
-    handler = _handler(place, outlet, rows, query)
+    handler: BatchHandler
+    if isinstance(target, Alert):
+        rows, alerts = alert_candidates(place, outlet, rows)
+        # What tells of silence adds rows and changes none.
+        mode, handler = ("append" if target.absent_for is not None else mode), alerts.handle
+    else:
+        handler = _handler(place, outlet, rows, query)
     writer = rows.writeStream.outputMode(mode).option("checkpointLocation", place.checkpoint(query))
     return writer.foreachBatch(handler)
 
@@ -57,7 +62,9 @@ def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query:
     options: dict[str, Any] = place.connection | {"checkpointLocation": place.checkpoint(query)}
 
     def handle(rows: DataFrame, batch_id: int) -> None:
-        records = to_records(rows, topic, key)
+        # What runs in here has a time of its own. The batch's is in its plan, and the same again when it is repeated.
+        time_ms = SparkCheckpoint.at(place.checkpoint(query)).plan(batch_id).time_ms
+        records = to_records(rows, topic, key, time_ms)
         records.write.format("catchment").options(**options).mode("append").save()
 
     return handle
@@ -66,39 +73,13 @@ def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query:
 def _handler(place: Workplace, outlet: Outlet, rows: DataFrame, query: str) -> BatchHandler:
     match outlet.target:
         case StoreSink() as sink:
-            return _store_handler(place, outlet, sink, rows, query)
+            return StoreOutlet(place, outlet, sink, rows.columns, query).handle
         case LakeSink() as sink:
             return _lake_handler(place, sink)
         case TopicSink() as sink:
             step = place.graph.steps[outlet.reads]
             return changelog_handler(place, sink.topic, sink.key or step.stage.key, query)
-        case Alert() as alert:
-            raise NotImplementedError(alert)
-
-
-def _store_handler(place: Workplace, outlet: Outlet, sink: StoreSink, rows: DataFrame, query: str) -> BatchHandler:
-    step = place.graph.steps.get(outlet.reads)
-    version = place.version(query)
-    window_end = sink.window_end or (_WINDOW_END if _WINDOW_END in rows.columns else None)
-    layout = Layout(
-        table=sink.table,
-        key=sink.key or (step.stage.key if step else ()),
-        version=version,
-        ttl_ms=sink.ttl,
-        window_end=window_end,
-    )
-    store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
-    is_prepared = False
-
-    def handle(rows: DataFrame, batch_id: int) -> None:
-        nonlocal is_prepared
-        arrow = rows.toArrow()
-        if not is_prepared:
-            store.prepare(arrow.schema, layout)
-            is_prepared = True
-        store.write(arrow, query_id(rows), batch_id, version)
-
-    return handle
+    raise AssertionError("alerts have their own handler")
 
 
 def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:
@@ -108,10 +89,3 @@ def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:
         lake.write(rows, query_id(rows), batch_id)
 
     return handle
-
-
-def query_id(rows: DataFrame) -> str:
-    """The id of the streaming query that a batch belongs to: another one if its checkpoint is deleted."""
-    found = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    assert found is not None, "a batch is handled on its query's own thread"
-    return found

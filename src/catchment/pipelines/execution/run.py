@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from itertools import chain
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -52,35 +53,41 @@ class Run:
         self.queries: dict[str, StreamingQuery] = {}
         self._writers: dict[str, DataStreamWriter] = {}
 
-    def build(self) -> None:
-        """Make the topics and the plan of every query; raises what is wrong with them before any is started."""
+    def build(self, only: Collection[str] | None = None) -> None:
+        """Make the topics and the plans of all queries, or of some; raises what is wrong before any is started.
+
+        Queries that others read are planned in any case: their columns are learned from that.
+        """
         make_topics(self._place, self._parallelism)
-        for level in self._place.graph.order:
-            for name in level:
-                self._writers[name] = self._writer(name)
+        *below, outlets = self._place.graph.order
+        for name in (*chain(*below), *(one for one in outlets if only is None or one in only)):
+            writer = self._writer(name)
+            if only is None or name in only:
+                self._writers[name] = writer
 
     def start(self) -> None:
         """Start all queries, those that others read first."""
         for name in self._writers:
             self.start_query(name)
 
-    def start_query(self, name: str) -> StreamingQuery:
-        """Start one query, or start it again."""
+    def start_query(self, name: str, *, available_now: bool = False) -> StreamingQuery:
+        """Start one query, or start it again: for ever, or to process what is there now and end."""
         context = self._place.spark.sparkContext
         # Queries share the cores evenly: one with much to do does not hold up the others.
         context.setLocalProperty("spark.scheduler.pool", name)
-        trigger = interval(self._place.graph.specification.trigger)
-        query = self._writers[name].queryName(f"{self._place.pipeline}.{name}").trigger(processingTime=trigger).start()
+        writer = self._writers[name].queryName(f"{self._place.pipeline}.{name}")
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=interval(self._place.graph.specification.trigger))
+        query = writer.start()
         self.queries[name] = query
         return query
 
     def drain(self) -> None:
         """Process what is there now, level by level, and end."""
         for level in self._place.graph.order:
-            started = [
-                self._writers[name].queryName(f"{self._place.pipeline}.{name}").trigger(availableNow=True).start()
-                for name in level
-            ]
+            started = [self.start_query(name, available_now=True) for name in level if name in self._writers]
             for query in started:
                 query.awaitTermination()
 

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from catchment.client.errors import SettingsError
 from catchment.pipelines.execution.boundaries import TARGET_BATCH_S, read_boundary
 from catchment.pipelines.execution.decoding import decoding_options
+from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Step
 
@@ -50,7 +51,13 @@ def input_rows(place: Workplace, name: str, query: str, tables: tuple[str, ...])
     return read_boundary(place, name, query, tables)
 
 
-def _table(place: Workplace, name: str, query: str) -> DataFrame:
+def table_rows_once(place: Workplace, name: str) -> DataFrame:
+    """A table as it is now, at rest."""
+    return _table(place, name, None)
+
+
+def _table(place: Workplace, name: str, query: str | None) -> DataFrame:
+    """A table as of each batch of a query, or as it is now."""
     table = place.graph.tables[name]
     options = (
         place.connection
@@ -59,9 +66,10 @@ def _table(place: Workplace, name: str, query: str) -> DataFrame:
             "topic": table.topic,
             "tableKey": ",".join(table.key),
             "kafka.isolation.level": "read_committed",
-            "checkpointLocation": place.checkpoint(query),
         }
     )
+    if query is not None:
+        options["checkpointLocation"] = place.checkpoint(query)
     rows = place.spark.read.format("catchment-table").options(**options).load()
     # Spark knows nothing of a table's size, and would sort and shuffle the stream to join it.
     return F.broadcast(rows.select("value.*"))
@@ -83,7 +91,7 @@ def _source(place: Workplace, name: str, query: str, tables: tuple[str, ...]) ->
     )
     if tables:
         options["noteTopics"] = ",".join(tables)
-    rows = place.spark.readStream.format("catchment").options(**options).load()
+    rows = read_stream(place.spark, name).format("catchment").options(**options).load()
     return rows.select("value") if source.format == "text" else rows.select("value.*")
 
 

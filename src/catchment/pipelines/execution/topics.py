@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from catchment.client.errors import ClientError, Unreachable
 from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Graph
 from catchment.pipelines.quarantine import REPLAYED_SUFFIX
 from catchment.pipelines.specification import Alert, TopicOut
 
@@ -18,7 +19,12 @@ _CHANGELOG = {"cleanup.policy": "compact"}
 
 def make_topics(place: Workplace, parallelism: int) -> None:
     """Make those that are missing; topics that others write are left to them."""
-    graph = place.graph
+    _create(place, wanted_topics(place.graph, parallelism).values())
+
+
+def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
+    """Every topic that the pipeline writes to."""
+    pipeline = graph.specification.pipeline
     wanted = {
         boundary.topic: NewTopic(
             boundary.topic,
@@ -27,16 +33,16 @@ def make_topics(place: Workplace, parallelism: int) -> None:
         )
         for boundary in graph.topics()
     }
-    written = [graph.quarantine, f"{place.pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes else []
-    written += [f"{place.pipeline}.alerts"] if graph.specification.alerts else []
-    for topic in (*written, *_named(place)):
+    written = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes else []
+    written += [f"{pipeline}.alerts"] if graph.specification.alerts else []
+    for topic in (*written, *_named(graph)):
         wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism))
-    _create(place, wanted.values())
+    return wanted
 
 
-def _named(place: Workplace) -> Iterable[str]:
+def _named(graph: Graph) -> Iterable[str]:
     """Topics that sinks and alerts write to."""
-    for outlet in place.graph.outlets.values():
+    for outlet in graph.outlets.values():
         targets = outlet.target.to if isinstance(outlet.target, Alert) else (outlet.target,)
         yield from (one.topic for one in targets if isinstance(one, TopicOut))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+
+_QUERY_ID: Final = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Workplace:
     """What paths in the pipeline's file are relative to."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """The version of each query that has another than the first."""
+    shows_new_versions: bool = True
+    """Whether a table's new version is shown as soon as it has caught up."""
     schemas: dict[str, StructType] = field(default_factory=dict)
     """The columns of each boundary, known once the query that writes it is built."""
 
@@ -44,3 +49,10 @@ class Workplace:
     def checkpoint(self, query: str) -> str:
         """Where Spark keeps its notes on a query."""
         return str(self.home.checkpoint(query, self.version(query)))
+
+
+def query_id(rows: DataFrame) -> str:
+    """The id of the streaming query that a batch belongs to: another one if its checkpoint is deleted."""
+    found = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    assert found is not None, "a batch is handled on its query's own thread"
+    return found

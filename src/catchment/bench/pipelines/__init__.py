@@ -1,0 +1,1 @@
+"""Pipelines measured as people run them."""

@@ -1,0 +1,91 @@
+"""Real-time alerts, timed from the event's sending to the alert's arrival, at a steady rate.
+
+Sender and receiver are librdkafka in this process, with one clock. Every event satisfies the condition, and carries the
+moment of its sending; its alert brings that back in its row.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, start_alert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+SCHEMA: Final = "id string, at timestamp, sent_ns bigint, load double"
+_ARRIVAL_TIMEOUT_S: Final = 90.0
+_WARMING_S: Final = 10.0
+"""The first events meet a query that still starts, and code that is not compiled yet."""
+
+
+def latencies_ms(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    events_topic: str,
+    alerts_topic: str,
+    checkpoint: Path,
+    *,
+    seconds: float,
+    per_second: int = 200,
+) -> list[float]:
+    """How long each alert took, sorted; the topics exist, with one partition each."""
+    rule = AlertRule("bench", "load", "load > 0.5", ("id",), "at", topics=(alerts_topic,), message="{id}: {load}")
+    options = {"kafka.bootstrap.servers": bootstrap_servers}
+    source = RealtimeSource("events", events_topic, SCHEMA)
+    records = alert_records(source_rows(spark, source, options), rule)
+    with (
+        _stopped(start_alert(records, "bench-alert", options, str(checkpoint))) as query,
+        closing(Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "bench"})) as consumer,
+    ):
+        consumer.assign([TopicPartition(alerts_topic, 0, 0)])
+        producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
+        _exchange(producer, consumer, events_topic, query, 1, 1.0)
+        _exchange(producer, consumer, events_topic, query, round(per_second * _WARMING_S), per_second)
+        return sorted(_exchange(producer, consumer, events_topic, query, round(per_second * seconds), per_second))
+
+
+def _exchange(
+    producer: Producer, consumer: Consumer, topic: str, query: StreamingQuery, count: int, per_second: float
+) -> list[float]:
+    """Send so many events, and wait for the alert of each."""
+    sender = Thread(target=_send, args=(producer, topic, count, per_second))
+    sender.start()
+    found = []
+    for _ in range(count):
+        arrived = consumer.poll(_ARRIVAL_TIMEOUT_S)
+        arrived_ns = time.perf_counter_ns()
+        if arrived is None or (value := arrived.value()) is None:
+            raise RuntimeError(f"an alert did not arrive: {query.exception() or arrived!r}")
+        found.append((arrived_ns - json.loads(value)["row"]["sent_ns"]) / 1e6)
+    sender.join()
+    return found
+
+
+def _send(producer: Producer, topic: str, count: int, per_second: float) -> None:
+    began = time.perf_counter()
+    for number in range(count):
+        time.sleep(max(0.0, began + number / per_second - time.perf_counter()))
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        event = {"id": f"host-{number}", "at": at, "sent_ns": time.perf_counter_ns(), "load": 0.9}
+        producer.produce(topic, json.dumps(event))
+        producer.poll(0)
+    producer.flush()
+
+
+@contextmanager
+def _stopped(query: StreamingQuery) -> Iterator[StreamingQuery]:
+    try:
+        yield query
+    finally:
+        query.stop()

@@ -1,0 +1,70 @@
+"""Reports of a city in a topic: what both sides of the comparison read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final, NamedTuple
+
+import numpy
+import pyarrow
+from pyarrow import compute
+
+from catchment.bench.spark.stage import Stage
+from catchment.bench.workloads.workload import fresh_topic
+from catchment.client.arrow_api import write_arrow
+
+SCHEMA: Final = "id string, district string, kind string, at timestamp"
+KINDS: Final = ("fire", "flood", "quake")
+DISTRICTS: Final = tuple(f"district {number}" for number in range(20))
+PER_SECOND: Final = 1_000
+_BEGIN_S: Final = 1_777_636_800
+_REPEATED_EVERY: Final = 50
+_CHUNK: Final = 100_000
+
+
+class Topics(NamedTuple):
+    """Those that a run uses."""
+
+    reports: str
+    crews: str
+    clean: str
+
+
+def distinct(records: int) -> int:
+    """How many of so many reports are no repetitions."""
+    return records - records // _REPEATED_EVERY
+
+
+def fill(stage: Stage, topic: str, crews: str, records: int) -> None:
+    """Reports at an even pace, every fiftieth one the one before again; and a crew for each district."""
+    for begin in range(0, records, _CHUNK):
+        numbers = numpy.arange(begin, min(records, begin + _CHUNK))
+        numbers = numpy.where(numbers % _REPEATED_EVERY == _REPEATED_EVERY - 1, numbers - 1, numbers)
+        write_arrow(topic, _rows(numbers), stage.bootstrap_servers)
+    values = [json.dumps({"district": one, "crew": number}) for number, one in enumerate(DISTRICTS)]
+    rows = {"key": pyarrow.array(DISTRICTS, pyarrow.binary()), "value": pyarrow.array(values, pyarrow.binary())}
+    write_arrow(crews, pyarrow.table(rows), stage.bootstrap_servers)
+
+
+def _rows(numbers: numpy.ndarray[tuple[int], numpy.dtype[numpy.int64]]) -> pyarrow.Table:
+    times_ms = _BEGIN_S * 1000 + numbers * 1000 // PER_SECOND
+    moments = pyarrow.array(times_ms, pyarrow.timestamp("ms", "UTC"))
+    texts = compute.strftime(moments, "%Y-%m-%dT%H:%M:%SZ")
+    ids = compute.cast(pyarrow.array(numbers), pyarrow.string())
+    districts = pyarrow.array(DISTRICTS).take(pyarrow.array(numbers % len(DISTRICTS)))
+    kinds = pyarrow.array(KINDS).take(pyarrow.array(numbers % len(KINDS)))
+    parts = ['{"id":"', ids, '","district":"', districts, '","kind":"', kinds, '","at":"', texts, '"}', ""]
+    values = compute.binary_join_element_wise(*parts)
+    return pyarrow.table(
+        {"key": ids.cast(pyarrow.binary()), "value": values.cast(pyarrow.binary()), "timestamp": moments}
+    )
+
+
+@contextmanager
+def fresh_topics(stage: Stage, partitions: int) -> Iterator[Topics]:
+    """Three topics that are gone afterwards."""
+    with ExitStack() as stack:
+        names = [stack.enter_context(fresh_topic(stage.target, number)) for number in (partitions, 1, partitions)]
+        yield Topics(*names)

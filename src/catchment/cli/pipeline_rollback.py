@@ -1,0 +1,29 @@
+"""`catchment pipeline rollback`: show the history that was shown before."""
+
+from catchment.cli.failure import CommandError
+from catchment.cli.options import AsJson
+from catchment.cli.options_of_pipelines import PipelineFile, StageName
+from catchment.cli.output import print_json, print_table
+
+
+def rollback(
+    file: PipelineFile,
+    stage: StageName,
+    as_json: AsJson = False,
+) -> None:
+    """Show the version before the one that is shown now, in every store that keeps a stage, in one moment.
+
+    Run the pipeline with the version lowered again, so that new events are counted into what is shown.
+    """
+    from catchment.client.errors import ClientError
+    from catchment.pipelines.backfill import rollback as go_back
+    from catchment.pipelines.opening import read_graph
+
+    try:
+        shown = list(go_back(*read_graph(file), stage))
+    except ClientError as error:
+        raise CommandError(error.message, error.advice) from error
+    if as_json:
+        print_json([{"table": table, "version": version} for table, version in shown])
+    else:
+        print_table(["table", "version:"], shown)

@@ -1,0 +1,284 @@
+"""Lambda: the history of a stage computed anew from the for-ever store, and shown in one moment.
+
+A store's view takes windows that end at or before T from the batch layer and later ones from the speed layer. T is the watermark of
+the query that feeds the store, as of a batch that is finished: no row that old can come any more, so the windows up to it are
+complete in whatever holds the rows that the query has read. The new version's speed layer is caught up before it is shown, and
+what was shown before stays as it is, to go back to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow
+from pyarrow import compute
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from catchment.client.errors import ClientError, SettingsError
+from catchment.pipelines.execution.boundaries import read_boundary_once
+from catchment.pipelines.execution.run import Run
+from catchment.pipelines.execution.steps import apply, table_rows_once
+from catchment.pipelines.execution.storing import store_layout
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Graph, Outlet, Step
+from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.planning import Decision, Plan, examine, keep
+from catchment.pipelines.secrets import expanded
+from catchment.pipelines.specification import LakeSink, StoreSink
+from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store import RealTimeStore
+from catchment.spark.spark_checkpoint import BatchPlan, SparkCheckpoint
+
+_ROWS_AT_ONCE: Final = 50_000
+_LAKE_WAIT_S: Final = 120.0
+_CATCH_UP_ROUNDS: Final = 5
+_SHORT_S: Final = 10.0
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How a recomputed history differs from the one that is shown."""
+
+    same: int
+    changed: int
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True)
+class Backfilled:
+    """What was done for one store."""
+
+    outlet: str
+    table: str
+    version: int
+    until: datetime
+    rows: int
+    changes: Changes
+    is_shown: bool
+
+
+def backfill(
+    place: Workplace,
+    stage: str,
+    *,
+    since: datetime | None = None,
+    is_dry_run: bool = False,
+    tell: Tell = lambda _: None,
+) -> Iterator[Backfilled]:
+    """Recompute a stage for each store that keeps it. The pipeline may run meanwhile, with the code it had before.
+
+    Windows that end at or before `since` are taken over as they are shown now.
+    """
+    step = step_of(place.graph, stage)
+    Run(place).build(())
+    for outlet, sink in store_outlets(place.graph, stage):
+        yield _backfill_store(place, step, outlet, sink, since, is_dry_run, tell)
+
+
+def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[tuple[str, int]]:
+    """Show the version before, in every store that keeps a stage; the table and the version that is shown now."""
+    step_of(graph, stage)
+    for _, sink in store_outlets(graph, stage):
+        with _open(folder, sink) as store:
+            versions = store.versions()
+            live = next((one.version for one in versions if one.is_live), 0)
+            before = [one for one in versions if one.version < live]
+            if not before:
+                raise ClientError(f"table {sink.table} has no version before {live}", "There is nothing to go back to.")
+            store.switch(before[-1].version, before[-1].until)
+            yield sink.table, before[-1].version
+
+
+def keep_version(place: Workplace, done: Backfilled) -> None:
+    """Have the next run of the pipeline go on with the checkpoint that a backfill has begun."""
+    query = f"outlet-{done.outlet}"
+    current = examine(place.spark, place.graph, place.home, place.folder).current
+    keep(place.home, Plan({query: Decision("new version", done.version)}, current))
+
+
+def step_of(graph: Graph, stage: str) -> Step:
+    """The stage to recompute, which has code of its own."""
+    if stage not in graph.steps:
+        known = ", ".join(sorted(graph.steps)) or "none"
+        raise SettingsError(f"{stage} is no stage with a function or SQL", f"Those of this pipeline are: {known}.")
+    return graph.steps[stage]
+
+
+def store_outlets(graph: Graph, stage: str) -> list[tuple[Outlet, StoreSink]]:
+    """The outlets that keep a stage in a store."""
+    found = [
+        (one, one.target) for one in graph.outlets.values() if one.reads == stage and isinstance(one.target, StoreSink)
+    ]
+    if not found:
+        raise SettingsError(f"no store keeps stage {stage}", "Add a sink of kind store, or name another stage.")
+    return found
+
+
+def _backfill_store(
+    place: Workplace,
+    step: Step,
+    outlet: Outlet,
+    sink: StoreSink,
+    since: datetime | None,
+    is_dry_run: bool,
+    tell: Tell,
+) -> Backfilled:
+    query = f"outlet-{outlet.name}"
+    version = place.graph.specification.version
+    with _open(place.folder, sink) as store:
+        live = next((one for one in store.versions() if one.is_live), None)
+        if live is None:
+            raise ClientError(f"table {sink.table} is not there yet", "Run the pipeline first.")
+        if version < live.version or (version == live.version and live.until is not None):
+            raise SettingsError(
+                f"table {sink.table} shows a recomputed version {live.version} already",
+                f"Set the pipeline's version to {live.version + 1}.",
+            )
+        plan = _finished_plan(str(place.home.checkpoint(query, live.version)), query)
+        until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
+        tell(f"{sink.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
+        rows = _recomputed(place, step, query, sink, plan, until, tell)
+        layout = store_layout(step, sink, rows.column_names, version)
+        if layout.window_end is None:
+            raise SettingsError(
+                f"table {sink.table} has no column that says where a window ends",
+                "Return one named `end`, or name it with window_end: the two layers are told apart by it.",
+            )
+        shown = store.read()
+        if since is not None:
+            rows = _taken_over(rows, shown, layout.window_end, since)
+        changes = _changes(shown, rows, layout.key, layout.window_end, until)
+        if is_dry_run:
+            return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=False)
+        store.prepare(rows.schema, layout)
+        store.clear_batch_layer(version)
+        for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
+            store.write_batch_layer(rows.slice(begin, _ROWS_AT_ONCE), version)
+        if version > live.version:
+            _catch_up(place, query, version, tell)
+        store.switch(version, until)
+        tell(f"{sink.table}: version {version} is shown")
+        return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=True)
+
+
+def _finished_plan(checkpoint: str, query: str) -> BatchPlan:
+    notes = SparkCheckpoint.at(checkpoint)
+    newest = notes.newest_finished()
+    if newest is None:
+        raise ClientError(f"the query {query} has not finished a batch yet", "Run the pipeline first.")
+    plan = notes.plan(newest)
+    if plan.watermark_ms <= 0:
+        raise ClientError(f"the query {query} has no watermark yet", "No window is complete: wait for later events.")
+    return plan
+
+
+def _recomputed(
+    place: Workplace, step: Step, query: str, sink: StoreSink, plan: BatchPlan, until: datetime, tell: Tell
+) -> pyarrow.Table:
+    """The stage's rows of windows that are complete."""
+    frames = [_history(place, one, plan, until, tell) for one in step.inputs]
+    result = apply(place, step, frames)
+    window_end = store_layout(step, sink, result.columns, place.graph.specification.version).window_end
+    if window_end is not None:
+        result = result.where(F.col(f"`{window_end}`") <= F.lit(until))
+    return result.toArrow()
+
+
+def _history(place: Workplace, name: str, plan: BatchPlan, until: datetime, tell: Tell) -> DataFrame:
+    """All rows up to a moment of what a stage reads: from a lake if one keeps them, else from their topic."""
+    if name in place.graph.tables:
+        return table_rows_once(place, name)
+    if name in place.graph.sources:
+        raise SettingsError(f"the stage reads {name}, which has no event time", "Give it event_time and lateness.")
+    boundary = place.graph.boundary(name)
+    assert boundary is not None, "what a step reads has a topic"
+    ends = _ends_of(plan, boundary.topic)
+    lake = next(
+        (one for one in place.graph.outlets.values() if one.reads == name and isinstance(one.target, LakeSink)), None
+    )
+    if lake is None:
+        rows = read_boundary_once(place, name, {boundary.topic: ends})
+    else:
+        assert isinstance(lake.target, LakeSink), "it was chosen so"
+        _wait_for_lake(place, lake, boundary.topic, ends, tell)
+        kept = open_lake(
+            expanded(lake.target.lake, place.folder), format=lake.target.format, partition_by=lake.target.partition_by
+        )
+        rows = kept.read_spark(place.spark).select(*place.schemas[name].fieldNames())
+    return rows if boundary.event_time is None else rows.where(F.col(boundary.event_time) <= F.lit(until))
+
+
+def _wait_for_lake(place: Workplace, lake: Outlet, topic: str, ends: Mapping[str, int], tell: Tell) -> None:
+    """Until the lake has read as far as the store."""
+    query = f"outlet-{lake.name}"
+    notes = SparkCheckpoint.at(place.checkpoint(query))
+    deadline_s = time.monotonic() + _LAKE_WAIT_S
+    while True:
+        newest = notes.newest_finished()
+        reached = {} if newest is None else _ends_of(notes.plan(newest), topic)
+        if all(reached.get(partition, 0) >= end for partition, end in ends.items()):
+            return
+        if time.monotonic() > deadline_s:
+            raise ClientError(
+                f"the lake {lake.name} is behind the store: it has read {topic} up to {reached} of {ends}",
+                "Run the pipeline until it has caught up.",
+            )
+        tell(f"waiting for the lake {lake.name}")
+        time.sleep(1)
+
+
+def _ends_of(plan: BatchPlan, topic: str) -> dict[str, int]:
+    """How far a batch has read a topic."""
+    for source in plan.ends:
+        if isinstance(source, dict) and topic in source:
+            return {str(partition): int(offset) for partition, offset in source[topic].items()}
+    return {}
+
+
+def _catch_up(place: Workplace, query: str, version: int, tell: Tell) -> None:
+    """Bring the speed layer of the new version to where events are now, or nearly."""
+    beside = replace(place, versions={**place.versions, query: version}, shows_new_versions=False)
+    for _ in range(_CATCH_UP_ROUNDS):
+        began_s = time.monotonic()
+        tell("the speed layer of the new version catches up")
+        run = Run(beside)
+        run.build([query])
+        run.drain()
+        if time.monotonic() - began_s < _SHORT_S:
+            return
+
+
+def _taken_over(rows: pyarrow.Table, shown: pyarrow.Table, window_end: str, since: datetime) -> pyarrow.Table:
+    """Recomputed rows of windows after a moment, and the ones that are shown of windows before."""
+    moment = pyarrow.scalar(since, rows.schema.field(window_end).type)
+    newer = rows.filter(compute.greater(rows.column(window_end), moment))
+    older = shown.filter(compute.less_equal(shown.column(window_end), moment.cast(shown.schema.field(window_end).type)))
+    return pyarrow.concat_tables([older.select(rows.column_names).cast(rows.schema), newer])
+
+
+def _changes(
+    shown: pyarrow.Table, rows: pyarrow.Table, key: tuple[str, ...], window_end: str, until: datetime
+) -> Changes:
+    """What a reader will find different."""
+    names = [name for name in rows.column_names if name in shown.column_names]
+    old = {
+        tuple(row[name] for name in key): tuple(row[name] for name in names)
+        for row in shown.to_pylist()
+        if row[window_end] is not None and row[window_end] <= until
+    }
+    new = {tuple(row[name] for name in key): tuple(row[name] for name in names) for row in rows.to_pylist()}
+    both = old.keys() & new.keys()
+    same = sum(old[one] == new[one] for one in both)
+    return Changes(same, len(both) - same, len(new.keys() - old.keys()), len(old.keys() - new.keys()))
+
+
+def _open(folder: Path, sink: StoreSink) -> RealTimeStore:
+    return open_store(expanded(sink.store, folder), sink.table, sink.ttl)

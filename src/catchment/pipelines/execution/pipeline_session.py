@@ -1,0 +1,61 @@
+"""The Spark session that pipelines run in: the settings that their guarantees rest on, from the first batch."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from catchment.pipelines.specification import PipelineSpecification
+from catchment.spark import session
+
+SOURCE_EVOLUTION: Final = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
+_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SETTINGS: Final[Mapping[str, str]] = {
+    # Queries share the cores evenly: one with much to do does not hold up the others.
+    "spark.scheduler.mode": "FAIR",
+    # State may outgrow the memory; of each batch only the changes are written.
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A checkpoint that knows its sources by name stays good when another is added. It cannot be turned on later.
+    SOURCE_EVOLUTION: "true",
+    # The text of times, and the windows of a day, do not depend on the machine.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "20s",
+    # Whoever watches reads all of these each time.
+    "spark.sql.streaming.numRecentProgressUpdates": "16",
+}
+
+
+def pipeline_session(
+    specification: PipelineSpecification, master: str, *, config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session for one pipeline; `config` has the last word."""
+    settings = dict(SETTINGS)
+    if specification.parallelism is not None:
+        settings["spark.sql.shuffle.partitions"] = str(specification.parallelism)
+    return session(master, app_name=f"catchment {specification.pipeline}", config=settings | dict(config or {}))
+
+
+def carry_modules(folder: Path) -> None:
+    """Have functions of a pipeline's own files sent to Spark's workers, which cannot import them."""
+    # PySpark leaves this function without types.
+    register: Any = cloudpickle.register_pickle_by_value
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).resolve().parent == folder.resolve() and module.__name__ != "__main__":
+            register(module)
+
+
+def read_stream(spark: SparkSession, name: str) -> DataStreamReader:
+    """A reader of a stream that has a name in its checkpoint. Spark takes names of all streams of a session, or of none."""
+    reader = spark.readStream
+    is_named = spark.conf.get(SOURCE_EVOLUTION, "false") == "true"
+    return reader.name(_NOT_IN_NAMES.sub("_", name)) if is_named else reader

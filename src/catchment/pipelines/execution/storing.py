@@ -1,0 +1,77 @@
+"""The rows of a stage into a real-time store, batch by batch.
+
+A new version of a table is written beside the one that readers see. It is shown when it has caught up with where events were when
+it was started, unless a backfill has shown it before.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from catchment.client.offsets import LATEST
+from catchment.pipelines.execution.workplace import Workplace, query_id
+from catchment.pipelines.graph import Outlet, Step
+from catchment.pipelines.secrets import expanded
+from catchment.pipelines.specification import StoreSink
+from catchment.pipelines.stores.layout import Layout
+from catchment.pipelines.stores.opening import open_store
+from catchment.spark.connection import Connection
+from catchment.spark.noted_offsets import NotedOffsets
+from catchment.spark.positions import Offsets, from_json
+from catchment.spark.spark_checkpoint import SparkCheckpoint
+
+_WINDOW_END: Final = "end"
+
+
+def store_layout(step: Step | None, sink: StoreSink, columns: list[str], version: int) -> Layout:
+    """How a store keeps the rows of a stage."""
+    return Layout(
+        table=sink.table,
+        key=sink.key or (step.stage.key if step else ()),
+        version=version,
+        ttl_ms=sink.ttl,
+        window_end=sink.window_end or (_WINDOW_END if _WINDOW_END in columns else None),
+    )
+
+
+class StoreOutlet:
+    """One table of one store, fed by one query."""
+
+    def __init__(self, place: Workplace, outlet: Outlet, sink: StoreSink, columns: list[str], query: str) -> None:
+        self._place = place
+        self._query = query
+        self._version = place.version(query)
+        self._layout = store_layout(place.graph.steps.get(outlet.reads), sink, columns, self._version)
+        self._store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
+        self._is_prepared = False
+        self._is_shown = not place.shows_new_versions
+        self._goal: Offsets | None = None
+
+    def handle(self, rows: DataFrame, batch_id: int) -> None:
+        """Put a batch into the store; for `foreachBatch`."""
+        arrow = rows.toArrow()
+        if not self._is_prepared:
+            self._store.prepare(arrow.schema, self._layout)
+            self._is_prepared = True
+        self._store.write(arrow, query_id(rows), batch_id, self._version)
+        if not self._is_shown:
+            self._show_when_caught_up(batch_id)
+
+    def _show_when_caught_up(self, batch_id: int) -> None:
+        live = max((one.version for one in self._store.versions() if one.is_live), default=0)
+        if live >= self._version:
+            self._is_shown = True
+            return
+        plan = SparkCheckpoint.at(self._place.checkpoint(self._query)).plan(batch_id)
+        reached: Offsets = {}
+        for source in plan.ends:
+            reached |= NotedOffsets.of(from_json(source)).read
+        if self._goal is None:
+            with Connection.read(self._place.connection).new_cluster() as cluster:
+                ends = cluster.list_offsets(list(reached), LATEST, read_committed=True)
+            self._goal = {place: end.offset for place, end in ends.items()}
+        if all(reached.get(place, 0) >= offset for place, offset in self._goal.items()):
+            self._store.switch(self._version, None)
+            self._is_shown = True

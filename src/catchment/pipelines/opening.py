@@ -1,0 +1,43 @@
+"""A pipeline's file opened for a command that works with it beside its run: the graph, and if need be Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from catchment.client.errors import ClientError, SettingsError
+from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
+from catchment.pipelines.execution.run import workplace
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home, default_home
+from catchment.pipelines.loading import load
+from catchment.pipelines.mistakes import Mistakes
+from catchment.pipelines.planning import examine
+from catchment.pipelines.secrets import missing_variables
+
+
+def read_graph(file: Path) -> tuple[Graph, Path]:
+    """The graph of a file, and the folder that its paths are relative to."""
+    try:
+        loaded = load(file.resolve())
+        if found := list(missing_variables(loaded.specification)):
+            raise Mistakes(found)
+    except Mistakes as mistakes:
+        raise SettingsError(f"the pipeline cannot be run as it is written\n{mistakes}") from mistakes
+    carry_modules(loaded.folder)
+    return Graph(loaded.specification), loaded.folder
+
+
+@contextmanager
+def opened(file: Path, root: Path | None, servers: str | None, master: str) -> Iterator[Workplace]:
+    """The surroundings of its queries, with the versions that a run would have."""
+    graph, folder = read_graph(file)
+    home = Home((root or default_home()).resolve(), graph.specification.pipeline)
+    if not home.plan_file.exists():
+        raise ClientError(f"pipeline {home.pipeline} never ran in {home.root}", "Run it first, or name its --home.")
+    with pipeline_session(graph.specification, master) as spark:
+        versions = examine(spark, graph, home, folder).versions
+        graph = Graph(graph.specification, versions)
+        yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=versions)

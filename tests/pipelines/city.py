@@ -1,0 +1,158 @@
+"""A small city whose reports go through a pipeline: events with known times in, and what came out read back."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from catchment.client.arrow_api import read_arrow
+from catchment.pipelines import Pipeline, check, lake, store, topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from catchment.pipelines.execution.workplace import Workplace
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+SCHEMA = "id string, district string, kind string, at timestamp"
+DISTRICTS = ("harbour", "old town", "hills")
+_numbers = itertools.count()
+_TIMEOUT_S = 30.0
+
+
+def at(seconds: float) -> datetime:
+    """A moment of the story, which begins at noon."""
+    return NOON + timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One event."""
+
+    id: str
+    seconds: float
+    district: str | None = "harbour"
+    kind: str = "fire"
+
+    def value(self) -> bytes:
+        written = {"id": self.id, "district": self.district, "kind": self.kind, "at": at(self.seconds).isoformat()}
+        return json.dumps(written).encode()
+
+
+class City:
+    """The topics and folders of one pipeline."""
+
+    def __init__(self, spark: SparkSession, servers: str, folder: Path) -> None:
+        self.spark = spark
+        self.servers = servers
+        self.folder = folder
+        self.name = f"city{next(_numbers)}"
+        self._producer = Producer({"bootstrap.servers": servers})
+        admin = AdminClient({"bootstrap.servers": servers})
+        wanted = [NewTopic(self.reports, 2), NewTopic(self.crews, 1, config={"cleanup.policy": "compact"})]
+        for made in admin.create_topics(wanted).values():
+            made.result(_TIMEOUT_S)
+
+    @property
+    def reports(self) -> str:
+        return f"{self.name}-reports"
+
+    @property
+    def crews(self) -> str:
+        return f"{self.name}-crews"
+
+    def send(self, events: Iterable[Report | bytes], seconds: float) -> None:
+        """Records whose own time is that moment of the story."""
+        moment_ms = int(at(seconds).timestamp() * 1000)
+        for number, event in enumerate(events):
+            value = event.value() if isinstance(event, Report) else event
+            self._producer.produce(self.reports, value, key=str(number), timestamp=moment_ms)
+        assert self._producer.flush(_TIMEOUT_S) == 0
+
+    def send_crew(self, district: str, crew: int | None) -> None:
+        value = None if crew is None else json.dumps({"district": district, "crew": crew})
+        self._producer.produce(self.crews, value, key=district)
+        assert self._producer.flush(_TIMEOUT_S) == 0
+
+    def pipeline(
+        self, board: Callable[[DataFrame, DataFrame], DataFrame] | None = None, *, version: int = 1, **source: Any
+    ) -> Pipeline:
+        """Reports, cleaned; counted every ten seconds beside the crews; kept in SQLite and in a lake."""
+        made = Pipeline(self.name, version=version, parallelism=2)
+        options = {"event_time": "at", "lateness": "20 seconds", **source}
+        reports = made.source(
+            topic(self.reports, format="json", schema=SCHEMA, on_error="quarantine"), name="reports", **options
+        )
+        crews = made.table(topic(self.crews, schema="district string, crew int"), name="crews", key="district")
+        clean = made.stage(
+            "clean",
+            reports,
+            dedupe="id",
+            checks=[check("kind IN ('fire', 'flood', 'quake')"), check("district IS NOT NULL")],
+            to=topic(f"{self.name}.clean", key="district"),
+        )
+        counted = made.stage(clean, crews, mode="update", key=["district", "start"])(board or count_reports)
+        made.sink(counted, store(f"sqlite:///{self.folder}/city.db", table="board"), name="board")
+        made.sink(clean, lake(f"{self.folder}/lake"), name="lake")
+        return made
+
+    def place(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> Workplace:
+        from catchment.pipelines.execution.run import workplace
+        from catchment.pipelines.graph import Graph
+        from catchment.pipelines.home import Home
+
+        home = Home(self.folder / "home", self.name)
+        graph = Graph(pipeline.check(), versions)
+        return workplace(self.spark, graph, home=home, folder=self.folder, servers=self.servers, versions=versions)
+
+    def drain(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> None:
+        """Process all that is there."""
+        from catchment.pipelines.execution.run import Run
+
+        run = Run(self.place(pipeline, versions))
+        run.build()
+        run.drain()
+
+    def rows(self, topic_name: str) -> list[dict[str, Any]]:
+        """The committed records of a topic, with their headers as a mapping."""
+        table = read_arrow(topic_name, self.servers, columns=["key", "value", "headers"])
+        return [
+            row | {"headers": {one["key"]: one["value"] for one in row["headers"] or ()}} for row in table.to_pylist()
+        ]
+
+    def values(self, topic_name: str) -> list[dict[str, Any]]:
+        return [json.loads(row["value"]) for row in self.rows(topic_name)]
+
+    def board(self) -> dict[tuple[str, int], tuple[int, int | None]]:
+        """What readers of the store see: by district and beginning of the window in seconds, the count and the crew."""
+        with sqlite3.connect(self.folder / "city.db") as database:
+            found = database.execute('SELECT district, start, "count", crew FROM board').fetchall()
+        return {(row[0], seconds_of(row[1])): (row[2], row[3]) for row in found}
+
+    def lake_ids(self) -> list[str]:
+        from catchment.pipelines.lakes.opening import open_lake
+
+        ids: list[str] = open_lake(f"{self.folder}/lake").read_arrow().column("id").to_pylist()
+        return sorted(ids)
+
+
+def count_reports(clean: DataFrame, crews: DataFrame) -> DataFrame:
+    """The stage of the story: counts of ten seconds, with the crews of the district."""
+    from pyspark.sql import functions as F
+
+    counts = clean.groupBy("district", F.window("at", "10 seconds").alias("w")).count()
+    return counts.join(crews, "district", "left").select("district", "w.start", "w.end", "count", "crew")
+
+
+def seconds_of(moment: str) -> int:
+    """Seconds of the story, from a store's own text of a moment."""
+    return int((datetime.fromisoformat(moment).replace(tzinfo=UTC) - NOON).total_seconds())
