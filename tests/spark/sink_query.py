@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow
 import pytest
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 from tests.client.logs import Logs
 
@@ -20,13 +22,39 @@ from catchment.spark.commit_list import TaskMessage
 from catchment.spark.stream_writer import StreamWriter
 from catchment.spark.task_facts import TaskFacts
 
+Way = Literal["stream", "foreachBatch"]
 SCHEMA = StructType().add("key", "string").add("value", "string")
+
+
+class ForeachWriter:
+    """A write inside `foreachBatch`, as far as it differs: Spark does not tell it of which batch it is."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._writer = batch_writer.BatchWriter(options, SCHEMA, overwrite=False)
+
+    def write(self, batches: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        return self._writer.write(batches)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
+        self._of(batch_id).commit(messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
+        self._of(batch_id).abort(messages)
+
+    def _of(self, batch_id: int) -> batch_writer.BatchWriter:
+        """Spark commits with the writer that it has made when the batch was the newest."""
+        vars(self._writer)["_batch_id"] = batch_id
+        return self._writer
 
 
 class Query:
     """What Spark knows of a query: where its checkpoint is, its id, and what is in its batches."""
 
-    def __init__(self, logs: Logs, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, **options: str) -> None:
+    def __init__(
+        self, logs: Logs, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, way: Way = "stream", /, **options: str
+    ) -> None:
+        self._way = way
+        self.run_id = ""
         self.logs = logs
         self.checkpoint = checkpoint
         self.topic = logs.topic(partitions=2)
@@ -42,26 +70,43 @@ class Query:
 
     def begin_checkpoint(self) -> None:
         """What Spark writes before the first batch."""
-        (self.checkpoint / "commits").mkdir(parents=True)
-        (self.checkpoint / "metadata").write_text('{"id":"query"}')
+        for name in ("commits", "offsets"):
+            (self.checkpoint / name).mkdir(parents=True)
+        self.plan(0)
+        (self.checkpoint / "metadata").write_text(json.dumps({"id": self.query_id}))
 
-    def writer(self) -> StreamWriter:
+    def plan(self, batch_id: int) -> None:
+        """Spark's own note of a batch that it is about to run. Later ones are gone with what was deleted."""
+        for path in (self.checkpoint / "offsets").iterdir():
+            if int(path.name) > batch_id:
+                path.unlink()
+        facts = {"batchWatermarkMs": 0, "batchTimestampMs": 0}
+        (self.checkpoint / "offsets" / str(batch_id)).write_text(f"v1\n{json.dumps(facts)}")
+
+    def writer(self) -> StreamWriter | ForeachWriter:
         """A writer as Spark makes one when it plans a batch or commits one; to make it is to recover."""
-        return StreamWriter(self.options, SCHEMA)
+        return StreamWriter(self.options, SCHEMA) if self._way == "stream" else ForeachWriter(self.options)
 
     def task(
-        self, writer: StreamWriter, batch_id: int, spark_partition: int, values: Sequence[str], attempt: int = 0
+        self,
+        writer: StreamWriter | ForeachWriter,
+        batch_id: int,
+        spark_partition: int,
+        values: Sequence[str],
+        attempt: int = 0,
     ) -> TaskMessage:
         """What one task says when it has written its rows."""
-        facts = TaskFacts(self.query_id, batch_id, spark_partition, attempt)
-        self._monkeypatch.setattr(stream_writer, "current_task", lambda: facts)
-        sent: StreamWriter = pickle.loads(pickle.dumps(writer))
+        facts = TaskFacts(self.query_id, batch_id, spark_partition, attempt, self.run_id)
+        for module in (stream_writer, batch_writer):
+            self._monkeypatch.setattr(module, "current_task", lambda: facts)
+        sent: StreamWriter | ForeachWriter = pickle.loads(pickle.dumps(writer))
         message = pickle.loads(pickle.dumps(sent.write(iter([rows_of(values)]))))
         assert isinstance(message, TaskMessage)
         return message
 
     def tasks(self, batch_id: int, partitions: Sequence[Sequence[str]]) -> list[TaskMessage]:
-        """Phase one: a writer is made, and every task writes."""
+        """Phase one: the batch is planned, a writer is made, and every task writes."""
+        self.plan(batch_id)
         writer = self.writer()
         return [self.task(writer, batch_id, number, values) for number, values in enumerate(partitions)]
 

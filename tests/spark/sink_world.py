@@ -139,7 +139,7 @@ class Driver:
         try:
             two_phase.commit(lists, transactions, batch_id, messages)
         except ClientError:
-            two_phase.abort(lists, transactions, batch_id, messages)
+            two_phase.abort(lists, transactions, QUERY, batch_id, messages)
             raise
         self.pause()
         if batch_id in self.world.finished:
@@ -237,7 +237,7 @@ class SteppedTransactions:
             self._driver.pause()
             self._world.end(one.handle, Outcome.ABORTED)
 
-    def sweep(self, query_id: str, spared: Collection[str] = ()) -> None:
+    def sweep(self, query_id: str, spared: Collection[str] = (), *, while_tasks_end: bool = False) -> None:
         """Slow: what it has found may have changed until it acts on it."""
         self._driver.pause()
         for stray in self._world.open_ids() if self._world.can_be_swept else []:

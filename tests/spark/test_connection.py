@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catchment.client.errors import SettingsError
-from catchment.spark.connection import Connection
+from catchment.spark.connection import _MOST_CLUSTERS, Connection, _clusters
 from catchment.spark.java_settings import IGNORED, REFUSED, ROLE_SETTINGS, TRANSLATED
 from catchment.testing.embedded import Broker
 
@@ -136,3 +136,20 @@ def test_a_forked_process_gets_a_cluster_of_its_own() -> None:
     if child == 0:
         os._exit(0 if made.cluster() is not parent else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_few_clusters_are_kept_and_one_that_is_not_connects_again() -> None:
+    with Broker() as broker:
+        made = [
+            Connection.read({"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.client.id": f"many {number}"})
+            for number in range(_MOST_CLUSTERS + 3)
+        ]
+        first = made[0].cluster()
+        assert first.topics() == []
+        for one in made:
+            one.cluster()
+        assert sum(pid == os.getpid() for pid, _ in _clusters) == _MOST_CLUSTERS
+        assert made[0].cluster() is not first
+        assert first.topics() == []
+        for cluster in (first, made[0].cluster()):
+            cluster.close()

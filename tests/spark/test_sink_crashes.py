@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
 from catchment.client.transaction_outcomes import Outcome
 from catchment.client.transactions import end_transaction
-from catchment.spark.commit_list import Transaction
+from catchment.spark.commit_list import TaskMessage, Transaction
 from catchment.spark.ledger import Ledger
 from catchment.spark.sink_transactions import SinkTransactions
 
@@ -29,9 +29,9 @@ class Killed(BaseException):
     """The driver's process ends here."""
 
 
-@pytest.fixture
-def query(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
-    return Query(logs, tmp_path / "checkpoint", monkeypatch)
+@pytest.fixture(params=["stream", "foreachBatch"])
+def query(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Query:
+    return Query(logs, tmp_path / "checkpoint", monkeypatch, request.param)
 
 
 def kill_after_ends(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -154,6 +154,24 @@ def test_a_failed_batch_leaves_nothing_open_not_even_of_tasks_that_were_killed(q
     assert query.values() == []
 
 
+def test_a_task_that_writes_while_its_batch_is_given_up_leaves_nothing_open(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[TaskMessage] = []
+    look = SinkTransactions._sweep
+
+    def look_before_the_task_writes(transactions: SinkTransactions, query_id: str, spared: Collection[str]) -> bool:
+        found = look(transactions, query_id, spared)
+        if not late:
+            late.append(query.task(query.writer(), 0, 0, ["a"]))
+        return found
+
+    monkeypatch.setattr(SinkTransactions, "_sweep", look_before_the_task_writes)
+    query.writer().abort([None, None], 0)
+    assert late
+    assert not query.is_open()
+
+
 def test_a_commit_that_fails_behind_the_decision_is_not_undone(query: Query) -> None:
     messages = query.tasks(0, BATCH)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -180,7 +198,7 @@ def test_of_two_runs_with_one_checkpoint_one_is_told_and_no_row_is_there_twice(q
 def test_a_run_that_is_a_batch_behind_is_told_as_well(query: Query) -> None:
     slow = [query.task(query.writer(), 0, 0, ["a"], attempt=1)]
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(SinkTransactions, "sweep", lambda self, query_id, spared=(): None)
+        monkeypatch.setattr(SinkTransactions, "sweep", lambda *_, **__: None)
         query.run(0, [["a"]])
         query.run(1, [["b"]])
     with pytest.raises(ClientError, match="batch 0 was decided by another run"):

@@ -12,8 +12,9 @@ from pyarrow import fs
 from catchment.client.errors import ClientError
 from catchment.client.transaction_outcomes import Witness
 from catchment.client.transactions import TransactionHandle
+from catchment.spark.checkpoint_files import Files, LocalFiles, RemoteFiles
 from catchment.spark.commit_list import CommitList, Transaction
-from catchment.spark.ledger import Files, Ledger, LocalFiles, RemoteFiles
+from catchment.spark.ledger import Ledger
 from catchment.spark.two_phase import AlreadyDecided
 
 FOLDER = "sinks/catchment"

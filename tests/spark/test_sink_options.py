@@ -40,6 +40,28 @@ def test_options_are_read_whatever_their_case() -> None:
     assert options.checkpoint == "/tmp/c"
 
 
+@pytest.mark.parametrize(
+    ("codec", "level", "is_one"),
+    [
+        ("zstd", -131072, True),
+        ("zstd", -131073, False),
+        ("zstd", 0, True),
+        ("zstd", 23, False),
+        ("gzip", 9, True),
+        ("gzip", -1, True),
+        ("gzip", 0, False),
+        ("lz4", 18, False),
+    ],
+)
+def test_levels_have_the_bounds_of_the_java_producer(codec: str, level: int, is_one: bool) -> None:
+    given = {**SERVERS, "kafka.compression.type": codec, f"kafka.compression.{codec}.level": str(level)}
+    if is_one:
+        assert SinkOptions.read(given).level == level
+    else:
+        with pytest.raises(SettingsError, match=r"level is .*Give a number from"):
+            SinkOptions.read(given)
+
+
 def test_exactly_once_is_the_default() -> None:
     options = SinkOptions.read(SERVERS)
     assert options.is_exactly_once
@@ -80,7 +102,7 @@ def test_a_checkpoint_that_spark_has_elsewhere_is_refused(tmp_path: Path) -> Non
     options = {**SERVERS, "topic": "t", "checkpointLocation": str(tmp_path)}
     with pytest.raises(SettingsError, match=r"no checkpoint at .* as seen from the sink.*with its scheme"):
         StreamWriter(options, SCHEMA)
-    (tmp_path / "metadata").write_text("{}")
+    (tmp_path / "metadata").write_text('{"id":"query"}')
     StreamWriter(options, SCHEMA)
 
 

@@ -10,15 +10,19 @@ from catchment.client.topic_metadata import Place
 from catchment.spark.batch_pace import BatchPace
 from catchment.spark.positions import Offsets
 from catchment.spark.source_options import SourceOptions
+from catchment.spark.time_admission import count_waiting
 
 Clock = Callable[[], float]
+Cut = Callable[[Mapping[Place, int], Offsets, int], Offsets]
+"""An end between a start and what is available, at most so many offsets away if that can be."""
 
 
 class Admission:
     """The end of each batch. It is told when a batch is finished, since the pace follows from that."""
 
-    def __init__(self, options: SourceOptions, clock_s: Clock = time.monotonic) -> None:
+    def __init__(self, options: SourceOptions, clock_s: Clock = time.monotonic, cut: Cut | None = None) -> None:
         self._options = options
+        self._cut = cut or limited
         self._clock_s = clock_s
         self._pace = None if options.target_batch_s is None else BatchPace(options.target_batch_s)
         self._begun_at_s = -math.inf
@@ -26,16 +30,16 @@ class Admission:
 
     def end(self, start: Mapping[Place, int], available: Offsets, *, may_wait: bool) -> Offsets:
         """Where the batch that begins at `start` ends; at its start if it is to wait for more."""
-        waiting = _count(start, available)
+        waiting = count_waiting(start, available)
         if may_wait and self._is_too_few(waiting):
             return dict(start)
         end = available
         most = self._options.max_offsets_per_trigger if self._pace is None else self._pace.rows
-        if most is not None:
-            end = limited(start, available, most)
+        if most is not None and waiting > most:
+            end = self._cut(start, available, most)
         if waiting:
             self._begun_at_s = self._clock_s()
-            self._under_way = (end, _count(start, end))
+            self._under_way = (end, count_waiting(start, end))
         return end
 
     def finished(self, end: Offsets) -> None:
@@ -71,7 +75,3 @@ def limited(start: Mapping[Place, int], available: Offsets, most: int) -> Offset
 def _share(most: int, size: int, total: int) -> int:
     # A partition with little to read gets at least one, so that it does not starve beside large ones.
     return max(1, most * size // total)
-
-
-def _count(start: Mapping[Place, int], end: Mapping[Place, int]) -> int:
-    return sum(max(0, offset - start.get(place, 0)) for place, offset in end.items())

@@ -1,9 +1,12 @@
 """Writes the rows of a batch job. With exactlyOnce all of them become visible together, when the last task is done.
 
+Inside `foreachBatch`, with the checkpoint of the stream as an option, they are written exactly once as a stream's own sink
+does it: a repeated batch writes only what has not become visible.
+
 Gaps
-    A driver killed while it ends the transactions leaves some of them to be aborted by their time-out: a batch job has no
-    checkpoint from which it could be told later what was decided. Their ids are new for every job, and are forgotten by the
-    brokers after `transactional.id.expiration.ms`.
+    A driver killed while it ends the transactions of a job without a checkpoint leaves some of them to be aborted by their
+    time-out: nobody can tell later what was decided. Their ids are new for every job, and are forgotten by the brokers after
+    `transactional.id.expiration.ms`.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from pyspark.sql.types import StructType
 from catchment.client.errors import ClientError, SettingsError
 from catchment.client.transaction_outcomes import Outcome
 from catchment.spark.commit_list import Repeat, TaskMessage, Transaction
+from catchment.spark.once_writing import OnceWriting
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import check_columns
 from catchment.spark.sink_task import write_in_transaction, write_plain
 from catchment.spark.sink_transactions import SinkTransactions, transactional_id
-from catchment.spark.task_facts import current_task
+from catchment.spark.task_facts import TaskFacts, current_task
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -34,10 +38,16 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = SinkOptions.read(options)
         check_columns(schema, self._options.topic)
         self._job_id = str(uuid.uuid4())
+        is_of_stream = self._options.is_exactly_once and self._options.checkpoint is not None
+        self._once = OnceWriting.begin(self._options) if is_of_stream else None
+        self._batch_id = -1 if self._once is None else self._once.running_batch()
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
         task = current_task()
+        if self._once is not None:
+            self._check_stream(task)
+            return self._once.write(task, iterator)
         transaction = None
         if self._options.is_exactly_once:
             name = transactional_id(self._options, self._job_id, task)
@@ -50,6 +60,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible."""
+        if self._once is not None:
+            self._once.commit(messages, self._batch_id)
+            return
         transactions = SinkTransactions(self._options)
         written = _written(messages)
         outcomes = transactions.commit(written)
@@ -69,10 +82,23 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give up what the tasks have written, unless `commit` has made it visible."""
+        if self._once is not None:
+            self._once.abort(messages, self._batch_id)
+            return
         transactions = SinkTransactions(self._options)
         transactions.abort(_written(messages))
         if self._options.is_exactly_once:
-            transactions.sweep(self._job_id)
+            transactions.sweep(self._job_id, while_tasks_end=None in messages)
+
+    def _check_stream(self, task: TaskFacts) -> None:
+        """A job that is not of the batch that the checkpoint names would be decided as if it were."""
+        if task.batch_id != self._batch_id:
+            batch = f"batch {task.batch_id} of a stream" if task.batch_id >= 0 else "no batch of a stream"
+            raise SettingsError(
+                f"checkpointLocation is {self._options.checkpoint}, where batch {self._batch_id} is under way, but this is "
+                f"{batch}",
+                "Inside foreachBatch, give checkpointLocation of the stream itself; outside of one, leave it out.",
+            )
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction]:

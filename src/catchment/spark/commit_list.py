@@ -44,6 +44,7 @@ class TaskMessage(WriterCommitMessage):
     query_id: str
     repeat: Repeat
     transaction: Transaction | None
+    run_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class CommitList:
     query_id: str
     partition_count: int
     transactions: tuple[Transaction, ...]
+    run_id: str = ""
+    """Which run of the query has decided; empty where it is not known."""
 
     def to_json(self) -> str:
         return json.dumps(
@@ -64,6 +67,7 @@ class CommitList:
                 "batch": self.batch_id,
                 "number": self.number,
                 "query": self.query_id,
+                "run": self.run_id,
                 "partitions": self.partition_count,
                 "transactions": [
                     {
@@ -98,6 +102,7 @@ class CommitList:
                     )
                     for one in content["transactions"]
                 ),
+                content.get("run", ""),
             )
         except (ValueError, KeyError, TypeError) as cause:
             raise ClientError(

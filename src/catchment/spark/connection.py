@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,7 +25,9 @@ _SERVERS: Final = "bootstrap.servers"
 _TIMEOUT: Final = "default.api.timeout.ms"
 _SECRET: Final = re.compile(r"password|jaas|secret|\.key$")
 
-_clusters: dict[tuple[int, Connection], Cluster] = {}
+_MOST_CLUSTERS: Final = 16
+
+_clusters: OrderedDict[tuple[int, Connection], Cluster] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,11 @@ class Connection:
         key = (os.getpid(), self)
         if key not in _clusters:
             _clusters[key] = self.new_cluster()
+        _clusters.move_to_end(key)
+        ours = [one for one in _clusters if one[0] == os.getpid()]
+        for oldest in ours[:-_MOST_CLUSTERS]:
+            # Whoever still has it connects again when it is used.
+            _clusters.pop(oldest).close()
         return _clusters[key]
 
     def new_cluster(self) -> Cluster:

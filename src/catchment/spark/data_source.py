@@ -44,7 +44,11 @@ class CatchmentDataSource(DataSource):
     def schema(self) -> StructType:
         # Whether this is for a stream is not known here; what differs there is checked with the reader.
         options = SourceOptions.read(self.options, streaming=None)
-        return source_schema(self._pinned_decoding(options), include_headers=options.include_headers)
+        return source_schema(
+            self._pinned_decoding(options),
+            include_headers=options.include_headers,
+            include_watermark=options.watermark_from is not None,
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.read(self.options, streaming=False)
@@ -69,7 +73,7 @@ class CatchmentDataSource(DataSource):
 
     def _reading(self, options: SourceOptions, schema: StructType) -> RecordReading:
         decoding = self._pinned_decoding(options)
-        check_schema(schema, decoding)
+        check_schema(schema, decoding, include_watermark=options.watermark_from is not None)
         return RecordReading.of(options, decoding, schema)
 
     def _pinned_decoding(self, options: SourceOptions) -> Decoding:

@@ -32,18 +32,27 @@ class OffsetRange(NamedTuple):
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """What one task reads, and the watermark of its batch if the query asks for it."""
 
-    def __init__(self, offsets: OffsetRange) -> None:
-        super().__init__(tuple(offsets))
+    def __init__(self, offsets: OffsetRange, watermark_ms: int | None = None) -> None:
+        super().__init__((tuple(offsets), watermark_ms))
 
     @property
     def offsets(self) -> OffsetRange:
-        return OffsetRange(*self.value)
+        return OffsetRange(*self.value[0])
+
+    @property
+    def watermark_ms(self) -> int | None:
+        watermark_ms: int | None = self.value[1]
+        return watermark_ms
 
 
 def plan(
-    ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
+    ranges: Iterable[OffsetRange],
+    *,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+    watermark_ms: int | None = None,
 ) -> list[RangePartition]:
     """A task for each range that is not empty, or several where an option asks for it."""
     wanted = [one for one in sorted(ranges) if one.size]
@@ -51,7 +60,7 @@ def plan(
         wanted = [part for one in wanted for part in one.split(-(-one.size // max_records))]
     if min_partitions is not None and len(wanted) < min_partitions:
         wanted = _split_large(wanted, min_partitions)
-    return [RangePartition(one) for one in wanted]
+    return [RangePartition(one, watermark_ms) for one in wanted]
 
 
 def _split_large(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRange]:

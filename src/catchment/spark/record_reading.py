@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from kio.schema.errors import ErrorCode
@@ -21,7 +22,10 @@ from catchment.spark.data_loss import data_lost
 from catchment.spark.formats.decoding import Decoding
 from catchment.spark.garbage import set_aside_what_is_loaded
 from catchment.spark.planning import OffsetRange, RangePartition
+from catchment.spark.source_columns import WATERMARK
 from catchment.spark.source_options import SourceOptions
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,20 @@ class RecordReading:
         # A batch query without anything to read still gets one task, for a partition that is not ours.
         if isinstance(partition, RangePartition):
             for batch in self._read(partition.offsets):
-                yield self.decoding.apply(batch, self.schema) if self.decoding.decoders else batch
+                yield self._finished(batch, partition.watermark_ms)
                 set_aside_what_is_loaded()
 
+    def _finished(self, batch: pa.RecordBatch, watermark_ms: int | None) -> pa.RecordBatch:
+        if WATERMARK in self.schema.names:
+            time_us = None if watermark_ms is None else watermark_ms * 1000
+            batch = batch.append_column(WATERMARK, pa.repeat(pa.scalar(time_us, _TIMESTAMP), batch.num_rows))
+        if self.decoding.decoders:
+            return self.decoding.apply(batch, self.schema)
+        return batch if batch.schema.names == self.schema.names else batch.select(self.schema.names)
+
     def _read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-        columns = self.decoding.raw_columns(self.schema.names)
+        # Rows must be counted even where nothing of them is asked for but the watermark.
+        columns = self.decoding.raw_columns([name for name in self.schema.names if name != WATERMARK]) or ["offset"]
         left = wanted
         while left.size:
             span = Span(left.topic, left.partition, left.start, left.end)

@@ -1,4 +1,4 @@
-"""Make the format "catchment" known to a Spark session, however that session was made."""
+"""Make the formats "catchment" and "catchment-table" known to a Spark session, however that session was made."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from pyspark.sql import SparkSession
 
 from catchment.spark.data_source import CatchmentDataSource
 from catchment.spark.notices import publish
+from catchment.spark.table_source import TableDataSource
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format "catchment"; a second time changes nothing."""
+    """Register the formats; a second time changes nothing."""
     address = publish(spark)
 
     # A class made in a function is pickled whole, its attributes with it; one from a module would travel by its name alone.
@@ -17,3 +18,4 @@ def register(spark: SparkSession) -> None:
         notices_address = address
 
     spark.dataSource.register(Registered)
+    spark.dataSource.register(TableDataSource)

@@ -6,6 +6,7 @@ They have the names of Spark's own Kafka sink where they mean the same; `OPTIONS
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast, get_args
@@ -21,7 +22,7 @@ DEFAULT_PREFIX: Final = "catchment-spark"
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
 """What brokers allow unless told otherwise."""
 
-OPTIONS: Final = ("topic", "deliveryGuarantee", "transactionalIdPrefix", "checkpointLocation")
+OPTIONS: Final = ("topic", "deliveryGuarantee", "transactionalIdPrefix", "checkpointLocation", "sinkName")
 KAFKA_OPTIONS: Final = (
     "kafka.compression.type",
     "kafka.compression.gzip.level",
@@ -33,6 +34,8 @@ KAFKA_OPTIONS: Final = (
 )
 
 _CODECS: Final = get_args(Codec)
+_LEVELS: Final[dict[str, tuple[int, int]]] = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class SinkOptions:
     level: int | None
     max_batch_bytes: int
     checkpoint: str | None
+    sink_name: str | None = None
+    """Tells several writes of one batch apart; None for the only one."""
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -76,9 +81,10 @@ class SinkOptions:
             transaction_timeout_ms=_number(kafka, "transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS),
             delivery_timeout_ms=_number(kafka, "delivery.timeout.ms", 120_000),
             codec=codec,
-            level=_number(kafka, level_name, 0) if level_name in kafka else None,
+            level=_level(kafka, codec) if level_name in kafka else None,
             max_batch_bytes=_number(kafka, "max.request.size", DEFAULT_BATCH_BYTES),
             checkpoint=given.get("checkpointlocation"),
+            sink_name=_name("sinkName", given.get("sinkname")),
         )
 
 
@@ -87,6 +93,25 @@ def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
         if value.lower() == choice.lower():
             return choice
     raise SettingsError(f"the option {name} is {value!r}", f"It may be {', '.join(choices[:-1])} or {choices[-1]}.")
+
+
+def _level(kafka: Mapping[str, str], codec: Codec) -> int:
+    """Within the bounds that the Java producer has for each codec."""
+    name = f"compression.{codec}.level"
+    least, most = _LEVELS.get(codec, (1, 1))
+    try:
+        level = int(kafka[name])
+    except ValueError:
+        level = most + 1
+    if not least <= level <= most and (codec, level) != ("gzip", -1):
+        raise SettingsError(f"the option kafka.{name} is {kafka[name]!r}", f"Give a number from {least} to {most}.")
+    return level
+
+
+def _name(option: str, text: str | None) -> str | None:
+    if text is not None and not _NAME.fullmatch(text):
+        raise SettingsError(f"the option {option} is {text!r}", "Use letters, digits, dots, hyphens and underscores.")
+    return text
 
 
 def _number(kafka: Mapping[str, str], name: str, default: int) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -17,6 +19,9 @@ from catchment.spark.sink_options import SinkOptions
 from catchment.spark.task_facts import TaskFacts
 
 _logger = logging.getLogger(__name__)
+_TASKS_END_S: Final = 3.0
+"""A task that Spark kills may write for `spark.python.task.killTimeout`, two seconds, before its process ends."""
+_BETWEEN_SWEEPS_S: Final = 0.25
 
 
 def transactional_id(options: SinkOptions, job: str, task: TaskFacts) -> str:
@@ -48,8 +53,14 @@ class SinkTransactions:
         with suppress(ClientError):
             end_transactions(self._options.connection.cluster(), [one.handle for one in transactions], commit=False)
 
-    def sweep(self, query_id: str, spared: Collection[str] = ()) -> None:
+    def sweep(self, query_id: str, spared: Collection[str] = (), *, while_tasks_end: bool = False) -> None:
         """Abort what is still open of this query: attempts that failed, or lost a race. Readers would wait for them."""
+        until_s = time.monotonic() + (_TASKS_END_S if while_tasks_end else 0)
+        while self._sweep(query_id, spared) and time.monotonic() < until_s:
+            time.sleep(_BETWEEN_SWEEPS_S)
+
+    def _sweep(self, query_id: str, spared: Collection[str]) -> bool:
+        """One look; False if the brokers cannot be asked."""
         cluster = self._options.connection.cluster()
         try:
             for stray in ongoing_transactions(cluster, _prefix(self._options, query_id)):
@@ -57,7 +68,11 @@ class SinkTransactions:
                     Coordination(cluster, stray, self._options.transaction_timeout_ms).begin_anew()
         except ClientError as error:
             _logger.warning("transactions of abandoned tasks stay open until their time-out: %s", error)
+            return False
+        return True
 
 
 def _prefix(options: SinkOptions, job: str) -> str:
-    return f"{options.transactional_id_prefix}-{job}-"
+    # The name stands first: what begins with the id of a query alone must not find those of its named sinks.
+    name = f"{options.sink_name}-" if options.sink_name else ""
+    return f"{options.transactional_id_prefix}-{name}{job}-"

@@ -32,18 +32,22 @@ _RAW_TYPES: Final[dict[str, DataType]] = {
     "timestampType": IntegerType(),
 }
 _HEADERS: Final[dict[str, DataType]] = {"headers": ArrayType(_HEADER)}
+WATERMARK: Final = "watermark"
+_WATERMARK: Final[dict[str, DataType]] = {WATERMARK: TimestampType()}
 
 
-def source_schema(decoding: Decoding, *, include_headers: bool) -> StructType:
-    """All columns, in the order of Spark's own source."""
-    key, value, *errors = decoding.fields()
-    columns = dict([key, value]) | _RAW_TYPES | (_HEADERS if include_headers else {}) | dict(errors)
+def source_schema(decoding: Decoding, *, include_headers: bool, include_watermark: bool = False) -> StructType:
+    """All columns, in the order of Spark's own source, and those that are new behind them."""
+    key, value, *others = decoding.fields()
+    columns = dict([key, value]) | _RAW_TYPES | (_HEADERS if include_headers else {}) | dict(others)
+    if include_watermark:
+        columns |= _WATERMARK
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
-def check_schema(wanted: StructType, decoding: Decoding) -> None:
+def check_schema(wanted: StructType, decoding: Decoding, *, include_watermark: bool = False) -> None:
     """SettingsError unless every column that the user's schema names is one of ours, with its type."""
-    known = source_schema(decoding, include_headers=True)
+    known = source_schema(decoding, include_headers=True, include_watermark=include_watermark)
     types = {field.name: field.dataType for field in known}
     for field in wanted:
         if field.name not in types:

@@ -38,6 +38,10 @@ SOURCE_OPTIONS: Final = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "groupIdPrefix",
+    "watermarkFrom",
+    "noteTopics",
+    "admission",
+    "admitUpTo",
 )
 AUTO: Final = "auto"
 DEFAULT_TARGET_S: Final = 1.0
@@ -71,6 +75,13 @@ class SourceOptions:
     group_id: str | None
     group_prefix: str
     metadata_age_s: float
+    watermark_from: str | None = None
+    """The checkpoint of the query itself, whose watermark becomes a column."""
+    note_topics: tuple[str, ...] = ()
+    """Topics whose ends are noted with every batch."""
+    admits_by_time: bool = False
+    admit_up_to: str | None = None
+    """The checkpoint of the query that writes the topics, whose unfinished batches are not read."""
 
     @classmethod
     def read(cls, options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -109,6 +120,10 @@ class SourceOptions:
             group_id=kafka.get("group.id"),
             group_prefix=given.get("groupidprefix", DEFAULT_GROUP_PREFIX),
             metadata_age_s=_metadata_age_s(kafka, mistakes),
+            watermark_from=given.get("watermarkfrom"),
+            note_topics=tuple(name.strip() for name in given.get("notetopics", "").split(",") if name.strip()),
+            admits_by_time=fields.choice("admission", ("offsets", "timestamp")) == "timestamp",
+            admit_up_to=given.get("admitupto"),
         )
         mistakes.raise_any()
         return read
@@ -136,6 +151,13 @@ class _Fields:
         if text not in ("true", "false"):
             self._mistakes.add(f"the option {name} cannot be {text!r}", "Say true or false.")
         return text == "true"
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of several words; the first is the default."""
+        text = self._given.get(name.lower(), choices[0]).strip().lower()
+        if text not in choices:
+            self._mistakes.add(f"the option {name} cannot be {text!r}", f"Choose {' or '.join(choices)}.")
+        return text
 
     def seconds(self, name: str, default_s: float, default_unit: str) -> float:
         text = self._given.get(name.lower())

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from typing_extensions import override
 
+from catchment.spark.noted_offsets import NotedOffsets
 from catchment.spark.planning import RangePartition, plan
 from catchment.spark.positions import from_json, to_json
 from catchment.spark.record_reading import RecordReading
@@ -51,7 +52,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return to_json(self._run.next_end(from_json(start), is_limited=not isinstance(limit, ReadAllAvailable)))
+        begin = NotedOffsets.of(from_json(start))
+        end = self._run.next_end(begin.read, is_limited=not isinstance(limit, ReadAllAvailable))
+        # What is noted changes with what is read, and by itself makes no batch.
+        is_same = end == begin.read and bool(begin.noted)
+        return to_json(NotedOffsets(end, begin.noted if is_same else self._run.noted()).together())
 
     @override
     def prepareForTriggerAvailableNow(self) -> None:
@@ -63,11 +68,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
-        """Deterministic: nothing but the offsets and the options decides."""
-        starts, ends = from_json(start), from_json(end)
+        """Deterministic: nothing but the offsets, the options and the watermark, which Spark has noted, decides."""
+        starts, ends = NotedOffsets.of(from_json(start)).read, NotedOffsets.of(from_json(end)).read
         options = self._options
         ranges = [self._run.range_between(place, starts, ends) for place in ends]
-        return plan(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+        return plan(
+            ranges,
+            min_partitions=options.min_partitions,
+            max_records=options.max_records_per_partition,
+            watermark_ms=self._run.watermark_ms(),
+        )
 
     @override
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -75,7 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def commit(self, end: dict[str, Any]) -> None:
-        self._run.finished(from_json(end))
+        self._run.finished(NotedOffsets.of(from_json(end)).read)
 
     @override
     def stop(self) -> None:

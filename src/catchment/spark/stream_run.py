@@ -5,22 +5,31 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Lock
 from typing import Final
 
+from catchment.client.deadline import Backoff, Deadline
+from catchment.client.errors import ClientError, SettingsError
 from catchment.client.offsets import LATEST
 from catchment.client.topic_metadata import Place
 from catchment.spark.admission import Admission
 from catchment.spark.data_loss import data_lost
 from catchment.spark.group_commits import GroupCommits
+from catchment.spark.noted_offsets import NotedOffsets
 from catchment.spark.notices import Notice, subscribe
 from catchment.spark.planning import OffsetRange
 from catchment.spark.positions import Offsets, from_json
 from catchment.spark.source_options import SourceOptions
+from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.time_edges import TimeEdges
+from catchment.spark.topic_selection import TopicSelection
 from catchment.spark.topic_watch import TopicWatch
+from catchment.spark.upstream import FinishedBatch, Upstream
 
 _REMEMBERED_ENDS: Final = 16
 _LAST_COMMIT_S: Final = 2.0
+_UNDECIDED_S: Final = 0.01
 
 
 class StreamRun:
@@ -31,7 +40,12 @@ class StreamRun:
         """Where the partitions ended when they were last asked."""
         self._options = options
         self._watch = TopicWatch(options)
-        self._admission = Admission(options)
+        self._noted_watch = TopicWatch(_of_noted(options)) if options.note_topics else None
+        self._edges = TimeEdges(options) if options.admits_by_time or options.admit_up_to else None
+        self._admission = Admission(options, cut=self._edges.cut if self._edges and options.admits_by_time else None)
+        self._upstream = Upstream(options.admit_up_to) if options.admit_up_to else None
+        self._admitted: FinishedBatch | None = None
+        self._admissible: Offsets | None = None
         self._commits = GroupCommits(options)
         self._initial: Offsets | None = None
         self._stop_at: Offsets | None = None
@@ -48,7 +62,14 @@ class StreamRun:
 
     def stop_at_latest(self) -> None:
         """Read no further than what is there now."""
-        self._stop_at = self._watch.latest()
+        backoff = Backoff(_UNDECIDED_S, _UNDECIDED_S, Deadline(self._options.connection.timeout_s))
+        while (readable := self._readable()) is None:
+            if not backoff.pause():
+                raise ClientError(
+                    f"records of the query at {self._options.admit_up_to} stay undecided",
+                    "A transaction that it has ended is not ended in every partition; look at the brokers.",
+                )
+        self._stop_at = readable
 
     def next_end(self, start: Offsets, *, is_limited: bool) -> Offsets:
         """Where the batch that begins at `start` ends. It is told by this, too, that the batch before is finished."""
@@ -57,9 +78,11 @@ class StreamRun:
             self._is_start_written = True
             if start == self._initial:
                 return start
-        self.available = self._watch.latest() if self._stop_at is None else self._stop_at
+        readable = self._readable() if self._stop_at is None else self._stop_at
         self._check_loss(start, self.available)
-        end = self.available
+        if readable is None:
+            return start
+        end = readable if self._upstream is None else self._not_before(start, readable)
         with self._lock:
             if is_limited:
                 end = self._admission.end(start, end, may_wait=self._stop_at is None)
@@ -81,6 +104,44 @@ class StreamRun:
             # A partition that was created anew is read from its beginning.
             start = end if is_first else 0
         return OffsetRange(*place, start, end)
+
+    def _readable(self) -> Offsets | None:
+        """What may be read now; None if that is about to be decided."""
+        # Asked first, so that everything up to that time is in what is asked for next.
+        finished = None if self._upstream is None else self._upstream.finished()
+        if finished is not None and finished == self._admitted:
+            return self._admissible
+        self.available = self._watch.latest()
+        if self._upstream is None or self._edges is None:
+            return self.available
+        if finished is None:
+            return {}
+        self._admissible = self._edges.before(finished.time_ms + 1, self.available)
+        # Until another batch is done there is no more to read, and brokers need not be asked many times a second.
+        self._admitted = finished if self._admissible is not None else None
+        return self._admissible
+
+    def _not_before(self, start: Offsets, readable: Offsets) -> Offsets:
+        """An end that takes back nothing of what was read, unless it is no longer there."""
+        kept = {place: min(offset, self.available[place]) for place, offset in start.items() if place in self.available}
+        return readable | {place: max(offset, readable.get(place, 0)) for place, offset in kept.items()}
+
+    def noted(self) -> Offsets:
+        """Where the topics end that are noted with a batch, as far as nothing there is undecided."""
+        return {} if self._noted_watch is None else self._noted_watch.latest()
+
+    def watermark_ms(self) -> int | None:
+        """The watermark of the batch that is about to run: Spark has noted its plan by the time that it asks for its tasks."""
+        if self._options.watermark_from is None:
+            return None
+        checkpoint = SparkCheckpoint.at(self._options.watermark_from)
+        batch_id = checkpoint.newest_planned()
+        if batch_id is None:
+            raise SettingsError(
+                f"Spark has planned no batch at {self._options.watermark_from}, which watermarkFrom names",
+                "Give watermarkFrom the checkpointLocation of the very query that reads this source.",
+            )
+        return checkpoint.plan(batch_id).watermark_ms
 
     def finished(self, end: Offsets, query: str | None = None) -> None:
         """Everything before `end` has been processed, by the query of this name if it is known."""
@@ -124,9 +185,14 @@ class StreamRun:
             self.finished(end, notice.query_name or notice.query_id)
 
 
+def _of_noted(options: SourceOptions) -> SourceOptions:
+    """What watches noted topics: only what is committed, so that whoever reads up to there never waits."""
+    return replace(options, selection=TopicSelection(topics=options.note_topics), read_committed=True)
+
+
 def _read_end(text: str) -> Offsets | None:
     """The end of a source; None if it is a source of another kind, whose ends look otherwise."""
     try:
-        return from_json(json.loads(text))
+        return NotedOffsets.of(from_json(json.loads(text))).read
     except (AttributeError, TypeError, ValueError):
         return None

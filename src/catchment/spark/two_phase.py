@@ -55,8 +55,11 @@ class Transactions(Protocol):
     def abort(self, transactions: Sequence[Transaction]) -> None:
         """Abort those that can be aborted; the others end with their time-out."""
 
-    def sweep(self, query_id: str, spared: Collection[str] = ()) -> None:
-        """Abort what other attempts at the query's batches have left open, but for transactions of the ids to be spared."""
+    def sweep(self, query_id: str, spared: Collection[str] = (), *, while_tasks_end: bool = False) -> None:
+        """Abort what other attempts at the query's batches have left open, but for transactions of the ids to be spared.
+
+        Tasks that Spark is about to kill may still begin transactions; they can be waited for.
+        """
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Unfinished:
     """How many rows each Spark partition had; those without rows are left out."""
     settled: frozenset[int]
     """The Spark partitions whose rows are committed."""
+    run_id: str = ""
+    """Which run of the query has decided last."""
 
     @property
     def is_settled(self) -> bool:
@@ -103,19 +108,34 @@ def recover(lists: Lists, transactions: Transactions) -> Unfinished | None:
             if outcome is Outcome.COMMITTED:
                 settled.add(transaction.spark_partition)
     last = found[-1]
-    return Unfinished(last.batch_id, last.query_id, len(found), last.partition_count, row_counts, frozenset(settled))
+    return Unfinished(
+        last.batch_id, last.query_id, len(found), last.partition_count, row_counts, frozenset(settled), last.run_id
+    )
 
 
-def plan_task(unfinished: Unfinished | None, query_id: str, batch_id: int, spark_partition: int) -> TaskPlan:
+def plan_task(
+    unfinished: Unfinished | None, query_id: str, batch_id: int, spark_partition: int, run_id: str = ""
+) -> TaskPlan:
     """What a task does, given what was found unfinished before its batch began."""
-    if unfinished is None or (unfinished.query_id == query_id and unfinished.batch_id < batch_id):
-        # Spark begins a batch only when it has noted the end of the one before.
+    is_next = unfinished is not None and unfinished.query_id == query_id and unfinished.batch_id < batch_id
+    if unfinished is None or (is_next and unfinished.is_settled):
         return TaskPlan(Repeat(), does_write=True, row_count=None)
+    if is_next:
+        raise ClientError(
+            f"rows of batch {unfinished.batch_id} were decided and then lost, and Spark has gone on to batch {batch_id}",
+            "Parts of the checkpoint were deleted: restore it, or begin with a new checkpoint.",
+        )
     if unfinished.query_id != query_id or unfinished.batch_id > batch_id:
         raise ClientError(
             f"the checkpoint holds what query {unfinished.query_id} decided for batch {unfinished.batch_id}, but this is "
             f"batch {batch_id} of query {query_id}",
             "Parts of the checkpoint were deleted or come from another one: restore it, or begin with a new checkpoint.",
+        )
+    if run_id and unfinished.run_id == run_id:
+        # Spark itself repeats a batch in another run only. To take a second write for a repeat would lose its rows.
+        raise ClientError(
+            f"batch {batch_id} has been written already in this run of the query",
+            "Where a batch is written more than once in foreachBatch, give each write a sinkName of its own.",
         )
     if unfinished.is_settled:
         return TaskPlan(Repeat(unfinished.list_count), does_write=False, row_count=None)
@@ -154,15 +174,16 @@ def commit(lists: Lists, transactions: Transactions, batch_id: int, messages: Se
         transactions.sweep(query_id)
 
 
-def abort(lists: Lists, transactions: Transactions, batch_id: int, messages: Sequence[TaskMessage | None]) -> None:
+def abort(
+    lists: Lists, transactions: Transactions, query_id: str, batch_id: int, messages: Sequence[TaskMessage | None]
+) -> None:
     """Give up a batch that failed. What is decided stays so, for Spark asks for this after a commit that failed as well."""
     decided = {one.handle for found in lists.of(batch_id) for one in found.transactions}
     written = [message.transaction for message in messages if message is not None and message.transaction is not None]
     transactions.abort([one for one in written if one.handle not in decided])
     # Tasks that were killed could not abort theirs, and nobody may start the query again for a while.
     spared = {handle.transactional_id for handle in decided}
-    for query_id in {message.query_id for message in messages if message is not None}:
-        transactions.sweep(query_id, spared)
+    transactions.sweep(query_id, spared, while_tasks_end=None in messages)
 
 
 def _decide(
@@ -172,7 +193,8 @@ def _decide(
     messages: Sequence[TaskMessage],
     written: tuple[Transaction, ...],
 ) -> None:
-    decided = CommitList(batch_id, messages[0].repeat.list_count, messages[0].query_id, len(messages), written)
+    first = messages[0]
+    decided = CommitList(batch_id, first.repeat.list_count, first.query_id, len(messages), written, first.run_id)
     try:
         lists.add(decided)
     except AlreadyDecided as cause:

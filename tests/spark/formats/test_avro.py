@@ -15,8 +15,10 @@ from pyspark.sql import types as spark
 from tests.spark.formats import avro_samples as samples
 
 from catchment.client.errors import SettingsError
+from catchment.spark.formats import avro_columns
 from catchment.spark.formats import avro_kernels as kernels
 from catchment.spark.formats.avro import AvroDecoder, AvroSchema
+from catchment.spark.formats.avro_schema import Node
 from catchment.spark.formats.decoder import Decoded, arrow_type
 from catchment.spark.formats.payloads import Payloads
 
@@ -167,6 +169,33 @@ def test_the_loops_are_compiled_once_for_all_kinds_of_input() -> None:
     decode("string", [b"\x02\xff", b"\x02a"])
     loops: Any = kernels.decode_records
     assert len(loops.signatures) == 1
+
+
+def test_where_little_room_may_be_reserved_records_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "tags", "type": {"type": "array", "items": "string"}}, {"name": "n", "type": "long"}],
+    }
+    payloads: list[bytes | None] = [
+        samples.written(schema, {"tags": [str(number)] * (number % 5), "n": number}) for number in range(100)
+    ]
+    payloads[30], payloads[77] = b"\xff", None
+    whole = decode(schema, payloads)
+    reserved: list[int] = []
+    write = avro_columns._write
+
+    def measured(root: Node, some: Payloads, room: avro_columns._Room) -> Any:
+        reserved.append(room.bytes_reserved)
+        return write(root, some, room)
+
+    monkeypatch.setattr(avro_columns, "MOST_ROOM_BYTES", 2000)
+    monkeypatch.setattr(avro_columns, "_write", measured)
+    parts = decode(schema, payloads)
+    assert parts.column.equals(whole.column)
+    assert parts.errors == whole.errors
+    assert list(parts.errors) == [30]
+    assert max(reserved) <= 2000
 
 
 def test_an_empty_batch_gives_an_empty_column() -> None:

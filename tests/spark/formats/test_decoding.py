@@ -49,6 +49,25 @@ def test_a_kept_error_has_its_reason_and_bytes_and_a_null_has_neither() -> None:
     assert through(decoding, batch, "valueError")[2]["valueError"].startswith("byte 0")
 
 
+@pytest.mark.parametrize("on_error", ["null", "fail"])
+def test_the_bytes_of_every_record_are_kept_where_they_are_asked_for(on_error: str) -> None:
+    decoding = load(keyFormat="text", valueFormat="string", onDecodeError=on_error, includeBytes="true")
+    batch = raw_batch([b"a", None, b""], [b"k", b"l", None])
+    assert through(decoding, batch, "value", "valueBytes", "keyBytes") == [
+        {"value": "a", "valueBytes": b"a", "keyBytes": b"k"},
+        {"value": None, "valueBytes": None, "keyBytes": b"l"},
+        {"value": "", "valueBytes": b"", "keyBytes": None},
+    ]
+    assert ("valueError" in dict(decoding.fields())) == (on_error == "null")
+
+
+def test_the_bytes_of_a_wrong_record_are_kept_beside_those_of_the_others() -> None:
+    decoding = load(valueFormat="string", onDecodeError="null", includeBytes="true")
+    rows = through(decoding, raw_batch([b"a", BAD_TEXT]), "valueBytes", "valueError")
+    assert [row["valueBytes"] for row in rows] == [b"a", BAD_TEXT]
+    assert [row["valueError"] is None for row in rows] == [True, False]
+
+
 def test_a_failure_names_the_record_the_reason_and_the_remedy() -> None:
     with pytest.raises(UndecodableRecord) as failure:
         through(load(valueFormat="string"), raw_batch([b"a", BAD_TEXT, BAD_TEXT]), "value")
@@ -88,7 +107,7 @@ def test_text_is_what_python_decodes(payloads: list[bytes | None]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"valueFormat": "xml"}, "the option valueFormat is 'xml'.*avro, json, protobuf, string"),
+        ({"valueFormat": "xml"}, "the option valueFormat is 'xml'.*avro, csv, json, protobuf, string, text"),
         ({"valueFormat": "string", "onDecodeError": "skip"}, "onDecodeError is 'skip'.*fail, null"),
         ({"keySchema": "string"}, "keySchema has no meaning without keyFormat"),
         ({"valueFormat": "avro"}, "there is no schema.*Set valueSchema or valueSchemaFile, or schemaRegistry"),

@@ -1,14 +1,14 @@
 """Payloads in Avro to an Arrow column: room for the compiled loops, and the arrays that are made of what they wrote.
 
 The room is reserved for as many entries as there can be, which costs nothing where it is not written: a column gets one entry
-a record, and inside arrays and maps at most one a byte.
+a record, and inside arrays and maps at most one a byte. Where that were very much, the records are decoded in parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from catchment.spark.formats.decoder import Decoded, arrow_type
 from catchment.spark.formats.payloads import Flags, Payloads, bitmap
 
 _WIDE = (kernels.DECIMAL, kernels.FIXED_DECIMAL)
+MOST_ROOM_BYTES: Final = 2**28
 _FRAMED = (kernels.ARRAY, kernels.MAP, kernels.UNION)
 
 
@@ -38,27 +39,49 @@ class _Written:
     texts: Bytes
 
 
+class _Room(NamedTuple):
+    table: NDArray[Any]
+    entries: int
+    text_bytes: int
+
+    @property
+    def bytes_reserved(self) -> int:
+        """A number and a flag for each entry, and the texts."""
+        return self.entries * 9 + self.text_bytes
+
+
 def decode(root: Node, payloads: Payloads) -> Decoded:
     """A column of the root's type."""
-    written, errors = _write(root, payloads)
+    payload_bytes = int((payloads.ends - payloads.starts)[payloads.present].sum())
+    room = _table(root, len(payloads), payload_bytes)
+    if room.bytes_reserved > MOST_ROOM_BYTES and len(payloads) > 1:
+        return _in_halves(root, payloads)
+    written, errors = _write(root, payloads, room)
     column, _ = _array(root, 0, written)
     reasons = {int(row): kernels.REASONS[int(errors[row])] for row in np.flatnonzero(errors)}
     return Decoded(column, reasons)
 
 
-def _write(root: Node, payloads: Payloads) -> tuple[_Written, Bytes]:
+def _in_halves(root: Node, payloads: Payloads) -> Decoded:
+    half = len(payloads) // 2
+    rows = np.arange(len(payloads))
+    first, second = decode(root, payloads.only(rows[:half])), decode(root, payloads.only(rows[half:]))
+    errors = first.errors | {row + half: reason for row, reason in second.errors.items()}
+    return Decoded(pa.concat_arrays([first.column, second.column]), errors)
+
+
+def _write(root: Node, payloads: Payloads, room: _Room) -> tuple[_Written, Bytes]:
     rows = len(payloads)
-    payload_bytes = int((payloads.ends - payloads.starts)[payloads.present].sum())
-    table, room, text_room = _table(root, rows, payload_bytes)
+    table = room.table
     depth = _depth(root)
     totals = [np.zeros(len(table), np.int64) for _ in range(4)]
     written = _Written(
         table,
         totals[0],
         totals[1],
-        np.empty(room, np.int64),
-        np.empty(room, np.bool_),
-        np.empty(text_room, np.uint8),
+        np.empty(room.entries, np.int64),
+        np.empty(room.entries, np.bool_),
+        np.empty(room.text_bytes, np.uint8),
     )
     errors = np.zeros(rows, np.uint8)
     # Numba compiles anew, which takes seconds, for arrays that differ in whether they may be written to.
@@ -80,7 +103,7 @@ def _writable(array: NDArray[Any]) -> NDArray[Any]:
     return np.require(array, requirements=["C", "W"])
 
 
-def _table(root: Node, rows: int, payload_bytes: int) -> tuple[NDArray[Any], int, int]:
+def _table(root: Node, rows: int, payload_bytes: int) -> _Room:
     """The nodes as the loops read them, and how much room their numbers and their texts need."""
     entries: list[tuple[int, ...]] = []
     room = text_room = 0
@@ -99,7 +122,7 @@ def _table(root: Node, rows: int, payload_bytes: int) -> tuple[NDArray[Any], int
         )  # fmt: skip
 
     add(root, rows)
-    return np.array(entries, kernels.NODE), room, text_room
+    return _Room(np.array(entries, kernels.NODE), room, text_room)
 
 
 def _depth(node: Node) -> int:

@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType
 
 from catchment.client.errors import ClientError
 from catchment.spark.formats.decoder import Decoded, Decoder
-from catchment.spark.formats.format_options import COLUMNS, FormatOptions, on_decode_error
+from catchment.spark.formats.format_options import COLUMNS, FormatOptions, includes_bytes, on_decode_error
 from catchment.spark.formats.payloads import Payloads
 
 
@@ -29,6 +29,7 @@ class Decoding:
 
     decoders: tuple[tuple[str, Decoder], ...]
     keeps_errors: bool
+    keeps_bytes: bool = False
 
     @classmethod
     def read(cls, options: Mapping[str, str], topics: Sequence[str]) -> Decoding:
@@ -41,7 +42,7 @@ class Decoding:
                 from catchment.spark.formats.loading import load_decoder
 
                 decoders.append((column, load_decoder(asked, asked.format, options, topics)))
-        return cls(tuple(decoders), on_decode_error(options) == "null")
+        return cls(tuple(decoders), on_decode_error(options) == "null", includes_bytes(options))
 
     def fields(self) -> list[tuple[str, DataType]]:
         """What stands in place of the columns key and value, and behind all others the columns of errors."""
@@ -49,9 +50,11 @@ class Decoding:
         fields: list[tuple[str, DataType]] = [
             (column, types[column].data_type if column in types else BinaryType()) for column in COLUMNS
         ]
-        if self.keeps_errors:
-            for column, _ in self.decoders:
-                fields += [(f"{column}Error", StringType()), (f"{column}Bytes", BinaryType())]
+        for column, _ in self.decoders:
+            if self.keeps_errors:
+                fields.append((f"{column}Error", StringType()))
+            if self.keeps_errors or self.keeps_bytes:
+                fields.append((f"{column}Bytes", BinaryType()))
         return fields
 
     def raw_columns(self, wanted: Sequence[str]) -> list[str]:
@@ -74,6 +77,8 @@ class Decoding:
             columns[column] = decoded.column
             if self.keeps_errors:
                 columns[f"{column}Error"], columns[f"{column}Bytes"] = _error_columns(raw, decoded)
+            if self.keeps_bytes:
+                columns[f"{column}Bytes"] = raw
         return pa.RecordBatch.from_arrays([columns[name] for name in wanted.names], schema=wanted)
 
     def _decoded(self, wanted: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final
 from catchment.client.errors import SettingsError
 
 COLUMNS: Final = ("key", "value")
-FORMATS: Final = ("avro", "json", "protobuf", "string")
+FORMATS: Final = ("avro", "csv", "json", "protobuf", "string", "text")
 FRAMINGS: Final = ("none", "confluent")
 
 _OF_A_COLUMN: Final = ("Format", "Schema", "SchemaFile", "Message", "Subject", "SchemaVersion", "Framing")
@@ -21,6 +21,9 @@ _OF_THE_QUERY: Final = (
     "schemaRegistry.password",
     "schemaRegistry.token",
     "onDecodeError",
+    "includeBytes",
+    "csvDelimiter",
+    "csvQuote",
     "emitDefaultValues",
 )
 OPTION_NAMES: Final = (*(column + name for column in COLUMNS for name in _OF_A_COLUMN), *_OF_THE_QUERY)
@@ -39,6 +42,8 @@ class FormatOptions:
     version: str
     framing: str | None
     emit_default_values: bool
+    csv_delimiter: str = ","
+    csv_quote: str = '"'
 
     @classmethod
     def read(cls, options: Mapping[str, str], column: str) -> FormatOptions:
@@ -66,6 +71,8 @@ class FormatOptions:
             framing=_one_of(f"{column}Framing", given("Framing"), FRAMINGS),
             emit_default_values=_one_of("emitDefaultValues", known.get("emitdefaultvalues"), ("true", "false"))
             == "true",
+            csv_delimiter=known.get("csvdelimiter", ",").replace("\\t", "\t"),
+            csv_quote=known.get("csvquote", '"'),
         )
 
 
@@ -73,6 +80,12 @@ def on_decode_error(options: Mapping[str, str]) -> str:
     """`fail` or `null`: what a record that does not decode does to its query."""
     known = {name.lower(): value for name, value in options.items()}
     return _one_of("onDecodeError", known.get("ondecodeerror"), ("fail", "null")) or "fail"
+
+
+def includes_bytes(options: Mapping[str, str]) -> bool:
+    """Whether the bytes of every record stand beside what they decode to."""
+    known = {name.lower(): value for name, value in options.items()}
+    return _one_of("includeBytes", known.get("includebytes"), ("true", "false")) == "true"
 
 
 def _one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> str | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from catchment.client.errors import SettingsError
 from catchment.spark.formats import json_schema, protobuf_schema
 from catchment.spark.formats.avro import AvroDecoder, AvroSchema
+from catchment.spark.formats.csv_text import CsvDecoder, check_csv
 from catchment.spark.formats.decoder import Decoder
 from catchment.spark.formats.format_options import FormatOptions
 from catchment.spark.formats.json_text import JsonDecoder
@@ -35,9 +36,11 @@ def load_decoder(
     options: FormatOptions, format_name: str, query_options: Mapping[str, str], topics: Sequence[str]
 ) -> Decoder:
     """The decoder of one column."""
-    if format_name == "string":
+    if format_name in ("string", "text"):
         _refuse_schema_of_text(options)
         return TextDecoder()
+    if format_name == "csv":
+        return _load_csv(options)
     source = _source(options, Registry.read(query_options), topics)
     framed = options.framing == "confluent" or (options.framing is None and source.registry is not None)
     decoder: Decoder
@@ -60,10 +63,21 @@ def load_decoder(
     return decoder
 
 
+def _load_csv(options: FormatOptions) -> Decoder:
+    if options.schema is None or options.framing == "confluent":
+        raise SettingsError(
+            f"{options.column}Format is csv, which needs a schema of its own and has no frames",
+            f'Set {options.column}Schema, such as to "id bigint, name string", and leave {options.column}Framing out.',
+        )
+    data_type = json_schema.parse(options.schema, {})
+    columns = check_csv(data_type, options.csv_delimiter, options.csv_quote)
+    return CsvDecoder(columns, options.csv_delimiter, options.csv_quote)
+
+
 def _refuse_schema_of_text(options: FormatOptions) -> None:
     if options.schema is not None or options.framing == "confluent":
         raise SettingsError(
-            f"{options.column}Format is string, which has neither a schema nor frames",
+            f"{options.column}Format is {options.format}, which has neither a schema nor frames",
             f"Leave {options.column}Schema and {options.column}Framing out, or choose another format.",
         )
 

@@ -1,0 +1,132 @@
+"""The files of a query's checkpoint, wherever it lies: on the local file system, or anywhere that Arrow reaches.
+
+Gaps
+    On file systems other than the local one, whether a file is there already is checked before it is written, not in the
+    same step: of two drivers that create one file in the same instant, both may think that they were first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+TEMPORARY: Final = ".writing-"
+"""What the names of files begin with that are not whole yet."""
+_FILE_SCHEME: Final = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
+_HADOOP_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
+
+
+class Files(ABC):
+    """What is needed of a file system; paths are relative to the checkpoint."""
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """The files in a folder; none if it is not there."""
+
+    @abstractmethod
+    def read(self, path: str) -> str: ...
+
+    @abstractmethod
+    def create(self, path: str, text: str) -> None:
+        """Write a file for good; FileExistsError if there is one."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None: ...
+
+
+def files_at(checkpoint: str) -> Files:
+    """Those of a checkpoint, given as Spark takes it: a path, or a URI."""
+    address = urlsplit(checkpoint)
+    if address.scheme in ("", "file"):
+        # Hadoop takes the rest of such a URI as it is: what is escaped stays so.
+        return LocalFiles(Path(_FILE_SCHEME.sub("", checkpoint)))
+    uri = address._replace(scheme=_HADOOP_NAMES.get(address.scheme, address.scheme)).geturl()
+    return RemoteFiles(*fs.FileSystem.from_uri(uri))
+
+
+class LocalFiles(Files):
+    """The local file system, where a hard link is made only if there is no file of its name."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return os.listdir(self._root / folder)
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: str) -> str:
+        return (self._root / path).read_text()
+
+    def create(self, path: str, text: str) -> None:
+        target = self._root / path
+        temporary = target.with_name(f"{TEMPORARY}{uuid.uuid4()}")
+        if not target.parent.exists():
+            self._make(target.parent)
+        try:
+            with temporary.open("x") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync(target.parent)
+
+    def remove(self, path: str) -> None:
+        (self._root / path).unlink(missing_ok=True)
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A new folder is an entry in the one above it, up to the checkpoint, which Spark has made.
+        while folder != self._root:
+            folder = folder.parent
+            _sync(folder)
+
+
+class RemoteFiles(Files):
+    """Any file system that Arrow reaches: object stores, HDFS."""
+
+    def __init__(self, system: fs.FileSystem, root: str) -> None:
+        self._system = system
+        self._root = root.rstrip("/")
+
+    def names(self, folder: str) -> list[str]:
+        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+        return [info.base_name for info in self._system.get_file_info(selector)]
+
+    def read(self, path: str) -> str:
+        with self._system.open_input_stream(f"{self._root}/{path}") as stream:
+            return str(stream.read(), "utf-8")
+
+    def create(self, path: str, text: str) -> None:
+        target = f"{self._root}/{path}"
+        folder = target.rpartition("/")[0]
+        if self._system.get_file_info(target).type is not fs.FileType.NotFound:
+            raise FileExistsError(path)
+        self._system.create_dir(folder, recursive=True)
+        temporary = f"{folder}/{TEMPORARY}{uuid.uuid4()}"
+        with self._system.open_output_stream(temporary) as stream:
+            stream.write(text.encode())
+        self._system.move(temporary, target)
+
+    def remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            self._system.delete_file(f"{self._root}/{path}")
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
