@@ -36,9 +36,14 @@ def _binaries() -> Path:
 
 
 class PostgresServer:
-    def __init__(self) -> None:
+    """A server with an administrator who needs no password, and with further options of the program `postgres`."""
+
+    def __init__(self, *options: str) -> None:
+        self._options = options
         self._binaries = _binaries()
         self._directory = Path(tempfile.mkdtemp(prefix="catchment-postgres-"))
+        self._data = self._directory / "data"
+        self._log = self._directory / "log"
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:
@@ -47,37 +52,63 @@ class PostgresServer:
             os.chown(self._directory, account.pw_uid, account.pw_gid)
 
     def __enter__(self) -> PostgresServer:
-        data = self._directory / "data"
-        log = self._directory / "log"
-        with log.open("wb") as output:
+        with self._log.open("wb") as output:
             subprocess.run(
                 self._as_user(
-                    ["initdb", "-D", str(data), "-U", _USER, "--auth=trust", "--encoding=UTF8", "--no-instructions"]
+                    [
+                        "initdb",
+                        "-D",
+                        str(self._data),
+                        "-U",
+                        _USER,
+                        "--auth=trust",
+                        "--encoding=UTF8",
+                        "--no-instructions",
+                    ]
                 ),
                 stdout=output,
                 stderr=output,
                 check=True,
             )
-            options = ["-c", "listen_addresses=127.0.0.1", "-p", str(self._port), "-k", str(self._directory)]
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Run on the data that is there, and wait until it serves."""
+        options = [
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-p",
+            str(self._port),
+            "-k",
+            str(self._directory),
+            *self._options,
+        ]
+        with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._as_user(["postgres", "-D", str(data), *options]), stdout=output, stderr=output
+                self._as_user(["postgres", "-D", str(self._data), *options]), stdout=output, stderr=output
             )
         deadline_s = time.monotonic() + _START_SECONDS
         while True:
             try:
                 psycopg.connect(self._address(_USER)).close()
-                return self
+                return
             except psycopg.OperationalError:
-                assert self._process.poll() is None, log.read_text()[-2000:]
-                assert time.monotonic() < deadline_s, log.read_text()[-2000:]
+                assert self._process.poll() is None, self._log.read_text()[-2000:]
+                assert time.monotonic() < deadline_s, self._log.read_text()[-2000:]
                 time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: SIGINT closes connections and files, SIGQUIT is as good as a crash, of all its processes."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait()
+        self.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def new_database(self) -> str:

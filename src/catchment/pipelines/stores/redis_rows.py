@@ -1,0 +1,87 @@
+"""Rows as commands of Redis, and its answers as rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow
+from pyarrow import compute, types
+
+from catchment.pipelines.stores import redis_scripts
+from catchment.pipelines.stores.columns import from_text, to_text
+from catchment.pipelines.stores.definition import Definition
+from catchment.pipelines.stores.redis_transaction import Command
+from catchment.pipelines.stores.rows import Batch
+
+_ROWS_AT_ONCE: Final = 1_000
+_BYTES_AT_ONCE: Final = 4 << 20
+# Bytes that are no text pass through JSON unharmed as what Python calls surrogates.
+_ANY_BYTES: Final = "surrogateescape"
+
+
+def escaped(part: str) -> str:
+    """A part of a key, in which a colon does not look like the next part."""
+    return part.replace("%", "%25").replace(":", "%3A")
+
+
+def commands(index: str, batch: Batch, definition: Definition, now_us: int, batch_name: str) -> Iterator[Command]:
+    """What makes a batch true in a layer."""
+    gone = _keys(batch.deleted_keys)
+    for first in range(0, len(gone), _ROWS_AT_ONCE):
+        yield ("EVAL", redis_scripts.DELETE, 1, index, _json(gone[first : first + _ROWS_AT_ONCE]))
+    names = _json(batch.upserts.column_names)
+    # Redis takes no word above 512 MB.
+    row_bytes = batch.upserts.nbytes // max(1, batch.upserts.num_rows) + 1
+    rows_at_once = min(_ROWS_AT_ONCE, max(1, _BYTES_AT_ONCE // row_bytes))
+    for first in range(0, batch.upserts.num_rows, rows_at_once):
+        rows = batch.upserts.slice(first, rows_at_once)
+        if definition.layout.key:
+            keys = _keys(rows.select(definition.layout.key))
+        else:
+            keys = [f"{escaped(batch_name)}-{first + number}" for number in range(rows.num_rows)]
+        columns = [keys, _scores(rows, definition, now_us), *[_texts(column) for column in rows.columns]]
+        yield ("EVAL", redis_scripts.PUT, 1, index, names, _json(list(zip(*columns, strict=True))))
+
+
+def _json(values: Sequence[object]) -> bytes:
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", _ANY_BYTES)
+
+
+def _keys(keys: pyarrow.Table) -> list[str]:
+    if not keys.num_columns:
+        return []
+    texts = [to_text(column).to_pylist() for column in keys.columns]
+    return [":".join([escaped(part) for part in parts]) for parts in zip(*texts, strict=True)]
+
+
+def _scores(rows: pyarrow.Table, definition: Definition, now_us: int) -> list[str]:
+    end = definition.layout.window_end
+    if end is None:
+        return [str(now_us)] * rows.num_rows
+    moments: list[str] = compute.cast(compute.cast(rows.column(end), pyarrow.int64()), pyarrow.string()).to_pylist()
+    return moments
+
+
+def _texts(column: pyarrow.ChunkedArray) -> list[str | None]:
+    if types.is_binary(column.type):
+        return [None if value is None else value.decode("utf-8", _ANY_BYTES) for value in column.to_pylist()]
+    values: list[str | None] = to_text(column).to_pylist()
+    return values
+
+
+def from_answer(answer: bytes, schema: pyarrow.Schema) -> pyarrow.Table:
+    """Rows of which each is the list of its values, in the order of the columns."""
+    rows: list[list[str | bool]] = json.loads(answer.decode("utf-8", _ANY_BYTES))
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pyarrow.table(
+        [_column(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _column(values: Sequence[str | bool], kind: pyarrow.DataType) -> pyarrow.Array:
+    present = [value if isinstance(value, str) else None for value in values]
+    if types.is_binary(kind):
+        return pyarrow.array([None if value is None else value.encode("utf-8", _ANY_BYTES) for value in present], kind)
+    return from_text(pyarrow.array(present, pyarrow.string()), kind)

@@ -1,0 +1,89 @@
+"""What Redis does for a store in one step, in its own language: no other command runs in between.
+
+Rows of a layer are hashes under `<index>:<key>`; `<index>` itself is a sorted set of their keys, by the end of their windows or
+else by when they were written, in microseconds. Rows travel as JSON, many to a command, because the client's library needs far
+longer for as many small commands and answers; its text may hold any bytes, since neither side looks into them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# KEYS: the view. ARGV: the table, then the columns. Gives the values of each row that a reader sees, false for NULL.
+READ: Final = """
+local version = redis.call('HGET', KEYS[1], 'version')
+if not version then return '[]' end
+local prefix = ARGV[1] .. ':' .. version .. ':'
+local shown_until = redis.call('HGET', KEYS[1], 'until')
+local rows = {}
+local function add(index, from, to)
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', index, from, to)) do
+    rows[#rows + 1] = redis.call('HMGET', index .. ':' .. key, unpack(ARGV, 2))
+  end
+end
+if shown_until and shown_until ~= '' then
+  add(prefix .. 'batch', '-inf', shown_until)
+  add(prefix .. 'speed', '(' .. shown_until, '+inf')
+else
+  add(prefix .. 'speed', '-inf', '+inf')
+end
+if #rows == 0 then return '[]' end
+return cjson.encode(rows)
+"""
+
+# KEYS: an index. ARGV: the columns, and rows, of which each is key, score and values. A row takes the place of one with its key.
+# A hash cannot be empty, but a row without a key may be NULL throughout.
+PUT: Final = """
+local columns = cjson.decode(ARGV[1])
+for _, row in ipairs(cjson.decode(ARGV[2])) do
+  local fields = {}
+  for position, column in ipairs(columns) do
+    local value = row[position + 2]
+    if value ~= cjson.null then
+      fields[#fields + 1] = column
+      fields[#fields + 1] = value
+    end
+  end
+  if #fields == 0 then fields = {'__empty', '1'} end
+  local name = KEYS[1] .. ':' .. row[1]
+  redis.call('DEL', name)
+  redis.call('HSET', name, unpack(fields))
+  redis.call('ZADD', KEYS[1], row[2], row[1])
+end
+"""
+
+# KEYS: an index. ARGV: from and to, as ZRANGEBYSCORE takes them. Deletes those rows; gives how many.
+REMOVE: Final = """
+local keys = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], ARGV[2])
+for _, key in ipairs(keys) do redis.call('DEL', KEYS[1] .. ':' .. key) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[1], ARGV[2])
+return #keys
+"""
+
+# KEYS: an index. ARGV: keys. Deletes those rows.
+DELETE: Final = """
+for _, key in ipairs(cjson.decode(ARGV[1])) do
+  redis.call('DEL', KEYS[1] .. ':' .. key)
+  redis.call('ZREM', KEYS[1], key)
+end
+"""
+
+# KEYS: the view, the versions, when each was shown until. ARGV: a version, until. Gives 0 where there is no such version.
+SWITCH: Final = """
+if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'version', ARGV[1], 'until', ARGV[2])
+redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
+return 1
+"""
+
+# KEYS: the view, the versions, when each was shown until, the indexes of the version. ARGV: the version. Gives 0 where it is shown.
+DROP: Final = """
+if redis.call('HGET', KEYS[1], 'version') == ARGV[1] then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('HDEL', KEYS[3], ARGV[1])
+for position = 4, #KEYS do
+  for _, key in ipairs(redis.call('ZRANGE', KEYS[position], 0, -1)) do redis.call('UNLINK', KEYS[position] .. ':' .. key) end
+  redis.call('DEL', KEYS[position])
+end
+return 1
+"""

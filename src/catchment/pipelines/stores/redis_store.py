@@ -1,0 +1,255 @@
+"""Redis as a real-time store: each row is a hash that a program reads by its key in well under a millisecond.
+
+Behaviour
+    A row of table `board` is the hash `board:<version>:speed:<key>`, a field for each column that is not NULL, as text; parts of the
+    key are separated by colons, and a colon or percent sign within one is written %3A or %25. `board:view` says which version is
+    shown, and until when from the batch layer; `read` looks at it and at the rows in one script, so it never sees half a switch.
+    A batch and its number are one MULTI, sent in pieces of 1,000 rows and run as a whole: Redis serves nobody else meanwhile.
+Gaps
+    One server, or a primary with replicas: no Redis Cluster. There is no view for a program that reads the hashes itself: it
+    must look at `board:view` first. `read` gives the whole table in one answer. What is acknowledged survives a crash only as far as
+    `appendfsync` says, and evicted rows are gone: see the guide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow
+import redis
+
+from catchment.pipelines.stores import redis_scripts
+from catchment.pipelines.stores.definition import Definition, shown_columns
+from catchment.pipelines.stores.errors import StoreAway, StoreError, StoreRefused
+from catchment.pipelines.stores.layout import Layout, Version
+from catchment.pipelines.stores.redis_rows import commands, escaped, from_answer
+from catchment.pipelines.stores.redis_transaction import Transaction, watching
+from catchment.pipelines.stores.rows import Batch
+from catchment.pipelines.stores.store import Clock, RealTimeStore
+from catchment.pipelines.stores.view_rules import (
+    MILLISECOND,
+    check_unseen,
+    is_shown,
+    microseconds,
+    moment_of,
+    not_prepared,
+    window_end,
+    with_ttl,
+)
+
+_CONNECT_TIMEOUT_S: Final = 10
+_ANSWER_TIMEOUT_S: Final = 60
+_ATTEMPTS: Final = 20
+_LAYERS: Final = ("speed", "batch")
+_UP: Final = "Check that the server is up and that it can be reached from here."
+_NO_ROOM: Final = "Give the server more memory or disk, or keep less: a shorter ttl, fewer versions."
+_WORDS_OF_NEED: Final = ("OOM", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "READONLY")
+
+
+class RedisStore(RealTimeStore):
+    """A table in a Redis server."""
+
+    def __init__(self, url: str, table: str, ttl_ms: int | None, clock: Clock) -> None:
+        self._table = table
+        self._ttl_ms = ttl_ms
+        self._clock = clock
+        try:
+            self._client = redis.Redis.from_url(
+                url,
+                socket_connect_timeout=_CONNECT_TIMEOUT_S,
+                socket_timeout=_ANSWER_TIMEOUT_S,
+                client_name="catchment",
+            )
+        except ValueError:
+            # The library's words might repeat the address, and with it the password.
+            raise StoreRefused(
+                f"the address of the store of table {table} cannot be read",
+                "Write redis://user:password@host:6379/0, with %40 for an @ in the password, %2F for a /.",
+            ) from None
+        self._view = f"{table}:view"
+        self._versions = f"{table}:versions"
+        self._untils = f"{table}:untils"
+
+    def prepare(self, schema: pyarrow.Schema, layout: Layout) -> None:
+        """As the contract says."""
+        wanted = with_ttl(Definition.of(schema, layout), self._table, self._ttl_ms)
+        version = layout.version
+        for _ in range(_ATTEMPTS):
+            with self._explained(), watching(self._client, self._versions) as transaction:
+                versions = self._definitions()
+                old = versions.get(version)
+                versions[version] = old.after(wanted) if old else wanted
+                shown_columns(versions.values())
+                if transaction.run(
+                    [
+                        ("HSET", self._versions, version, versions[version].to_text()),
+                        ("HSETNX", self._view, "version", version),
+                    ]
+                ):
+                    return
+        raise self._crowded()
+
+    def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
+        """As the contract says."""
+        note = f"{self._table}:batches:{escaped(query)}"
+        for _ in range(_ATTEMPTS):
+            with self._explained(), watching(self._client, note, self._versions) as transaction:
+                last = transaction.ask("GET", note)
+                if last is not None and int(last) >= batch_id:
+                    return False
+                definition = self._definition(version)
+                batch = Batch.of(rows, definition)
+                index = self._index(version, "speed")
+                self._check_index(transaction, index)
+                put = commands(index, batch, definition, self._now_us(), f"{query}-{batch_id}")
+                if transaction.run(chain(put, [("SET", note, batch_id)])):
+                    return True
+        raise self._crowded()
+
+    def last_batch(self, query: str) -> int | None:
+        """As the contract says."""
+        with self._explained():
+            last: Any = self._client.get(f"{self._table}:batches:{escaped(query)}")
+        return None if last is None else int(last)
+
+    def read(self) -> pyarrow.Table:
+        """As the contract says; the columns are those of all versions."""
+        with self._explained():
+            versions = self._definitions()
+            if not versions:
+                raise not_prepared(self._table)
+            schema = shown_columns(versions.values())
+            answer = self._client.eval(redis_scripts.READ, 1, self._view, self._table, *schema.names)
+        return from_answer(self._answer(answer), schema)
+
+    def expire(self, now: datetime) -> int:
+        """As the contract says, in every version and layer."""
+        count = 0
+        with self._explained():
+            for version, definition in self._definitions().items():
+                if definition.layout.ttl_ms is not None:
+                    oldest = microseconds(now - definition.layout.ttl_ms * MILLISECOND)
+                    count += sum(self._remove(self._index(version, layer), "-inf", str(oldest)) for layer in _LAYERS)
+        return count
+
+    def write_batch_layer(self, rows: pyarrow.Table, version: int) -> None:
+        """As the contract says. With a key, the same rows again change nothing."""
+        for _ in range(_ATTEMPTS):
+            with self._explained(), watching(self._client, self._view, self._versions) as transaction:
+                definition = self._definition(version)
+                batch = Batch.of(rows, definition)
+                check_unseen(batch, definition, self._live())
+                index = self._index(version, "batch")
+                self._check_index(transaction, index)
+                if transaction.run(commands(index, batch, definition, self._now_us(), uuid.uuid4().hex)):
+                    return
+        raise self._crowded()
+
+    def clear_batch_layer(self, version: int) -> None:
+        """As the contract says."""
+        with self._explained():
+            window_end(self._definition(version))
+            live = self._live()
+            seen = live.until if live and live.version == version else None
+            self._remove(self._index(version, "batch"), f"({microseconds(seen)}" if seen else "-inf", "+inf")
+
+    def switch(self, version: int, until: datetime | None) -> None:
+        """As the contract says: one hash changes."""
+        with self._explained():
+            if until is not None:
+                window_end(self._definition(version))
+            keys = (self._view, self._versions, self._untils)
+            value = "" if until is None else str(microseconds(until))
+            if not self._client.eval(redis_scripts.SWITCH, len(keys), *keys, str(version), value):
+                raise not_prepared(self._table, version)
+
+    def versions(self) -> list[Version]:
+        """As the contract says."""
+        with self._explained():
+            live = self._live()
+            untils: dict[bytes, bytes] = self._answer(self._client.hgetall(self._untils))
+            return [
+                live
+                if live and live.version == version
+                else Version(version, _until(untils.get(str(version).encode())), is_live=False)
+                for version in self._definitions()
+            ]
+
+    def drop_version(self, version: int) -> None:
+        """As the contract says."""
+        with self._explained():
+            definition = self._definition(version)
+            keys = (self._view, self._versions, self._untils, *[self._index(version, layer) for layer in _LAYERS])
+            if not self._client.eval(redis_scripts.DROP, len(keys), *keys, str(version)):
+                raise is_shown(definition)
+
+    def close(self) -> None:
+        """As the contract says."""
+        self._client.close()
+
+    def _index(self, version: int, layer: str) -> str:
+        return f"{self._table}:{version}:{layer}"
+
+    def _now_us(self) -> int:
+        return microseconds(self._clock())
+
+    def _remove(self, index: str, first: str, last: str) -> int:
+        removed: int = self._answer(self._client.eval(redis_scripts.REMOVE, 1, index, first, last))
+        return removed
+
+    def _live(self) -> Version | None:
+        version, until = self._answer(self._client.hmget(self._view, ["version", "until"]))
+        return None if version is None else Version(int(version), _until(until), is_live=True)
+
+    def _definitions(self) -> dict[int, Definition]:
+        texts: dict[bytes, bytes] = self._answer(self._client.hgetall(self._versions))
+        known = {int(version): text.decode() for version, text in texts.items()}
+        return {version: Definition.from_text(known[version], self._table, version) for version in sorted(known)}
+
+    def _definition(self, version: int) -> Definition:
+        definition = self._definitions().get(version)
+        if definition is None:
+            raise not_prepared(self._table, version)
+        return definition
+
+    def _check_index(self, transaction: Transaction, index: str) -> None:
+        """Look before the leap: Redis would not undo what came before the command that found something foreign."""
+        if transaction.ask("TYPE", index) not in (b"none", b"zset"):
+            raise StoreRefused(
+                f"Redis, table {self._table}: the key {index} is not this store's", "Delete or rename it."
+            )
+
+    @staticmethod
+    def _answer(answer: Any) -> Any:
+        """The library's types allow for a client that answers later; this one does not."""
+        return answer
+
+    def _crowded(self) -> StoreAway:
+        return StoreAway(f"Redis, table {self._table}: others changed it at each of {_ATTEMPTS} attempts", "Try again.")
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except redis.RedisError as error:
+            raise self._explanation(error) from error
+
+    def _explanation(self, error: redis.RedisError) -> StoreError:
+        message = f"Redis, table {self._table}: {str(error).rstrip('.')}"
+        if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
+            return StoreRefused(message, "Check user and password in the address, and what the user may do.")
+        if isinstance(error, redis.ConnectionError | redis.TimeoutError):
+            return StoreAway(message, _UP)
+        is_in_need = isinstance(error, redis.ReadOnlyError | redis.OutOfMemoryError) or str(error).startswith(
+            _WORDS_OF_NEED
+        )
+        return StoreAway(message, _NO_ROOM) if is_in_need else StoreRefused(message)
+
+
+def _until(value: bytes | None) -> datetime | None:
+    return moment_of(int(value)) if value else None

@@ -1,0 +1,120 @@
+"""The rows of a batch, made ready for a store: of the table's own types, one for each key, tombstones apart.
+
+What a store could only keep altered is refused here, with the column's name, before anything is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, Self
+
+import numpy
+import pyarrow
+from pyarrow import compute, types
+
+from catchment.pipelines.stores.definition import Definition
+from catchment.pipelines.stores.errors import StoreRefused
+from catchment.pipelines.stores.layout import DELETED
+
+_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+_ROW: Final = "row"
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """What a batch does to a table: rows to put in, and keys whose rows go. No key is in both, or twice in one."""
+
+    upserts: pyarrow.Table
+    deleted_keys: pyarrow.Table
+
+    @classmethod
+    def of(cls, rows: pyarrow.Table, definition: Definition) -> Self:
+        """The last row of each key; without a key, all of them."""
+        key = definition.layout.key
+        is_deleted = _deleted(rows, definition)
+        table = _conform(rows, definition)
+        if key:
+            last = _last_of_each_key(table.select(key))
+            table, is_deleted = table.take(last), is_deleted.take(last)
+        upserts = table.filter(compute.invert(is_deleted))
+        _check_present(
+            upserts, [*key, *([definition.layout.window_end] if definition.layout.window_end else [])], definition
+        )
+        deleted_keys = table.filter(is_deleted).select(key)
+        _check_present(deleted_keys, key, definition)
+        return cls(upserts, deleted_keys)
+
+
+def _deleted(rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
+    if DELETED not in rows.column_names:
+        return pyarrow.chunked_array([pyarrow.array(numpy.zeros(rows.num_rows, dtype=bool))])
+    column = rows.column(DELETED)
+    if not types.is_boolean(column.type):
+        raise StoreRefused(f"{definition}: column {DELETED} is {column.type}", "Make it true or false.")
+    is_deleted = compute.fill_null(column, False)
+    if not definition.layout.key and compute.any(is_deleted).as_py():
+        raise StoreRefused(f"{definition} has no key, so nothing says which row to delete", "Name its key columns.")
+    return is_deleted
+
+
+def _conform(rows: pyarrow.Table, definition: Definition) -> pyarrow.Table:
+    for name in rows.column_names:
+        if name != DELETED and definition.schema.get_field_index(name) < 0:
+            raise StoreRefused(f"{definition} has no column {name!r}", "Prepare the table for the new column first.")
+    columns = []
+    for field in definition.schema:
+        if rows.schema.get_field_index(field.name) < 0:
+            raise StoreRefused(
+                f"{definition}: the batch has no column {field.name!r}", "Return it, as NULL if need be."
+            )
+        columns.append(_cast(rows.column(field.name), field, definition))
+    return pyarrow.table(columns, schema=pyarrow.schema([field.with_nullable(True) for field in definition.schema]))
+
+
+def _cast(column: pyarrow.ChunkedArray, field: pyarrow.Field, definition: Definition) -> pyarrow.ChunkedArray:
+    try:
+        cast = compute.cast(column, field.type)
+        cast.validate(full=True)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        raise StoreRefused(
+            f"{definition}: column {field.name!r} is {field.type}, and not every value of the batch fits ({error})",
+            "Cast it in the stage, or let a check quarantine such rows.",
+        ) from error
+    if (types.is_timestamp(field.type) or types.is_date(field.type)) and not _in_calendar(cast):
+        raise StoreRefused(
+            f"{definition}: column {field.name!r} holds a moment outside the years 1 to 9999",
+            "Let a check quarantine such rows.",
+        )
+    return cast
+
+
+def _in_calendar(column: pyarrow.ChunkedArray) -> bool:
+    limits = [pyarrow.scalar(limit.replace(tzinfo=None), pyarrow.timestamp("us")) for limit in (_EARLIEST, _LATEST)]
+    bounds = compute.min_max(column)
+    if not bounds["min"].is_valid:
+        return True
+    first, last = (limit.cast(pyarrow.date32() if types.is_date(column.type) else limit.type) for limit in limits)
+    if types.is_timestamp(column.type) and column.type.tz:
+        first, last = (limit.cast(pyarrow.int64()).cast(column.type) for limit in (first, last))
+    return bool(
+        compute.and_(compute.greater_equal(bounds["min"], first), compute.less_equal(bounds["max"], last)).as_py()
+    )
+
+
+def _last_of_each_key(keys: pyarrow.Table) -> pyarrow.Array:
+    names = [f"key{position}" for position in range(keys.num_columns)]
+    numbered = keys.rename_columns(names).append_column(_ROW, pyarrow.array(numpy.arange(keys.num_rows)))
+    last = numbered.group_by(names, use_threads=False).aggregate([(_ROW, "max")]).column(f"{_ROW}_max")
+    return last.take(compute.sort_indices(last))
+
+
+def _check_present(rows: pyarrow.Table, names: Sequence[str], definition: Definition) -> None:
+    for name in names:
+        if rows.column(name).null_count:
+            raise StoreRefused(
+                f"{definition}: column {name!r} is NULL in a row, but is needed to find the row again",
+                "Filter such rows out, or let a check quarantine them.",
+            )

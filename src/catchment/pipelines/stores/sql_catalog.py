@@ -1,0 +1,165 @@
+"""The tables in which a database store keeps its own affairs, and the views that readers use.
+
+`catchment_views` holds a row for each view: the version that it shows, and up to when from the batch layer. Each part of a view
+looks at that row, so one update of it moves every reader of later moments, and none in between.
+`catchment_tables` holds the definition of each version, `catchment_batches` the newest batch of each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from catchment.pipelines.stores.columns import moment_from, moment_text
+from catchment.pipelines.stores.definition import Definition, shown_columns
+from catchment.pipelines.stores.layout import WRITTEN, Version
+from catchment.pipelines.stores.sql_session import Session, listed, quoted
+
+
+def speed_table(table: str, version: int) -> str:
+    """Where the batches of a stream go."""
+    return f"{table}__speed_{version}"
+
+
+def batch_table(table: str, version: int) -> str:
+    """Where a recomputation goes."""
+    return f"{table}__batch_{version}"
+
+
+def layer_tables(definition: Definition) -> list[str]:
+    """The tables of a version: only windows can be told apart by their end, so only they have a batch layer."""
+    layout = definition.layout
+    speed = speed_table(layout.table, layout.version)
+    return [speed, batch_table(layout.table, layout.version)] if layout.window_end else [speed]
+
+
+def create_catalog(session: Session) -> None:
+    """Make our own tables where they are missing."""
+    moment = session.moment_type
+    session.execute(
+        f"CREATE TABLE IF NOT EXISTS catchment_views (view TEXT PRIMARY KEY, version INTEGER NOT NULL, until {moment})"
+    )
+    session.execute(
+        "CREATE TABLE IF NOT EXISTS catchment_tables (view TEXT NOT NULL, version INTEGER NOT NULL, "
+        f"definition TEXT NOT NULL, until {moment}, PRIMARY KEY (view, version))"
+    )
+    session.execute(
+        "CREATE TABLE IF NOT EXISTS catchment_batches "
+        "(view TEXT NOT NULL, query TEXT NOT NULL, batch_id BIGINT NOT NULL, PRIMARY KEY (view, query))"
+    )
+
+
+def definitions(session: Session, table: str) -> dict[int, Definition]:
+    """The versions of a table, oldest first."""
+    if not session.has_relation("catchment_tables"):
+        return {}
+    rows = session.execute("SELECT version, definition FROM catchment_tables WHERE view = ? ORDER BY version", table)
+    return {version: Definition.from_text(text, table, version) for version, text in rows}
+
+
+def save_definition(session: Session, definition: Definition) -> None:
+    """Remember a version as it now is."""
+    session.execute(
+        "INSERT INTO catchment_tables (view, version, definition) VALUES (?, ?, ?) "
+        "ON CONFLICT (view, version) DO UPDATE SET definition = excluded.definition",
+        definition.layout.table,
+        definition.layout.version,
+        definition.to_text(),
+    )
+
+
+def create_tables(session: Session, definition: Definition) -> None:
+    """Make the layers of a new version."""
+    layout = definition.layout
+    columns = [f"{quoted(field.name)} {session.type_of(field.type)}" for field in definition.schema]
+    columns.append(f"{quoted(WRITTEN)} BIGINT NOT NULL")
+    if layout.key:
+        columns.append(f"PRIMARY KEY ({listed(layout.key)})")
+    age = layout.window_end or (WRITTEN if layout.ttl_ms else None)
+    for name in layer_tables(definition):
+        session.execute(f"CREATE TABLE {quoted(name)} ({', '.join(columns)})")
+        if age:
+            session.execute(f"CREATE INDEX {quoted(f'{name}_age')} ON {quoted(name)} ({quoted(age)})")
+
+
+def add_columns(session: Session, old: Definition, new: Definition) -> None:
+    """Add to the layers of a version the columns that are new."""
+    for field in list(new.schema)[len(old.schema) :]:
+        for name in layer_tables(old):
+            session.execute(f"ALTER TABLE {quoted(name)} ADD COLUMN {quoted(field.name)} {session.type_of(field.type)}")
+
+
+def define_view(session: Session, table: str, versions: Mapping[int, Definition]) -> None:
+    """Let the view show whichever of these versions its row names."""
+    columns = shown_columns(versions.values())
+    parts = []
+    for version, definition in versions.items():
+        own = definition.schema.names
+        values = ", ".join(
+            quoted(field.name)
+            if field.name in own
+            else f"CAST(NULL AS {session.type_of(field.type)}) AS {quoted(field.name)}"
+            for field in columns
+        )
+        # The name of a table needs no quotes within a literal: it has been checked.
+        shown = f"(SELECT %s FROM catchment_views WHERE view = '{table}')"
+        is_live = f"{shown % 'version'} = {version}"
+        speed = f"SELECT {values} FROM {quoted(speed_table(table, version))} WHERE {is_live}"
+        if definition.layout.window_end:
+            end, until = quoted(definition.layout.window_end), shown % "until"
+            speed += f" AND {end} > COALESCE({until}, {session.earliest})"
+            batch = quoted(batch_table(table, version))
+            parts.append(f"SELECT {values} FROM {batch} WHERE {is_live} AND {end} <= {until}")
+        parts.append(speed)
+    session.replace_view(table, " UNION ALL ".join(parts))
+
+
+def live_version(session: Session, table: str) -> Version | None:
+    """The version that the view shows."""
+    for version, until in session.execute("SELECT version, until FROM catchment_views WHERE view = ?", table):
+        return Version(version, moment_from(until), is_live=True)
+    return None
+
+
+def all_versions(session: Session, table: str) -> list[Version]:
+    """Each version, with the moment up to which its batch layer was shown when it was last shown."""
+    live = live_version(session, table)
+    rows = session.execute("SELECT version, until FROM catchment_tables WHERE view = ? ORDER BY version", table)
+    return [
+        live if live and live.version == version else Version(version, moment_from(until), is_live=False)
+        for version, until in rows
+    ]
+
+
+def show(session: Session, table: str, version: int, until: datetime | None) -> None:
+    """Let the view show a version from this transaction's end on."""
+    text = moment_text(until) if until else None
+    session.execute("UPDATE catchment_tables SET until = ? WHERE view = ? AND version = ?", text, table, version)
+    session.execute(
+        "INSERT INTO catchment_views (view, version, until) VALUES (?, ?, ?) "
+        "ON CONFLICT (view) DO UPDATE SET version = excluded.version, until = excluded.until",
+        table,
+        version,
+        text,
+    )
+
+
+def claim_batch(session: Session, table: str, query: str, batch_id: int) -> bool:
+    """Note a batch as written by this transaction; False where the query got as far before. Others who ask wait for our end."""
+    return bool(
+        session.execute(
+            "INSERT INTO catchment_batches (view, query, batch_id) VALUES (?, ?, ?) ON CONFLICT (view, query) DO UPDATE "
+            "SET batch_id = excluded.batch_id WHERE catchment_batches.batch_id < excluded.batch_id RETURNING batch_id",
+            table,
+            query,
+            batch_id,
+        )
+    )
+
+
+def last_batch(session: Session, table: str, query: str) -> int | None:
+    """The newest batch of a query."""
+    if not session.has_relation("catchment_batches"):
+        return None
+    rows = session.execute("SELECT batch_id FROM catchment_batches WHERE view = ? AND query = ?", table, query)
+    return int(rows[0][0]) if rows else None

@@ -1,0 +1,86 @@
+"""The contract of every real-time store.
+
+A store takes the rows of a batch and the batch's number in one transaction, so that a batch that is repeated after a crash
+changes nothing. Readers see a table through a view with two layers: windows that end at or before a moment T come from the
+batch layer, later ones from the speed layer, both of the same version. T and the version are changed together, so whoever reads
+while that happens sees either the old state or the new one.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+import pyarrow
+
+from catchment.pipelines.stores.layout import Layout, Version
+
+__all__ = ["Clock", "Layout", "RealTimeStore", "Version"]
+
+Clock = Callable[[], datetime]
+
+
+class RealTimeStore(abc.ABC):
+    """One table of a store. Methods raise `StoreAway` where a repetition may help, and `StoreRefused` where it cannot.
+
+    It may be used from any thread, by one at a time: others wait.
+    """
+
+    @abc.abstractmethod
+    def prepare(self, schema: pyarrow.Schema, layout: Layout) -> None:
+        """Make what a version of the table needs; of one that is there, only a nullable column may be added."""
+
+    @abc.abstractmethod
+    def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
+        """Put a batch into the speed layer, once: False, and nothing happens, where the query got as far before.
+
+        With a key, a row replaces the one that has its key, and the last of a batch wins; where a column `__deleted` is true,
+        the row goes. Without a key, rows are added. `query` is a name that belongs to one checkpoint for ever.
+        """
+
+    @abc.abstractmethod
+    def last_batch(self, query: str) -> int | None:
+        """The newest batch that this query has put into the table."""
+
+    @abc.abstractmethod
+    def read(self) -> pyarrow.Table:
+        """What a reader sees now, as of one moment."""
+
+    @abc.abstractmethod
+    def expire(self, now: datetime) -> int:
+        """Delete what is older than the ttl, by the end of its window or else by when it was written; how many rows."""
+
+    @abc.abstractmethod
+    def write_batch_layer(self, rows: pyarrow.Table, version: int) -> None:
+        """Put recomputed rows into the batch layer of a version, where no reader sees them before `switch`."""
+
+    @abc.abstractmethod
+    def clear_batch_layer(self, version: int) -> None:
+        """Forget what an unfinished recomputation has left: all of the batch layer that no reader sees."""
+
+    @abc.abstractmethod
+    def switch(self, version: int, until: datetime | None) -> None:
+        """Show a version: windows up to `until` from its batch layer, later ones from its speed layer, in one moment."""
+
+    @abc.abstractmethod
+    def versions(self) -> list[Version]:
+        """The versions of the table, oldest first."""
+
+    @abc.abstractmethod
+    def drop_version(self, version: int) -> None:
+        """Delete both layers of a version that is not shown."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Let go of the connection."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
