@@ -1,0 +1,57 @@
+"""Keeping a Delta table in shape beside its writers, and describing it.
+
+Compaction reads files and commits others that hold the same rows: appends pass it by, and of two compactions one fails and is
+repeated. A vacuum removes only files that no entry of the log has named for a while. What a task has just written is not named
+either, until its batch is committed: so nothing younger than an hour is ever removed, and a week is the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow
+import pyarrow.compute
+from deltalake import DeltaTable, WriterProperties
+
+from catchment.pipelines.lakes.errors import LakeRefused
+
+SHORTEST_AGE_H: Final = 1
+_TARGET_BYTES: Final = 128 << 20
+
+
+def compact(table: DeltaTable) -> tuple[int, int]:
+    """How many files were replaced, and by how many."""
+    done = table.optimize.compact(
+        target_size=_TARGET_BYTES, max_concurrent_tasks=1, writer_properties=WriterProperties(compression="ZSTD")
+    )
+    return done["numFilesRemoved"], done["numFilesAdded"]
+
+
+def remove_unused(table: DeltaTable, older_than_h: int | None, *, dry_run: bool) -> list[str]:
+    """The files that were removed, or would be."""
+    if older_than_h is not None and older_than_h < SHORTEST_AGE_H:
+        raise LakeRefused(
+            f"a vacuum of files older than {older_than_h} h might take those of a batch that is being written",
+            f"Let files be at least {SHORTEST_AGE_H} h old.",
+        )
+    return table.vacuum(
+        retention_hours=older_than_h, enforce_retention_duration=older_than_h is None, dry_run=dry_run, full=True
+    )
+
+
+def describe(table: DeltaTable) -> Mapping[str, Any]:
+    files = pyarrow.table(table.get_add_actions(flatten=True))
+    sizes = files.column("size_bytes")
+    rows = pyarrow.compute.sum(files.column("num_records")).as_py() if "num_records" in files.column_names else None
+    schema = pyarrow.schema(table.schema().to_arrow())
+    return {
+        "format": "delta",
+        "location": table.table_uri,
+        "version": table.version(),
+        "rows": rows or 0,
+        "files": files.num_rows,
+        "bytes": pyarrow.compute.sum(sizes).as_py() or 0,
+        "partition_by": list(table.metadata().partition_columns),
+        "columns": {field.name: str(field.type) for field in schema},
+    }

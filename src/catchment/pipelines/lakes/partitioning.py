@@ -1,0 +1,136 @@
+"""Partition columns: computed by Spark from expressions such as `date(at)`, and split off by the tasks.
+
+A folder's name carries the value as Hive writes it, for readers that know only folders. Characters that mean something in a path
+are escaped; others, such as umlauts, stay as they are: Spark takes every escape for one character of its own.
+
+Gaps
+    An empty string becomes null, as with Spark: neither Hive's folders nor Delta's log can tell them apart.
+    `date(at)` is taken in the time zone of the Spark session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy
+import numpy.typing
+import pyarrow
+
+from catchment.pipelines.lakes.errors import LakeRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COLUMN: Final = re.compile(r"\w+", re.ASCII)
+_CALL: Final = re.compile(r"(\w+)\(\s*(\w+)\s*\)", re.ASCII)
+_NAMED: Final = re.compile(r"(?P<expression>.+)\s+as\s+(?P<name>\w+)", re.IGNORECASE | re.DOTALL)
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_PLAIN: Final = re.compile(r"[^\x00-\x7f]|[A-Za-z0-9._~-]")
+_LONGEST_NAME_BYTES: Final = 255
+
+PartitionValues = tuple[str | None, ...]
+"""In the order of the partition columns; text as Delta's log takes it."""
+
+
+class PartitionColumn(NamedTuple):
+    """A column whose values are folders. Without an expression it is one of the rows' own."""
+
+    name: str
+    expression: str | None
+
+
+def parse_partition_by(partition_by: Sequence[str]) -> tuple[PartitionColumn, ...]:
+    columns = tuple(_parse(one.strip()) for one in partition_by)
+    names = [column.name.lower() for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise LakeRefused(f"two partition columns are named {name}", "Name one of them: `expression AS name`.")
+    return columns
+
+
+def _parse(text: str) -> PartitionColumn:
+    if _COLUMN.fullmatch(text):
+        return PartitionColumn(text, None)
+    if named := _NAMED.fullmatch(text):
+        return PartitionColumn(named["name"], named["expression"])
+    if call := _CALL.fullmatch(text):
+        return PartitionColumn(f"{call[2]}_{call[1]}", text)
+    raise LakeRefused(f"the partition column {text!r} has no name", f"Give it one: `{text} AS name`.")
+
+
+def with_partition_columns(rows: DataFrame, columns: Sequence[PartitionColumn]) -> DataFrame:
+    """The rows with the columns that expressions compute."""
+    from pyspark.sql import functions
+
+    own = {name.lower() for name in rows.columns}
+    for column in columns:
+        if column.expression is None and column.name.lower() not in own:
+            raise LakeRefused(
+                f"the lake is partitioned by {column.name}, and the rows have no such column",
+                f"They have {', '.join(rows.columns)}.",
+            )
+        if column.expression is not None and column.name.lower() in own:
+            raise LakeRefused(
+                f"the rows have a column {column.name} already, the name of the partition column {column.expression}",
+                f"Name it otherwise: `{column.expression} AS name`.",
+            )
+    computed = {column.name: functions.expr(column.expression) for column in columns if column.expression is not None}
+    return rows.withColumns(computed) if computed else rows
+
+
+def check_partition_types(schema: pyarrow.Schema, names: Sequence[str]) -> None:
+    types = pyarrow.types
+    if len(names) == len(schema):
+        raise LakeRefused(
+            "the lake is partitioned by all of its columns", "Leave one out: a file needs something in it."
+        )
+    for name in names:
+        kind = schema.field(name).type
+        if not (types.is_string(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind)):
+            raise LakeRefused(
+                f"the lake cannot be partitioned by {name}, which is of type {kind}",
+                "Partition by texts, integers, booleans or dates, such as date(at).",
+            )
+
+
+def split(batch: pyarrow.RecordBatch, names: Sequence[str]) -> Iterator[tuple[PartitionValues, pyarrow.RecordBatch]]:
+    """The rows of each combination of partition values, without the partition columns, in the order they came in."""
+    if not names or not batch.num_rows:
+        yield ((), batch) if not names else ((None,) * len(names), batch.drop_columns(list(names)))
+        return
+    codes = numpy.zeros(batch.num_rows, dtype=numpy.int64)
+    texts: list[list[str | None]] = []
+    indices: list[numpy.typing.NDArray[numpy.int64]] = []
+    for name in names:
+        encoded = batch.column(name).dictionary_encode(null_encoding="encode")
+        texts.append([text or None for text in encoded.dictionary.cast(pyarrow.string()).to_pylist()])
+        indices.append(encoded.indices.to_numpy().astype(numpy.int64))
+        # Counted anew for every column, the codes stay below the number of rows.
+        codes = numpy.unique(codes * len(texts[-1]) + indices[-1], return_inverse=True)[1]
+    order = numpy.argsort(codes, kind="stable")
+    starts = numpy.flatnonzero(numpy.diff(codes[order], prepend=-1))
+    rest = batch.drop_columns(list(names))
+    ordered = rest if len(starts) == 1 else rest.take(pyarrow.array(order))
+    for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+        values = tuple(text[index[order[start]]] for text, index in zip(texts, indices, strict=True))
+        yield values, ordered.slice(start, end - start)
+
+
+def partition_folder(names: Sequence[str], values: PartitionValues) -> str:
+    """Hive's folders for these values, with a slash behind each."""
+    segments = [f"{name}={_escaped(value)}" for name, value in zip(names, values, strict=True)]
+    for name, segment in zip(names, segments, strict=True):
+        if len(segment.encode()) > _LONGEST_NAME_BYTES:
+            raise LakeRefused(
+                f"a value of the partition column {name} is too long for the name of a folder: {segment[:60]}…",
+                f"Partition by something shorter, such as `left({name}, 40) AS {name}_start`.",
+            )
+    return "".join(f"{segment}/" for segment in segments)
+
+
+def _escaped(value: str | None) -> str:
+    if value is None:
+        return _NULL
+    return "".join(one if _PLAIN.fullmatch(one) else f"%{ord(one):02X}" for one in value)
