@@ -6,17 +6,14 @@ from pathlib import Path
 import pytest
 
 from catchment.bench.peers.java import java_command
-from catchment.bench.peers.maven import Artifact, PeerUnavailable, classpath, jar
+from catchment.bench.peers.maven import PeerUnavailable, classpath
+from catchment.spark.connector_jars import Artifact
 
 ARTIFACTS = (Artifact("org.example", "thing", "1.0"),)
 FETCHES = """#!/bin/sh
 echo fetch >> "$FETCHES"
 grep -q '<artifactId>thing</artifactId><version>1.0</version>' pom.xml || exit 1
 for argument in "$@"; do case "$argument" in -DoutputDirectory=*) mkdir "${argument#*=}"; touch "${argument#*=}/thing.jar";; esac; done
-"""
-COPIES = """#!/bin/sh
-echo "$@" >> "$FETCHES"
-for argument in "$@"; do case "$argument" in -DoutputDirectory=*) echo jar > "${argument#*=}/thing-1.0.jar";; esac; done
 """
 FAILS = """#!/bin/sh
 echo "Could not find artifact org.example:thing"
@@ -58,24 +55,12 @@ def test_what_is_fetched_is_kept_and_reused_even_by_those_who_ask_at_once(
     assert Path(found[0]).is_relative_to(cache)
 
 
-def test_a_single_jar_is_fetched_once_without_its_dependencies(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetches = install_maven(tmp_path, monkeypatch, COPIES)
-    assert jar(ARTIFACTS[0]) == jar(ARTIFACTS[0]) == cache / "thing-1.0.jar"
-    (command,) = fetches.read_text().splitlines()
-    assert "dependency:copy -Dartifact=org.example:thing:1.0" in command
-    assert [path.name for path in cache.iterdir()] == ["thing-1.0.jar"]
-
-
 def test_a_failed_fetch_leaves_nothing_that_looks_whole(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_maven(tmp_path, monkeypatch, FAILS)
     with pytest.raises(PeerUnavailable, match="Could not find artifact"):
         classpath(ARTIFACTS)
-    with pytest.raises(PeerUnavailable, match="Could not find artifact"):
-        jar(ARTIFACTS[0])
     assert [path for path in cache.iterdir() if path.is_dir() or path.suffix == ".jar"] == []
 
 

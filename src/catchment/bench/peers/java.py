@@ -6,7 +6,8 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from catchment.bench.peers.maven import Artifact, PeerUnavailable, classpath
+from catchment.bench.peers.maven import PeerUnavailable, classpath
+from catchment.spark.connector_jars import Artifact
 
 KAFKA_VERSION = "4.3.1"
 _KAFKA = (
@@ -40,11 +41,16 @@ def applications_classpath() -> str:
 
 
 def run_tool(
-    main_class: str, arguments: Sequence[str], timeout_seconds: float = 120, standard_input: str | bytes | None = None
+    main_class: str,
+    arguments: Sequence[str],
+    timeout_seconds: float = 120,
+    standard_input: str | bytes | None = None,
+    *,
+    virtual_machine: Sequence[str] = ("-Xmx512M",),
 ) -> subprocess.CompletedProcess[bytes]:
     """Run one of Kafka's tools to its end; its exit code is the caller's to judge, its output is bytes."""
     return subprocess.run(
-        [java_command(), "-Xmx512M", "-cp", kafka_classpath(), main_class, *arguments],
+        [java_command(), *virtual_machine, "-cp", kafka_classpath(), main_class, *arguments],
         input=standard_input.encode() if isinstance(standard_input, str) else standard_input or b"",
         capture_output=True,
         timeout=timeout_seconds,

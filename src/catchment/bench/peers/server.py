@@ -25,6 +25,8 @@ _given_ports: set[int] = set()
 START_TIMEOUT_SECONDS = 90
 # A client that looks often, so that the time to the first record is the server's and not its own waiting.
 _IMPATIENT = {
+    # On a busy machine a topic may take longer to come to be than the half minute after which the client gives it up.
+    "topic.metadata.propagation.max.ms": START_TIMEOUT_SECONDS * 1000,
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 20,
     "topic.metadata.refresh.fast.interval.ms": 10,

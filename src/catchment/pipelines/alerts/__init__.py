@@ -1,0 +1,1 @@
+"""Alerts: conditions on rows and silences of keys, answered once on topics, and told to people by webhook and mail."""

@@ -1,0 +1,129 @@
+"""From a stage's rows to candidates for an alert, in Spark's own expressions: micro-batches and real-time mode share them."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from catchment.client.errors import SettingsError
+from catchment.pipelines.alerts.rule import AlertRule
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_JSON: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    # Ids are made of this: they must not change with the time zone of a session.
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+}
+_NUMBER: Final = re.compile(r"(,?)(?:(d)|\.(\d+)f)?")
+_ID_LENGTH: Final = 32
+
+
+def candidate_rows(rows: DataFrame, rule: AlertRule) -> DataFrame:
+    """The rows that satisfy the condition, as columns key, event_time_us, id, record_key and value, those of `Candidate`.
+
+    A row without an event time has null for `event_time_us` and `id`.
+    """
+    require_columns(rows, rule)
+    key = F.to_json(F.struct(*map(_column, rule.key)), _JSON)
+    time_us = F.unix_micros(_column(rule.event_time).cast("timestamp"))
+    chosen = rows.where(F.expr(rule.when)).select(
+        key.alias("key"),
+        time_us.alias("event_time_us"),
+        _id(rule, key, time_us).alias("id"),
+        _record_key(rule, key).alias("record_key"),
+        F.struct(*map(_column, rule.key)).alias("key_fields"),
+        _column(rule.event_time).cast("timestamp").alias("event_time"),
+        _message(rows, rule).alias("message"),
+        F.struct(*map(_column, rows.columns)).alias("row"),
+    )
+    alert = F.struct(
+        "id",
+        F.lit(rule.name).alias("alert"),
+        F.col("key_fields").alias("key"),
+        "event_time",
+        "message",
+        "row",
+        F.lit(rule.pipeline).alias("pipeline"),
+        F.lit(rule.version).alias("version"),
+    )
+    return chosen.select("key", "event_time_us", "id", "record_key", F.to_json(alert, _JSON).alias("value"))
+
+
+def require_columns(rows: DataFrame, rule: AlertRule) -> None:
+    """SettingsError where the rule names a column that the rows do not have."""
+    for name, what in [*((one, "key") for one in rule.key), (rule.event_time, "event time")]:
+        if name not in rows.columns:
+            raise SettingsError(
+                f"alert {rule.name} of pipeline {rule.pipeline} has {name} as its {what}, which its stage does not give",
+                f"Name one of {', '.join(rows.columns)}.",
+            )
+
+
+def _id(rule: AlertRule, key: Column, time_us: Column) -> Column:
+    """As `deciding.alert_id` does it; null without an event time."""
+    text = F.concat(F.lit(f"{rule.pipeline}\n{rule.name}\n"), key, F.lit("\n"), time_us.cast("string"))
+    return F.substring(F.sha2(text.cast("binary"), 256), 1, _ID_LENGTH)
+
+
+def _record_key(rule: AlertRule, key: Column) -> Column:
+    """A single column as text, as the topics between stages have it; several as a JSON object."""
+    return _column(rule.key[0]).cast("string") if len(rule.key) == 1 else key
+
+
+def _message(rows: DataFrame, rule: AlertRule) -> Column:
+    """The template with the row's values in place of the names in braces; `{price:.2f}` and `{count:,}` are understood."""
+    if rule.message is None:
+        parts = [F.lit(f"{rule.name}: "), *_joined(rule.key)]
+    else:
+        parts = []
+        try:
+            pieces = list(Formatter().parse(rule.message))
+        except ValueError as error:
+            raise _bad_message(rule, str(error)) from error
+        for text, name, layout, conversion in pieces:
+            parts.append(F.lit(text))
+            if name is None:
+                continue
+            if conversion or name not in rows.columns:
+                raise _bad_message(rule, f"{{{name}}} is no column; there are {', '.join(rows.columns)}")
+            parts.append(_shown(rule, name, layout or ""))
+    return F.concat(F.lit(""), *parts)
+
+
+def _joined(names: tuple[str, ...]) -> list[Column]:
+    shown: list[Column] = []
+    for name in names:
+        shown += [F.lit(", "), F.coalesce(_column(name).cast("string"), F.lit("null"))]
+    return shown[1:]
+
+
+def _shown(rule: AlertRule, name: str, layout: str) -> Column:
+    match = _NUMBER.fullmatch(layout)
+    if match is None:
+        raise _bad_message(
+            rule, f"the layout of {{{name}:{layout}}} is unknown; there are .2f, d and a comma before them"
+        )
+    if not layout:
+        text = _column(name).cast("string")
+    elif match[3]:
+        text = F.format_string(f"%{match[1]}.{match[3]}f", _column(name).cast("double"))
+    else:
+        text = F.format_string(f"%{match[1]}d", _column(name).cast("bigint"))
+    return F.when(_column(name).isNull(), F.lit("null")).otherwise(text)
+
+
+def _bad_message(rule: AlertRule, why: str) -> SettingsError:
+    return SettingsError(
+        f"the message of alert {rule.name} of pipeline {rule.pipeline} cannot be formatted: {why}",
+        "Write columns in braces, such as {district}: {count} reports.",
+    )
+
+
+def _column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")

@@ -1,0 +1,112 @@
+"""Which candidates become alerts: one for each key and event time, and none within the cooldown of another.
+
+Behaviour
+    Two alerts of a key are at least the cooldown apart, and a candidate that does not fire is closer than that to one that
+    did. Both are said of event times, and neither depends on the order in which rows come. So a batch that is repeated
+    after a crash, with a memory read back from the log, fires what was missing and nothing else.
+Gaps
+    The memory holds the newest 100,000 alerts by event time. A candidate that is older than all of them never fires. If
+    more alerts than that fall within one cooldown, it is not kept for those that were forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+REMEMBERED_ALERTS: Final = 100_000
+_ID_LENGTH: Final = 32
+_LONG_AGO_US: Final = -(2**63)
+
+
+class Candidate(NamedTuple):
+    """A row that satisfies the condition."""
+
+    key: str
+    """The key's columns as a JSON object."""
+    event_time_us: int
+    id: str
+    record_key: str | None
+    """The key of its record in the topics that are told; none where the key is a single column that is null."""
+    value: str
+    """The whole alert as JSON."""
+
+
+class Decision(NamedTuple):
+    """What becomes of a batch's candidates."""
+
+    fired: list[Candidate]
+    repeated: int
+    """Alerts that had been fired already."""
+    cooling: int
+    """Candidates too close to an alert of their key."""
+    forgotten: int
+    """Candidates older than all that is remembered."""
+
+
+def alert_id(pipeline: str, name: str, key: str, event_time_us: int) -> str:
+    """The same alert has the same id, whoever finds it and in whichever version."""
+    text = "\n".join([pipeline, name, key, str(event_time_us)])
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+
+
+class Memory:
+    """The event times of alerts by key. To be thrown away if what it decided may not have been written."""
+
+    def __init__(self, cooldown_us: int, limit: int = REMEMBERED_ALERTS) -> None:
+        self._cooldown_us = cooldown_us
+        self._limit = limit
+        self._times_us: dict[str, list[int]] = {}
+        self._oldest: list[tuple[int, str]] = []
+        self._forgotten_us = _LONG_AGO_US
+
+    def __len__(self) -> int:
+        return len(self._oldest)
+
+    def remember(self, key: str, event_time_us: int) -> None:
+        """An alert of the log."""
+        times_us = self._times_us.setdefault(key, [])
+        position = bisect_left(times_us, event_time_us)
+        if position < len(times_us) and times_us[position] == event_time_us:
+            return
+        insort(times_us, event_time_us)
+        heapq.heappush(self._oldest, (event_time_us, key))
+        if len(self._oldest) > self._limit:
+            self._forget_oldest()
+
+    def decide(self, candidates: Iterable[Candidate]) -> Decision:
+        """What to fire of a batch, earliest first; what fires is remembered at once."""
+        fired: list[Candidate] = []
+        repeated = cooling = forgotten = 0
+        for candidate in sorted(candidates, key=lambda one: (one.event_time_us, one.key, one.value)):
+            if candidate.event_time_us <= self._forgotten_us:
+                forgotten += 1
+                continue
+            distance_us = self._distance_us(candidate.key, candidate.event_time_us)
+            if distance_us == 0:
+                repeated += 1
+            elif distance_us is not None and distance_us < self._cooldown_us:
+                cooling += 1
+            else:
+                fired.append(candidate)
+                self.remember(candidate.key, candidate.event_time_us)
+        return Decision(fired, repeated, cooling, forgotten)
+
+    def _distance_us(self, key: str, event_time_us: int) -> int | None:
+        """How far the nearest alert of the key is away."""
+        times_us = self._times_us.get(key, [])
+        position = bisect_left(times_us, event_time_us)
+        return min(
+            (abs(time_us - event_time_us) for time_us in times_us[max(0, position - 1) : position + 1]), default=None
+        )
+
+    def _forget_oldest(self) -> None:
+        event_time_us, key = heapq.heappop(self._oldest)
+        times_us = self._times_us[key]
+        times_us.remove(event_time_us)
+        if not times_us:
+            del self._times_us[key]
+        self._forgotten_us = max(event_time_us, self._forgotten_us)

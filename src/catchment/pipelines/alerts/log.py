@@ -1,0 +1,145 @@
+"""The alerts topic of a pipeline: what has fired, written with every topic that is told, in one transaction.
+
+Whoever opens the log for an alert takes its transactional id over. That ends what a driver before it had begun, so what is
+read back afterwards is all that will ever have fired; and the driver before, should it still be running, is refused from
+then on and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow
+from kio.schema.errors import ErrorCode
+from pyarrow import compute
+
+from catchment.client.cluster import Cluster
+from catchment.client.columns import HEADER_TYPE
+from catchment.client.errors import BrokerError, ClientError
+from catchment.client.offsets import EARLIEST, LATEST
+from catchment.client.producer import Producer
+from catchment.client.reader import Reader, Span
+from catchment.client.transactions import Transactions
+from catchment.pipelines.alerts.deciding import Candidate, Memory
+from catchment.pipelines.alerts.rule import AlertRule
+from catchment.spark.connection import Connection
+
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+_DELIVERY_TIMEOUT_S: Final = 30.0
+"""Less than a transaction lives: a broker that is away fails the write before it ends the transaction."""
+_READ_TIMEOUT_S: Final = 90.0
+"""More than that: other alerts' transactions may have to time out before the log can be read to its end."""
+_FENCED: Final = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
+_ID: Final = "id"
+_TIME: Final = "event_time_us"
+_KEY: Final = "key"
+
+
+class AlertsTakenOver(ClientError):
+    """Another driver writes this alert now. Starting again would only take it back from that one."""
+
+    def __init__(self, rule: AlertRule) -> None:
+        super().__init__(
+            f"another driver of pipeline {rule.pipeline} has taken alert {rule.name} over, so this one fires it no more",
+            "Run a pipeline once: stop this driver, or the other one.",
+        )
+        self.args = (rule,)
+
+
+class AlertLog:
+    """One alert's place in the log. For one thread at a time."""
+
+    def __init__(self, connection: Connection, rule: AlertRule) -> None:
+        self._rule = rule
+        self._cluster = connection.new_cluster()
+        try:
+            self._producer = Producer(
+                self._cluster,
+                transactional_id=rule.transactional_id,
+                transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+                delivery_timeout_s=_DELIVERY_TIMEOUT_S,
+            )
+        except BaseException:
+            self._cluster.close()
+            raise
+
+    def close(self) -> None:
+        """An open transaction is left to whoever opens the log next, or to its time-out."""
+        self._producer.close()
+        self._cluster.close()
+
+    def read_back(self) -> Memory:
+        """All alerts of this rule that ever fired and are still in the log."""
+        memory = Memory(self._rule.cooldown_ms * 1000)
+        for key, event_time_us in fired_before(self._cluster, self._rule):
+            memory.remember(key, event_time_us)
+        return memory
+
+    def append(self, alerts: Sequence[Candidate]) -> None:
+        """Write alerts to the log and to every topic of the rule: all of them to all, or none to any."""
+        if not alerts:
+            return
+        self._producer.begin()
+        handle = self._producer.handle()
+        try:
+            for topic, rows in self._records(alerts).items():
+                self._producer.write(topic, rows)
+            self._producer.commit()
+        except BrokerError as error:
+            if error.code in _FENCED:
+                transactions = Transactions(self._cluster, self._rule.transactional_id, _TRANSACTION_TIMEOUT_MS)
+                try:
+                    # The same error comes after a transaction's time-out, but then the owner may go on.
+                    transactions.begin_anew(handle)
+                except BrokerError as refused:
+                    if refused.code in _FENCED:
+                        raise AlertsTakenOver(self._rule) from error
+                    raise
+            raise
+
+    def _records(self, alerts: Sequence[Candidate]) -> dict[str, pyarrow.Table]:
+        headers = [_headers(one) for one in alerts]
+        values = [one.value for one in alerts]
+        log_keys = [f"{self._rule.name}:{one.record_key or ''}" for one in alerts]
+        records = {topic: _table([one.record_key for one in alerts], values, headers) for topic in self._rule.topics}
+        return {**records, self._rule.log_topic: _table(log_keys, values, headers)}
+
+
+def fired_before(cluster: Cluster, rule: AlertRule) -> list[tuple[str, int]]:
+    """Key and event time of every alert of a rule in the log, other rules' left out."""
+    places = [(rule.log_topic, number) for number in cluster.partitions(rule.log_topic, create=True)]
+    starts = cluster.list_offsets(places, EARLIEST)
+    # Up to the very end: what is ours may lie behind another alert's transaction that is still open.
+    ends = cluster.list_offsets(places, LATEST)
+    spans = [Span(*place, starts[place].offset, ends[place].offset) for place in places]
+    found: list[tuple[str, int]] = []
+    with Reader(cluster, spans, columns=["key", "headers"], timeout_s=_READ_TIMEOUT_S) as reader:
+        for read in reader:
+            ours = compute.starts_with(read.batch.column("key"), f"{rule.name}:")
+            for headers in read.batch.column("headers").filter(ours).to_pylist():
+                texts = {one["key"]: one["value"].decode() for one in headers or ()}
+                # A record without them is not of our writing.
+                if _KEY in texts and _TIME in texts:
+                    found.append((texts[_KEY], int(texts[_TIME])))
+    return found
+
+
+def alert_of(record_key: bytes | None) -> str:
+    """The alert's name, of the key of a record in the log."""
+    return (record_key or b"").partition(b":")[0].decode(errors="replace")
+
+
+def _headers(alert: Candidate) -> list[dict[str, str | bytes]]:
+    texts = {_ID: alert.id, _TIME: str(alert.event_time_us), _KEY: alert.key}
+    return [{"key": name, "value": text.encode()} for name, text in texts.items()]
+
+
+def _table(keys: Sequence[str | None], values: list[str], headers: list[list[dict[str, str | bytes]]]) -> pyarrow.Table:
+    return pyarrow.table(
+        {
+            "key": pyarrow.array(keys, pyarrow.string()),
+            "value": pyarrow.array(values, pyarrow.string()),
+            "headers": pyarrow.array(headers, pyarrow.list_(HEADER_TYPE)),
+        }
+    )

@@ -1,0 +1,136 @@
+"""The end of an alert's query: each batch's candidates are looked at here, on the driver, and those that fire are written.
+
+    rows.writeStream.foreachBatch(AlertOutlet(rule, connection).handle)
+
+What has fired is known from the log alone. Whenever a write fails, its outcome may be unknown: the log is opened anew, read
+back, and the batch decided again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from catchment.client.errors import ClientError
+from catchment.pipelines.alerts.candidates import candidate_rows
+from catchment.pipelines.alerts.deciding import Candidate, Decision, Memory
+from catchment.pipelines.alerts.log import AlertLog, AlertsTakenOver
+from catchment.pipelines.alerts.rule import AlertRule
+from catchment.spark.connection import Connection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_log: Final = logging.getLogger("catchment.pipelines")
+_NUMBER: Final = "row_number"
+_IN_PARTITION: Final = 2**33 - 1
+"""The lower bits of Spark's increasing number count the rows of a partition."""
+
+
+class TooManyCandidates(ClientError):
+    """More rows of a batch satisfy the condition than a driver should hold."""
+
+    def __init__(self, rule: AlertRule, batch_id: int) -> None:
+        super().__init__(
+            f"more than {rule.max_candidates:,} rows of batch {batch_id} satisfy alert {rule.name} of pipeline "
+            f"{rule.pipeline}: {rule.when}",
+            "An alert is for the exception: narrow its condition, alert on a windowed count, or send such rows to a topic.",
+        )
+        self.args = (rule, batch_id)
+
+
+@dataclass(slots=True)
+class AlertCounts:
+    """What has become of candidates since the driver started."""
+
+    fired: int = 0
+    repeated: int = 0
+    cooling: int = 0
+    forgotten: int = 0
+    without_time: int = 0
+
+
+class AlertOutlet:
+    """Fires one alert, exactly once for each key and event time. Batches come one after another."""
+
+    def __init__(self, rule: AlertRule, connection: Connection) -> None:
+        self.counts = AlertCounts()
+        self._rule = rule
+        self._connection = connection
+        self._open: tuple[AlertLog, Memory] | None = None
+        self._taken_over: AlertsTakenOver | None = None
+
+    def handle(self, rows: DataFrame, batch_id: int) -> None:
+        """Decide on a batch of the stage's rows; for `foreachBatch`."""
+        self.fire(self._collect(rows, batch_id))
+
+    def fire(self, candidates: list[Candidate]) -> Decision:
+        """Write those candidates that are due; the second attempt is made with what the log says by then."""
+        if self._taken_over is not None:
+            raise self._taken_over
+        try:
+            decision = self._attempt(candidates)
+        except AlertsTakenOver as error:
+            self._taken_over = error
+            raise
+        except ClientError as error:
+            _log.warning("alert %s of pipeline %s is tried again: %s", self._rule.name, self._rule.pipeline, error)
+            decision = self._attempt(candidates)
+        self.counts.fired += len(decision.fired)
+        self.counts.repeated += decision.repeated
+        self.counts.cooling += decision.cooling
+        self.counts.forgotten += decision.forgotten
+        return decision
+
+    def close(self) -> None:
+        """Give the connections back; the next batch would open them again."""
+        if self._open is not None:
+            self._open[0].close()
+            self._open = None
+
+    def _attempt(self, candidates: list[Candidate]) -> Decision:
+        try:
+            log, memory = self._open or self._reopen()
+            decision = memory.decide(candidates)
+            log.append(decision.fired)
+        except BaseException:
+            self.close()
+            raise
+        return decision
+
+    def _reopen(self) -> tuple[AlertLog, Memory]:
+        log = AlertLog(self._connection, self._rule)
+        try:
+            self._open = (log, log.read_back())
+        except BaseException:
+            log.close()
+            raise
+        return self._open
+
+    def _bounded(self, rows: DataFrame) -> DataFrame:
+        """The batch's candidates, of each partition one more than the bound at most.
+
+        All rows are computed, and once: a stage with state must not be cut short, as it would be by a limit.
+        """
+        numbered = candidate_rows(rows, self._rule).withColumn(_NUMBER, F.monotonically_increasing_id())
+        return numbered.where(F.col(_NUMBER).bitwiseAND(_IN_PARTITION) <= self._rule.max_candidates)
+
+    def _collect(self, rows: DataFrame, batch_id: int) -> list[Candidate]:
+        found = self._bounded(rows).select(*Candidate._fields).toArrow()
+        if found.num_rows > self._rule.max_candidates:
+            raise TooManyCandidates(self._rule, batch_id)
+        candidates = [Candidate(**one) for one in found.to_pylist() if one["event_time_us"] is not None]
+        if without_time := found.num_rows - len(candidates):
+            self.counts.without_time += without_time
+            _log.warning(
+                "alert %s of pipeline %s leaves out %d rows of batch %d that have no %s",
+                self._rule.name,
+                self._rule.pipeline,
+                without_time,
+                batch_id,
+                self._rule.event_time,
+            )
+        return candidates

@@ -1,0 +1,51 @@
+"""One alert of a pipeline, as the parts that decide, write and notify need to know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MAX_CANDIDATES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """What to look for, and whom to tell."""
+
+    pipeline: str
+    name: str
+    when: str
+    """The condition on a row, in SQL."""
+    key: tuple[str, ...]
+    """The columns whose values an alert is about: each combination has a cooldown of its own."""
+    event_time: str
+    """The column with the time of a row: cooldown goes by it, and an alert is the same if key and time are."""
+    cooldown_ms: int = 0
+    topics: tuple[str, ...] = ()
+    webhooks: tuple[str, ...] = ()
+    mails: tuple[str, ...] = ()
+    message: str | None = None
+    """What people read, with columns in braces."""
+    version: int = 1
+    max_candidates: int = MAX_CANDIDATES
+    """How many rows of one batch may satisfy the condition."""
+
+    @property
+    def log_topic(self) -> str:
+        """Where all alerts of the pipeline are written: what has fired, and what the notifier has to tell."""
+        return log_topic(self.pipeline)
+
+    @property
+    def transactional_id(self) -> str:
+        """The same in every version: the newest driver fences those before it."""
+        return f"{self.pipeline}-alert-{self.name}"
+
+
+def log_topic(pipeline: str) -> str:
+    """The topic of all alerts of a pipeline."""
+    return f"{pipeline}.alerts"
+
+
+def undelivered_topic(pipeline: str) -> str:
+    """Where alerts go that could not be told to a webhook or by mail."""
+    return f"{pipeline}.alerts.undelivered"

@@ -1,0 +1,89 @@
+"""May an alert run in real-time mode? From its declaration, before Spark starts: every reason against it, for people.
+
+Real-time mode takes Spark's own Kafka source and sink, and of the operators those that answer row by row: filters,
+projections, aggregations. So a real-time alert reads its source itself, with the stages between recomputed in its own query,
+not the topics that micro-batches write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from catchment.pipelines.specification import PipelineSpecification, Source, Stage
+
+DECODED_BY_SPARK: Final = ("json", "csv", "text")
+
+
+class Path(NamedTuple):
+    """The stages between a source and an alert, first to last, each with its name."""
+
+    source_name: str
+    source: Source
+    stages: tuple[tuple[str, Stage], ...]
+
+
+def path_to(specification: PipelineSpecification, alert: str) -> Path | None:
+    """The one line from a source to the alert; None where it is not one line."""
+    name = specification.alerts[alert].from_
+    stages: list[tuple[str, Stage]] = []
+    while name not in specification.sources:
+        stage = specification.stages.get(name)
+        if stage is None or len(stage.from_) != 1:
+            return None
+        stages.insert(0, (name, stage))
+        (name,) = stage.from_
+    return Path(name, specification.sources[name], tuple(stages))
+
+
+def reasons_against(specification: PipelineSpecification, alert: str) -> list[str]:
+    """Why real-time mode does not allow this alert; nothing where it does, as far as a declaration can tell."""
+    found = list(_reasons_of_alert(specification, alert))
+    path = path_to(specification, alert)
+    if path is None:
+        return [*found, *_reasons_of_branches(specification, alert)]
+    source = path.source
+    if source.format not in DECODED_BY_SPARK:
+        found.append(
+            f"source {path.source_name} is decoded from {source.format} in Python; Spark itself decodes "
+            f"{', '.join(DECODED_BY_SPARK)}"
+        )
+    if source.registry is not None:
+        found.append(f"source {path.source_name} has its schema in a registry, whose framing is decoded in Python")
+    for name, stage in path.stages:
+        found += _reasons_of_stage(name, stage)
+    return found
+
+
+def _reasons_of_alert(specification: PipelineSpecification, alert: str) -> Iterator[str]:
+    declared = specification.alerts[alert]
+    if declared.absent_for is not None:
+        yield "absent_for needs timers, which are a Python operator: real-time mode has none"
+    if declared.cooldown:
+        yield (
+            "cooldown needs the memory of what has fired, which is read and written with each micro-batch; "
+            "leave it out, and let whoever receives the alerts tell repeated ones by their id"
+        )
+
+
+def _reasons_of_branches(specification: PipelineSpecification, alert: str) -> Iterator[str]:
+    name: str = specification.alerts[alert].from_
+    while (stage := specification.stages.get(name)) is not None:
+        if len(stage.from_) > 1:
+            tables = [one for one in stage.from_ if one in specification.tables]
+            if tables:
+                yield f"stage {name} joins {', '.join(tables)}: a table is read anew for each micro-batch"
+            if len(stage.from_) - len(tables) > 1:
+                yield f"stage {name} reads several streams, and real-time mode joins none"
+        name = next((one for one in stage.from_ if one not in specification.tables), "")
+
+
+def _reasons_of_stage(name: str, stage: Stage) -> Iterator[str]:
+    if stage.dedupe:
+        yield (
+            f"stage {name} removes duplicates within the lateness, an operator that real-time mode lacks; "
+            "alerts on the source itself need none: the same event gives an alert with the same id"
+        )
+    for check in stage.checks:
+        if check.otherwise == "stop" or check.stop_above is not None:
+            yield f"stage {name} may stop the pipeline by `{check.expect}`, which is judged batch by batch"

@@ -1,0 +1,110 @@
+"""The process that has the session of a pipeline's real-time alerts.
+
+It runs until it is told to stop, its standard input ends, or one of its queries does. What went wrong is on its standard error,
+for whoever started it; starting it again goes on where the checkpoints stand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from catchment.client.errors import ClientError, SettingsError
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.driving.jvm import end_jvm
+from catchment.pipelines.execution.pipeline_session import carry_modules
+from catchment.pipelines.execution.run import DEFAULT_SERVERS, workplace
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
+from catchment.pipelines.loading import load
+from catchment.pipelines.mistakes import Mistakes
+from catchment.pipelines.realtime.plan_check import NotInRealTime
+from catchment.pipelines.realtime.running import realtime_session, start_all
+from catchment.spark.connector_jars import JarsUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_MODULE: Final = "catchment.pipelines.realtime.process"
+_LOOK_S: Final = 0.5
+_STANDARD_INPUT: Final = 0
+
+
+def command(file: Path, home: Path, master: str, servers: str | None) -> list[str]:
+    """What starts such a process."""
+    arguments = ["--home", str(home), "--master", master, *(["--servers", servers] if servers else [])]
+    return [sys.executable, "-m", _MODULE, *arguments, str(file)]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog=_MODULE, description="The real-time alerts of a pipeline, in a session of their own."
+    )
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--servers")
+    given = parser.parse_args(arguments)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
+    try:
+        return _run(given, stopping)
+    except (Mistakes, NotInRealTime, SettingsError, JarsUnavailable) as error:
+        # To try again would end the same way.
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.CONFIGURATION
+    except ClientError as error:
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.FAILED
+
+
+def _run(given: argparse.Namespace, stopping: threading.Event) -> int:
+    loaded = load(given.file.resolve())
+    carry_modules(loaded.folder)
+    specification = loaded.specification
+    servers = given.servers or specification.servers or DEFAULT_SERVERS
+    connection = {"kafka.bootstrap.servers": servers} | {
+        f"kafka.{name}": one for name, one in specification.kafka.items()
+    }
+    spark = realtime_session(specification, given.master, connection)
+    # A query that is stopped on purpose breaks its tasks off, which is no error to be reported.
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        home = Home(given.home, specification.pipeline)
+        queries = start_all(workplace(spark, Graph(specification), home=home, folder=loaded.folder, servers=servers))
+        failure = _watch(queries, stopping)
+        for query in queries.values():
+            query.stop()
+    finally:
+        end_jvm(spark, None)
+    if failure:
+        sys.stderr.write(f"{failure}\n")
+    return ExitCode.FAILED if failure else ExitCode.DONE
+
+
+def _watch(queries: dict[str, StreamingQuery], stopping: threading.Event) -> str | None:
+    """Wait until a query fails, or until the end."""
+    while not stopping.wait(_LOOK_S):
+        for name, query in queries.items():
+            if not query.isActive:
+                return f"{name} has ended: {query.exception() or 'nobody knows why'}"
+    return None
+
+
+def _await_end_of_input(stopping: threading.Event) -> None:
+    """Whoever started this holds the other end, and writes nothing to it."""
+    while os.read(_STANDARD_INPUT, 1):
+        pass
+    stopping.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

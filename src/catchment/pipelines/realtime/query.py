@@ -1,0 +1,128 @@
+"""A real-time alert as one Spark query: the source's records decoded, filtered, and written as alerts within milliseconds.
+
+Behaviour
+    Delivery is at least once: after a restart, the events since the last checkpoint, at most one batch's length, are looked at
+    again. Each alert has the same id as in micro-batches, so whoever receives it can tell. It is written to the same topics
+    and to the alerts topic, from which webhooks and mail are served.
+    A record that Spark cannot decode, or without an event time, gives no alert; to keep such records aside is the intake's
+    task, in micro-batches.
+Gaps
+    Topics are not written in one transaction, and cooldown is not kept: both need the memory that micro-batches have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from catchment.client.errors import SettingsError
+from catchment.pipelines.alerts.candidates import candidate_rows
+from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.durations import interval
+from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.specification import Stage
+from catchment.spark.connection import PREFIX, kafka_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+BATCH: Final = "5 minutes"
+_NOT_JAVA: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "sasl.username", "sasl.password")
+
+
+@dataclass(frozen=True, slots=True)
+class RealtimeSource:
+    """A topic as Spark's own connector reads it."""
+
+    name: str
+    topic: str
+    schema: DataType | str
+    """The columns, as a type or in Spark's notation; of no use for text."""
+    format: str = "json"
+    start: str = "earliest"
+    delimiter: str | None = None
+    """CSV: what separates the columns."""
+    event_time: str | None = None
+    lateness_ms: int = 0
+
+
+def start_alert(records: DataFrame, name: str, options: Mapping[str, str], checkpoint: str) -> StreamingQuery:
+    """Start the query of an alert that `alert_records` has made; `options` begin with `kafka.`, with Java's names."""
+    writer = records.writeStream.format("kafka").options(**connector_options(options))
+    # PySpark's types do not know this trigger yet.
+    trigger: dict[str, Any] = {"realTime": BATCH}
+    return (
+        writer.option("checkpointLocation", checkpoint).outputMode("update").queryName(name).trigger(**trigger).start()
+    )
+
+
+def connector_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options for Spark's own connector, whose client is Java's."""
+    settings = kafka_settings(options)
+    for name in _NOT_JAVA:
+        if name in settings:
+            raise SettingsError(
+                f"real-time mode connects with the Java client, which does not know {PREFIX}{name}",
+                "Use the Java client's names, such as ssl.truststore.location and sasl.jaas.config.",
+            )
+    return {f"{PREFIX}{name}": value for name, value in settings.items()}
+
+
+def source_rows(spark: SparkSession, source: RealtimeSource, options: Mapping[str, str]) -> DataFrame:
+    """The topic's records, decoded."""
+    reader = read_stream(spark, source.name).format("kafka").options(**connector_options(options))
+    records = reader.option("subscribe", source.topic).option("startingOffsets", source.start).load()
+    rows = records.select(_decoded(source).alias("row")).select("row.*")
+    if source.event_time is not None:
+        rows = rows.withWatermark(source.event_time, interval(source.lateness_ms))
+    return rows
+
+
+def staged_rows(rows: DataFrame, source: RealtimeSource, stages: Sequence[tuple[str, Stage]]) -> DataFrame:
+    """The rows after the checks and the code of each stage."""
+    view = source.name
+    for name, stage in stages:
+        for check in stage.checks:
+            rows = rows.where(F.coalesce(F.expr(check.expect), F.lit(False)))
+        if stage.function is not None:
+            rows = stage.function(rows)
+        elif stage.sql is not None:
+            rows.createOrReplaceTempView(view)
+            rows = rows.sparkSession.sql(stage.sql)
+        view = name
+    return rows
+
+
+def alert_records(rows: DataFrame, rule: AlertRule) -> DataFrame:
+    """A record for each alert and topic: those of the rule, and the log."""
+    alerts = candidate_rows(rows, rule).where("id IS NOT NULL")
+    log_key = F.concat(F.lit(f"{rule.name}:"), F.coalesce("record_key", F.lit("")))
+    targets = [(rule.log_topic, log_key), *((topic, F.col("record_key")) for topic in rule.topics)]
+    target = F.explode(F.array(*(F.struct(F.lit(topic).alias("topic"), key.alias("key")) for topic, key in targets)))
+    headers = {"id": F.col("id"), "event_time_us": F.col("event_time_us").cast("string"), "key": F.col("key")}
+    return alerts.select(
+        target.alias("target"),
+        "value",
+        F.array(*(_header(name, text) for name, text in headers.items())).alias("headers"),
+    ).select("target.topic", "target.key", "value", "headers")
+
+
+def _decoded(source: RealtimeSource) -> Column:
+    text = F.col("value").cast("string")
+    if source.format == "json":
+        schema = source.schema
+        assert isinstance(schema, str | StructType), "a record is an object"
+        return F.from_json(text, schema)
+    if source.format == "csv":
+        columns = source.schema if isinstance(source.schema, str) else source.schema.simpleString()
+        return F.from_csv(text, columns, {"sep": source.delimiter} if source.delimiter else None)
+    return F.struct(text.alias("value"))
+
+
+def _header(name: str, text: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value"))

@@ -1,0 +1,128 @@
+"""All real-time alerts of a pipeline in one session of their own: checked, given enough slots, and started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from catchment.client.errors import ClientError
+from catchment.pipelines.execution.alerting import alert_rule, event_time_of
+from catchment.pipelines.execution.decoding import is_file
+from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION, pipeline_session
+from catchment.pipelines.realtime.eligibility import Path, path_to, reasons_against
+from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, require_allowed
+from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, staged_rows, start_alert
+from catchment.pipelines.specification import PipelineSpecification
+from catchment.spark.connection import Connection
+from catchment.spark.connector_jars import connector_jars
+from catchment.spark.formats import json_schema
+from catchment.spark.session_settings import local_cores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from catchment.pipelines.execution.workplace import Workplace
+
+_SHUFFLE: Final = "spark.sql.shuffle.partitions"
+
+
+class Built(NamedTuple):
+    """An alert that is ready to start, and how many tasks run all the time for it."""
+
+    records: DataFrame
+    slots: int
+
+
+def realtime_alerts(specification: PipelineSpecification) -> list[str]:
+    """The alerts that ask for real-time mode; NotInRealTime says why one of them cannot have it."""
+    names = [name for name, alert in specification.alerts.items() if alert.trigger == "realtime"]
+    for name in names:
+        if reasons := reasons_against(specification, name):
+            raise NotInRealTime(name, reasons)
+    return names
+
+
+def realtime_session(specification: PipelineSpecification, master: str, connection: Mapping[str, str]) -> SparkSession:
+    """A session with Spark's own connector. A local master gets as many slots as the alerts need, whatever its cores."""
+    shuffled = specification.parallelism or 1
+    if (cores := local_cores(master)) is not None:
+        needed = 0
+        with closing(Connection.read(connection).new_cluster()) as cluster:
+            for name in realtime_alerts(specification):
+                path = _path(specification, name)
+                has_code = any(stage.has_code for _, stage in path.stages)
+                needed += len(cluster.partitions(path.source.topic)) + shuffled * has_code
+        master = f"local[{max(cores, needed)}]"
+    config = {
+        "spark.jars": ",".join(map(str, connector_jars())),
+        # An aggregation's tasks run beside those of the source, each in a slot of its own.
+        _SHUFFLE: str(shuffled),
+        SOURCE_EVOLUTION: "false",
+    }
+    return pipeline_session(specification, master, config=config)
+
+
+def start_all(place: Workplace) -> dict[str, StreamingQuery]:
+    """Start the real-time alerts of a pipeline, none if one of them cannot be."""
+    built = {name: _built(place, name) for name in realtime_alerts(place.graph.specification)}
+    require_slots(place.spark, {name: one.slots for name, one in built.items()})
+    queries = {}
+    for name, one in built.items():
+        query = f"realtime-{name}"
+        queries[query] = start_alert(
+            one.records, f"{place.pipeline}.{query}", place.connection, place.checkpoint(query)
+        )
+    return queries
+
+
+def require_slots(spark: SparkSession, needed: Mapping[str, int]) -> None:
+    """ClientError where not all tasks would run at once: those without a slot would wait for ever."""
+    slots = spark.sparkContext.defaultParallelism
+    total = sum(needed.values())
+    if total > slots:
+        each = ", ".join(f"{name} {count}" for name, count in needed.items())
+        raise ClientError(
+            f"real-time alerts need a task slot for each partition that they read or shuffle, {total} in all ({each}), "
+            f"and the session has {slots}",
+            f"Give it a master with {total} slots, or its topics fewer partitions.",
+        )
+
+
+def _built(place: Workplace, name: str) -> Built:
+    path = _path(place.graph.specification, name)
+    source = declared_source(path, place.folder)
+    rows = staged_rows(source_rows(place.spark, source, place.connection), source, path.stages)
+    outlet = place.graph.outlets[f"alert-{name}"]
+    rule = alert_rule(place, outlet, event_time_of(place.graph, outlet.reads, rows.columns))
+    records = alert_records(rows, rule)
+    require_allowed(records, name, is_append=all(stage.mode == "append" for _, stage in path.stages))
+    with closing(Connection.read(place.connection).new_cluster()) as cluster:
+        partitions = len(cluster.partitions(source.topic))
+    shuffled = int(place.spark.conf.get(_SHUFFLE) or 0) if has_state(records) else 0
+    return Built(records, partitions + shuffled)
+
+
+def declared_source(path: Path, folder: FilePath) -> RealtimeSource:
+    """The source at the beginning of an alert's path, with its schema read."""
+    source = path.source
+    schema = source.schema_ or ""
+    text = (folder / schema).read_text() if is_file(schema) else schema
+    return RealtimeSource(
+        path.source_name,
+        source.topic,
+        json_schema.parse(text, {}) if source.format != "text" else "",
+        source.format,
+        source.start,
+        source.delimiter,
+        source.event_time,
+        source.lateness or 0,
+    )
+
+
+def _path(specification: PipelineSpecification, alert: str) -> Path:
+    path = path_to(specification, alert)
+    assert path is not None, "an alert without one is refused before"
+    return path

@@ -1,0 +1,54 @@
+"""What tests of alerts share: a rule with names of its own, candidates, and what is found in the topics afterwards."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.client.logs import Logs
+
+from catchment.pipelines.alerts.deciding import Candidate, alert_id
+from catchment.pipelines.alerts.rule import AlertRule
+from catchment.spark.connection import Connection
+
+_numbers = itertools.count(1)
+_TIMEOUT_S = 90.0
+
+
+def new_rule(logs: Logs, *, topics: int = 1, pipeline: str | None = None, **fields: Any) -> AlertRule:
+    """A rule of a pipeline of its own, with its topics made."""
+    pipeline = pipeline or f"city{next(_numbers)}"
+    named = {"name": "burst", "when": "count > 40", "key": ("district",), "event_time": "at", **fields}
+    rule = AlertRule(pipeline=pipeline, topics=tuple(logs.topic() for _ in range(topics)), **named)
+    for topic in (rule.log_topic, f"{rule.log_topic}.undelivered"):
+        logs.create(topic, 1, {})
+    return rule
+
+
+def connection(logs: Logs) -> Connection:
+    return Connection(logs.bootstrap_servers)
+
+
+def candidate(rule: AlertRule, district: str, event_time_us: int) -> Candidate:
+    key = json.dumps({"district": district}, separators=(",", ":"))
+    found = alert_id(rule.pipeline, rule.name, key, event_time_us)
+    body = {"id": found, "alert": rule.name, "message": f"{district} at {event_time_us}"}
+    return Candidate(key, event_time_us, found, district, json.dumps(body))
+
+
+def ids(logs: Logs, topic: str) -> list[str]:
+    """The ids of the committed alerts in a topic, in order."""
+    return [json.loads(value or b"")["id"] for value in logs.settled_values(topic)]
+
+
+def eventually(
+    holds: Callable[[], bool], what: Callable[[], object] = lambda: "", timeout_s: float = _TIMEOUT_S
+) -> None:
+    """Wait until it holds."""
+    deadline_s = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline_s, what()
+        time.sleep(0.01)

@@ -1,0 +1,184 @@
+"""The outlet in Spark: from a stage's rows to alerts in topics, batch after batch."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.client.logs import CatchmentLogs
+from tests.pipelines.alerts.alert_world import connection, ids, new_rule
+
+from catchment.client.errors import SettingsError
+from catchment.pipelines.alerts.candidates import candidate_rows
+from catchment.pipelines.alerts.deciding import alert_id
+from catchment.pipelines.alerts.outlet import AlertOutlet, TooManyCandidates
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def rows(spark: SparkSession, *values: str) -> DataFrame:
+    return spark.sql(f"SELECT * FROM VALUES {', '.join(values)} AS t(district, at, count, load)")
+
+
+def at(second: int) -> str:
+    return f"timestamp'2026-03-01 12:00:{second:02d}.5Z'"
+
+
+def test_an_alert_tells_what_happened_to_what_and_when(spark: SparkSession, catchment_logs: CatchmentLogs) -> None:
+    rule = new_rule(catchment_logs, message="{district}: {count:,} reports, load {load:.1f}", version=3)
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        outlet.handle(rows(spark, f"('Harbour', {at(1)}, 1234, 2.55D)", f"('Hill', {at(1)}, 40, 0D)"), 0)
+    (message,) = catchment_logs.messages(rule.topics[0])
+    assert message.key() == b"Harbour"
+    key, time_us = '{"district":"Harbour"}', 1_772_366_401_500_000
+    assert json.loads(message.value() or b"") == {
+        "id": alert_id(rule.pipeline, "burst", key, time_us),
+        "alert": "burst",
+        "key": {"district": "Harbour"},
+        "event_time": "2026-03-01T12:00:01.500000Z",
+        "message": "Harbour: 1,234 reports, load 2.6",
+        "row": {"district": "Harbour", "at": "2026-03-01T12:00:01.500000Z", "count": 1234, "load": 2.55},
+        "pipeline": rule.pipeline,
+        "version": 3,
+    }
+    (logged,) = catchment_logs.messages(rule.log_topic)
+    assert (logged.key(), logged.value()) == (b"burst:Harbour", message.value())
+
+
+def test_an_id_does_not_change_with_the_time_zone_of_the_session(
+    spark: SparkSession, catchment_logs: CatchmentLogs
+) -> None:
+    rule = replace(new_rule(catchment_logs), key=("at",), when="true")
+    batch = rows(spark, f"('Harbour', {at(1)}, 50, 0D)")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    found = []
+    try:
+        for name in ("UTC", "Asia/Kathmandu"):
+            spark.conf.set("spark.sql.session.timeZone", name)
+            found.append(candidate_rows(batch, rule).select("id", "value").collect())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+    assert found[0] == found[1]
+
+
+def test_batches_share_the_cooldown_and_repeated_ones_change_nothing(
+    spark: SparkSession, catchment_logs: CatchmentLogs
+) -> None:
+    rule = new_rule(catchment_logs, cooldown_ms=10_000)
+    batches = [
+        rows(spark, f"('Harbour', {at(1)}, 50, 0D)", f"('Harbour', {at(5)}, 60, 0D)"),
+        rows(spark, f"('Harbour', {at(9)}, 70, 0D)", f"('Hill', {at(9)}, 70, 0D)"),
+        rows(spark, f"('Harbour', {at(11)}, 80, 0D)"),
+    ]
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        for number, batch in enumerate(batches):
+            outlet.handle(batch, number)
+        assert (outlet.counts.fired, outlet.counts.cooling) == (3, 2)
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        for number, batch in enumerate(batches):
+            outlet.handle(batch, number)
+        assert (outlet.counts.fired, outlet.counts.repeated, outlet.counts.cooling) == (0, 3, 2)
+    found = [json.loads(value or b"") for value in catchment_logs.settled_values(rule.topics[0])]
+    assert [(one["key"]["district"], one["row"]["count"]) for one in found] == [
+        ("Harbour", 50),
+        ("Hill", 70),
+        ("Harbour", 80),
+    ]
+
+
+def test_more_candidates_than_a_driver_should_hold_are_an_error_that_says_so(
+    spark: SparkSession, catchment_logs: CatchmentLogs
+) -> None:
+    rule = new_rule(catchment_logs, when="true", max_candidates=100)
+    many = spark.range(0, 101, 1, 4).selectExpr("string(id) AS district", "timestamp_micros(id) AS at")
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        outlet.handle(many.where("district != '50'"), 0)
+        assert outlet.counts.fired == 100
+        with pytest.raises(TooManyCandidates, match=r"more than 100 rows of batch 7 satisfy alert burst"):
+            outlet.handle(many, 7)
+    assert len(ids(catchment_logs, rule.topics[0])) == 100
+
+
+def test_the_bound_holds_before_rows_reach_the_driver(spark: SparkSession, catchment_logs: CatchmentLogs) -> None:
+    rule = new_rule(catchment_logs, when="true", max_candidates=10)
+    many = spark.range(0, 100_000, 1, 2).selectExpr("string(id) AS district", "timestamp_micros(id) AS at")
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        assert outlet._bounded(many).count() == 2 * 11
+
+
+def test_rows_without_a_time_or_with_a_null_key_harm_nobody(spark: SparkSession, catchment_logs: CatchmentLogs) -> None:
+    rule = new_rule(catchment_logs, message="{district}: {count:d}")
+    batch = rows(spark, "('Harbour', NULL, 50, 0D)", f"(NULL, {at(1)}, 60, 0D)", f"('Hill', {at(1)}, NULL, 0D)")
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        outlet.handle(batch, 0)
+        assert (outlet.counts.fired, outlet.counts.without_time) == (1, 1)
+    (message,) = catchment_logs.messages(rule.topics[0])
+    assert message.key() is None
+    assert json.loads(message.value() or b"")["message"] == "null: 60"
+
+
+def test_several_columns_make_a_key_and_strange_names_are_columns_too(
+    spark: SparkSession, catchment_logs: CatchmentLogs
+) -> None:
+    rule = replace(new_rule(catchment_logs), key=("a b", "c`d"), when="true", message="{{{a b}}} {c`d}")
+    batch = spark.sql(f"SELECT 1 AS `a b`, 'x' AS `c``d`, {at(1)} AS at")
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        outlet.handle(batch, 0)
+    (message,) = catchment_logs.messages(rule.topics[0])
+    assert message.key() == b'{"a b":1,"c`d":"x"}'
+    assert json.loads(message.value() or b"")["message"] == "{1} x"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"key": ("town",)}, "has town as its key"),
+        ({"event_time": "when"}, "has when as its event time"),
+        ({"message": "{town}"}, "{town} is no column"),
+        ({"message": "{count:x}"}, "the layout of {count:x} is unknown"),
+        ({"message": "{count"}, "cannot be formatted"),
+        ({"message": "{count!r}"}, "cannot be formatted"),
+    ],
+)
+def test_a_rule_that_does_not_fit_its_rows_is_refused_with_the_columns_there_are(
+    spark: SparkSession, catchment_logs: CatchmentLogs, fields: dict[str, Any], reason: str
+) -> None:
+    rule = replace(new_rule(catchment_logs), **fields)
+    with pytest.raises(SettingsError) as refused:
+        candidate_rows(rows(spark, f"('Harbour', {at(1)}, 50, 0D)"), rule)
+    assert reason in str(refused.value)
+
+
+def test_a_stage_with_state_is_computed_once_and_whole(
+    spark: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path
+) -> None:
+    rule = new_rule(catchment_logs, when="count >= 3")
+    source = catchment_logs.topic(partitions=2)
+    stream = (
+        spark.readStream.format("catchment")
+        .option("kafka.bootstrap.servers", catchment_logs.bootstrap_servers)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .load()
+        .selectExpr("string(value) AS district", "timestamp'2026-03-01 12:00:00Z' AS at")
+    )
+    counts = stream.groupBy("district", "at").count()
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        for districts in ([b"Harbour", b"Hill"], [b"Harbour", b"Hill"], [b"Harbour", b"Hill", b"Harbour"]):
+            catchment_logs.fill(source, districts)
+            query = (
+                counts.writeStream.outputMode("update")
+                .option("checkpointLocation", str(tmp_path))
+                .trigger(availableNow=True)
+                .foreachBatch(outlet.handle)
+                .start()
+            )
+            query.awaitTermination()
+            assert query.exception() is None
+    found = [json.loads(value or b"") for value in catchment_logs.settled_values(rule.topics[0])]
+    assert sorted((one["key"]["district"], one["row"]["count"]) for one in found) == [("Harbour", 4), ("Hill", 3)]

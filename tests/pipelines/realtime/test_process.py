@@ -1,0 +1,116 @@
+"""The process of real-time alerts, from a pipeline's file to its end; and who is refused, with which words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.client.logs import CatchmentLogs
+from tests.pipelines.alerts.alert_world import eventually
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+
+from catchment.client.errors import ClientError
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.execution.run import workplace
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
+from catchment.pipelines.realtime.process import command
+from catchment.pipelines.realtime.running import require_slots, start_all
+from catchment.pipelines.specification import PipelineSpecification
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START_S = 150.0
+END_S = 90.0
+
+
+def declared(topic: str, sink: str, **alert: Any) -> dict[str, Any]:
+    return {
+        "pipeline": f"{topic}-hosts",
+        "sources": {
+            "readings": {
+                "topic": topic,
+                "format": "csv",
+                "schema": "host string, at timestamp, load double",
+                "delimiter": ";",
+                "event_time": "at",
+                "lateness": "10 seconds",
+            }
+        },
+        "stages": {
+            "loaded": {
+                "from": "readings",
+                "checks": {"expect": "load < 100"},
+                "sql": "SELECT * FROM readings",
+                "event_time": "at",
+            }
+        },
+        "alerts": {
+            "hot": {
+                "from": "loaded",
+                "when": "load > 0.9",
+                "key": "host",
+                "trigger": "realtime",
+                "to": {"topic": sink},
+                **alert,
+            }
+        },
+    }
+
+
+def start(logs: CatchmentLogs, specification: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
+    # YAML reads JSON.
+    (folder / "hosts.yaml").write_text(json.dumps(specification))
+    arguments = command(folder / "hosts.yaml", folder / "home", "local[1]", logs.bootstrap_servers)
+    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its_input_ends(
+    peer_jars: str | None, catchment_logs: CatchmentLogs, tmp_path: Path
+) -> None:
+    if peer_jars is None:
+        pytest.skip("the jars of Spark's own Kafka connector cannot be fetched: they need Maven")
+    # Two partitions and a stage with code need more slots than the master that is asked for.
+    topic, sink = catchment_logs.topic(partitions=2), catchment_logs.topic()
+    specification = declared(topic, sink)
+    catchment_logs.create(f"{specification['pipeline']}.alerts", 1, {})
+    catchment_logs.fill(topic, [b"a;2026-03-01T12:00:00Z;0.95", b"b;2026-03-01T12:00:00Z;0.5"])
+    catchment_logs.fill(topic, [b"c;2026-03-01T12:00:00Z;0.99", b"d;2026-03-01T12:00:00Z;500"], partition=1)
+    with start(catchment_logs, specification, tmp_path) as process:
+        try:
+            eventually(lambda: len(catchment_logs.values(sink)) == 2 or process.poll() is not None, timeout_s=START_S)
+            # This closes its input.
+            _, said = process.communicate(timeout=END_S)
+        finally:
+            process.kill()
+    assert process.returncode == ExitCode.DONE, said
+    found = [json.loads(value or b"") for value in catchment_logs.values(sink)]
+    assert sorted(one["row"]["host"] for one in found) == ["a", "c"]
+
+
+def test_what_the_mode_does_not_allow_ends_before_spark_starts(catchment_logs: CatchmentLogs, tmp_path: Path) -> None:
+    with start(catchment_logs, declared("readings", "out", cooldown="5 minutes"), tmp_path) as process:
+        _, said = process.communicate(timeout=END_S)
+    assert process.returncode == ExitCode.CONFIGURATION
+    assert said.startswith("alert hot cannot run in real-time mode: cooldown needs the memory")
+
+
+def test_too_few_slots_are_refused_before_any_query_starts(
+    spark_with_peer: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path
+) -> None:
+    topic = catchment_logs.topic(partitions=3)
+    specification = PipelineSpecification.model_validate(declared(topic, "out"))
+    home = Home(tmp_path, specification.pipeline)
+    place = workplace(
+        spark_with_peer, Graph(specification), home=home, folder=tmp_path, servers=catchment_logs.bootstrap_servers
+    )
+    with pytest.raises(ClientError, match=r"3 in all \(hot 3\), and the session has 2"):
+        start_all(place)
+    require_slots(spark_with_peer, {"hot": 1, "cold": 1})
+    with pytest.raises(ClientError, match=r"\(hot 1, cold 2\)"):
+        require_slots(spark_with_peer, {"hot": 1, "cold": 2})
