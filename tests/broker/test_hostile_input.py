@@ -1,6 +1,7 @@
 """Strangers send anything. The broker stays up, its memory stays bounded, and well-behaved clients notice nothing.
 
-Set CATCHMENT_HOSTILE_FRAMES for another number of frames, and CATCHMENT_HOSTILE_SEED to repeat a run.
+Each run forges other frames, some 250 for each version of each API. Set CATCHMENT_HOSTILE_FRAMES for a longer run, such
+as 1000000, and CATCHMENT_HOSTILE_SEED to repeat one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.broker.ledger import Auditor, Ledger, assert_none_lost
 from catchment.broker.handlers import CLAIMS
 from catchment.protocol.headers import encode_request_header
 
-FRAMES = int(os.environ.get("CATCHMENT_HOSTILE_FRAMES", "200000"))
+FRAMES = int(os.environ.get("CATCHMENT_HOSTILE_FRAMES", "60000"))
 SEED = int(os.environ.get("CATCHMENT_HOSTILE_SEED", str(Random().getrandbits(32))))
 CLIENTS = 4
 MEMORY_BYTES = 300 * 1024 * 1024

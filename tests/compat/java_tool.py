@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from tests.compat.java_archive import SHORT_LIVED, archive_options
 
 from catchment.bench.peers.java import java_command, kafka_classpath, run_tool
 from catchment.bench.peers.maven import PeerUnavailable
@@ -37,7 +38,8 @@ def java_tool(
 ) -> bytes:
     """What the tool printed, on request also what it complained of; a tool that fails, fails the test."""
     require_java()
-    finished = run_tool(f"{package}.{name}", arguments, TIMEOUT_S, standard_input)
+    options = (*SHORT_LIVED, *archive_options())
+    finished = run_tool(f"{package}.{name}", arguments, TIMEOUT_S, standard_input, virtual_machine=options)
     output = finished.stdout + finished.stderr
     assert finished.returncode == 0, output.decode(errors="replace")[-3000:]
     return output if with_errors else finished.stdout

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 import pytest
+from tests.compat.java_archive import archive_options
 
 from catchment.bench.peers.java import applications_classpath, java_command, kafka_classpath
 from catchment.bench.peers.maven import PeerUnavailable
@@ -132,7 +133,8 @@ class JavaProgram(Program):
             if main.endswith(".java") and not _has_compiler(java_command()):
                 pytest.skip("this Java cannot run a source file: it needs a JDK")
             jars = [kafka_classpath()] + ([applications_classpath()] if needs_applications else [])
-            command = [java_command(), *_VIRTUAL_MACHINE, "-cp", ":".join(jars), main, *arguments]
+            options = [*_VIRTUAL_MACHINE, *archive_options(), "-cp", ":".join(jars)]
+            command = [java_command(), *options, main, *arguments]
         except PeerUnavailable as reason:
             pytest.skip(str(reason))
         super().__init__(command, directory)

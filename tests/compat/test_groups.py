@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from tests.compat.clients.client import TIMEOUT_S
-from tests.compat.clients.group_consumers import GROUP_CONSUMERS, ConfluentConsumer, GroupConsumer
+from tests.compat.clients.client import TIMEOUT_S, forget_refused_sockets
+from tests.compat.clients.group_consumers import GROUP_CONSUMERS, ConfluentConsumer, GroupConsumer, poll_together
 from tests.compat.java_tool import java_tool
 
 from catchment.testing.embedded import Broker
@@ -54,6 +54,8 @@ def member(request: pytest.FixtureRequest, broker: Broker, topic: str) -> Iterat
     yield make
     for consumer in made:
         consumer.close()
+    made.clear()
+    forget_refused_sockets()
 
 
 def fill(broker: Broker, topic: str, numbers: range) -> None:
@@ -69,8 +71,7 @@ def until(condition: Callable[[], bool], *members: GroupConsumer) -> list[bytes]
     found: list[bytes] = []
     while not condition():
         assert time.monotonic() < deadline_s, [one.assignment() for one in members]
-        for one in members:
-            found += one.poll()
+        found += poll_together(members)
     return found
 
 
@@ -80,8 +81,7 @@ def read(count: int, *members: GroupConsumer) -> list[int]:
     found: list[bytes] = []
     while len(found) < count:
         assert time.monotonic() < deadline_s, f"{len(found)} of {count} records came"
-        for one in members:
-            found += one.poll()
+        found += poll_together(members)
     return sorted(map(int, found))
 
 
@@ -113,6 +113,7 @@ def test_a_member_seeks_back(member: Callable[..., GroupConsumer]) -> None:
     assert read(5, one) == [10, 12, 14, 16, 18]
 
 
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_restart_of_the_broker_ends_no_group(
     broker: Broker, topic: str, member: Callable[..., GroupConsumer]
 ) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from tests.compat.clients.client import TIMEOUT_S
+from tests.compat.clients.client import TIMEOUT_S, forget_refused_sockets
 from tests.compat.clients.group_consumers import GROUP_CONSUMERS, GroupConsumer
 from tests.compat.clients.transactional_producers import TRANSACTIONAL_PRODUCERS, Refused, TransactionalProducer
 from tests.compat.java_tool import java_tool
@@ -58,10 +56,7 @@ def producer(broker: Broker, topic: str, client: str) -> Iterator[Make]:
             return made
 
         yield make
-    with warnings.catch_warnings():
-        # Python's own clients forget to close a socket that was refused, and whichever test runs next would hear of it.
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    forget_refused_sockets()
 
 
 @pytest.fixture
@@ -167,6 +162,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     assert read(reader("read_committed"), b"end") == [b"end"]
 
 
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_transaction_goes_on_after_the_broker_was_killed(
     broker: Broker, topic: str, producer: Make, reader: Callable[..., GroupConsumer]
 ) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from tests.compat.clients.client import TIMEOUT_S
 from tests.compat.clients.kafka_python import KafkaConsumer, TopicPartition
 
 _SESSION_MS = 10_000
@@ -96,10 +100,13 @@ class KafkaPythonConsumer(GroupConsumer):
             enable_auto_commit=False,
             session_timeout_ms=_SESSION_MS,
             heartbeat_interval_ms=300,
-            # It may lead a group before it knows the topic, and assigns anew only when it looks at its metadata again.
-            metadata_max_age_ms=1000,
             **options,
         )
+        # A leader that did not know the topic when it assigned joins again once it does, and forgets this join if it takes
+        # longer than one poll: it is left without partitions and sends no heartbeats. So it must know the topic before.
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not self._consumer.partitions_for_topic(topic):
+            assert time.monotonic() < deadline_s, f"{topic} is not in the metadata"
 
     def poll(self) -> list[bytes]:
         fetched = self._consumer.poll(int(_POLL_S * 1000))
@@ -125,6 +132,7 @@ class AioKafkaConsumer(GroupConsumer):
     """Its rebalances run in the background of a loop that only runs while somebody polls: all share one."""
 
     _runner: asyncio.Runner | None = None
+    _runs_one_at_a_time = threading.Lock()
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str, **options: Any) -> None:
         if AioKafkaConsumer._runner is None:
@@ -150,7 +158,8 @@ class AioKafkaConsumer(GroupConsumer):
 
     def _run(self, coroutine: Any) -> Any:
         assert AioKafkaConsumer._runner is not None
-        return AioKafkaConsumer._runner.run(coroutine)
+        with self._runs_one_at_a_time:
+            return AioKafkaConsumer._runner.run(coroutine)
 
     def poll(self) -> list[bytes]:
         async def poll() -> list[bytes]:
@@ -181,6 +190,16 @@ class AioKafkaConsumer(GroupConsumer):
             await self._consumer.stop()
 
         self._run(stop())
+
+
+def poll_together(members: Sequence[GroupConsumer]) -> list[bytes]:
+    """What the members read if all poll at once, as they would in processes of their own.
+
+    If they took turns, a member of kafka-python would drop the outcome of a join that ended in another's turn, and join
+    again: two of them could make each other do so for minutes.
+    """
+    with ThreadPoolExecutor(len(members)) as threads:
+        return [value for values in threads.map(lambda one: one.poll(), members) for value in values]
 
 
 GROUP_CONSUMERS: dict[str, type[GroupConsumer]] = {
