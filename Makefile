@@ -15,15 +15,15 @@ setup: $(STAMP) ## Put everything into .venv
 $(STAMP): pyproject.toml requirements/lock.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Catchment needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 …"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements/lock.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-run: setup ## Start the platform: `catchment up`
-	$(BIN)/catchment up
+run: setup ## Start the main job, a city's emergency response; SECONDS=60 ends and checks it, EXAMPLE=logs runs another
+	$(BIN)/catchment example $(or $(EXAMPLE),emergency) $(if $(SECONDS),--seconds $(SECONDS))
 
 test: setup ## Run every test
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile $(TESTS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(TESTS)
 
 soak: setup ## Kill Spark jobs for hours (KILLS=300), and compare rows with Spark's own connector at length
 	CATCHMENT_SPARK_KILLS=$(or $(KILLS),300) CATCHMENT_SAME_ROWS_EXAMPLES=50 \

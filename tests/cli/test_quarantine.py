@@ -25,7 +25,10 @@ def pipeline(bootstrap_servers: str, run: Run) -> str:
         [(b"{bad", "does not decode: no JSON"), (b"{worse", "does not decode: cut off"), (b"{}", "failed check: kind")]
     ):
         facts = {"error": error, "stage": "clean", "topic": f"{name}-reports", "partition": "1", "offset": str(number)}
-        headers: list[tuple[str, str | bytes | None]] = [("origin", b"phone"), *((f"catchment.{key}", fact.encode()) for key, fact in facts.items())]
+        headers: list[tuple[str, str | bytes | None]] = [
+            ("origin", b"phone"),
+            *((f"catchment.{key}", fact.encode()) for key, fact in facts.items()),
+        ]
         producer.produce(f"{name}.quarantine", value, key=b"k%d" % number, headers=headers, partition=0)
     assert producer.flush(30) == 0
     return name

@@ -31,6 +31,11 @@ COMMANDS = {
     "transaction": _Place("catchment.cli.transaction", is_group=True),
     "quota": _Place("catchment.cli.quota", is_group=True),
     "log": _Place("catchment.cli.log", is_group=True),
+    "pipeline": _Place("catchment.cli.pipeline", is_group=True),
+    "quarantine": _Place("catchment.cli.quarantine", is_group=True),
+    "lake": _Place("catchment.cli.lake", is_group=True),
+    "spark": _Place("catchment.cli.spark", is_group=True),
+    "example": _Place("catchment.cli.example"),
     "doctor": _Place("catchment.cli.doctor"),
     "bench": _Place("catchment.cli.bench", is_group=True),
 }

@@ -138,7 +138,8 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _written(path: tuple[Any, ...]) -> Path:
-    """Pydantic's path without the kinds that it has chosen between, which nobody wrote."""
+    """Pydantic's path without what nobody wrote: the kinds that it has chosen between, and its mark for a mapping's key."""
+    path = tuple(one for one in path if one != "[key]")
     if path[:1] == ("sinks",) and len(path) > 2:
         return (*path[:2], *path[3:])
     if path[:1] == ("alerts",) and path[2:3] == ("to",) and len(path) > 4:

@@ -6,7 +6,6 @@ takes the id of the query and the number of the batch together with the rows, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import to_records
+from catchment.pipelines.execution.handling import BatchHandler, in_few_words
 from catchment.pipelines.execution.steps import input_rows, step_rows
 from catchment.pipelines.execution.storing import StoreOutlet
 from catchment.pipelines.execution.workplace import Workplace, query_id
@@ -22,8 +22,6 @@ from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
 from catchment.spark.spark_checkpoint import SparkCheckpoint
-
-BatchHandler = Callable[[DataFrame, int], None]
 
 
 def outlet_rows(place: Workplace, outlet: Outlet, query: str) -> tuple[DataFrame, str]:
@@ -48,7 +46,7 @@ def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWri
     else:
         handler = _handler(place, outlet, rows, query)
     writer = rows.writeStream.outputMode(mode).option("checkpointLocation", place.checkpoint(query))
-    return writer.foreachBatch(handler)
+    return writer.foreachBatch(in_few_words(handler))
 
 
 def topic_writer(place: Workplace, records: DataFrame, query: str) -> DataStreamWriter:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.boundaries import to_records
+from catchment.pipelines.execution.handling import in_few_words
 from catchment.pipelines.execution.intake import intake_records
 from catchment.pipelines.execution.outlets import changelog_handler, outlet_writer, topic_writer
 from catchment.pipelines.execution.steps import step_rows
@@ -19,6 +20,7 @@ from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 DEFAULT_SERVERS = "localhost:9092"
 
@@ -36,7 +38,8 @@ def workplace(
     specification = graph.specification
     return Workplace(
         spark,
-        graph,
+        # A query that began anew has a topic of its own.
+        Graph(specification, versions),
         servers=servers or specification.servers or DEFAULT_SERVERS,
         kafka=specification.kafka,
         home=home,
@@ -49,7 +52,7 @@ class Run:
     """The queries of one pipeline in one session."""
 
     def __init__(self, place: Workplace) -> None:
-        self._place = place
+        self.place = place
         self.queries: dict[str, StreamingQuery] = {}
         self._writers: dict[str, DataStreamWriter] = {}
 
@@ -58,8 +61,8 @@ class Run:
 
         Queries that others read are planned in any case: their columns are learned from that.
         """
-        make_topics(self._place, self._parallelism)
-        *below, outlets = self._place.graph.order
+        make_topics(self.place, self._parallelism)
+        *below, outlets = self.place.graph.order
         for name in (*chain(*below), *(one for one in outlets if only is None or one in only)):
             writer = self._writer(name)
             if only is None or name in only:
@@ -72,24 +75,29 @@ class Run:
 
     def start_query(self, name: str, *, available_now: bool = False) -> StreamingQuery:
         """Start one query, or start it again: for ever, or to process what is there now and end."""
-        context = self._place.spark.sparkContext
+        context = self.place.spark.sparkContext
         # Queries share the cores evenly: one with much to do does not hold up the others.
         context.setLocalProperty("spark.scheduler.pool", name)
-        writer = self._writers[name].queryName(f"{self._place.pipeline}.{name}")
+        writer = self._writers[name].queryName(f"{self.place.pipeline}.{name}")
         if available_now:
             writer = writer.trigger(availableNow=True)
         else:
-            writer = writer.trigger(processingTime=interval(self._place.graph.specification.trigger))
+            writer = writer.trigger(processingTime=interval(self.place.graph.specification.trigger))
         query = writer.start()
         self.queries[name] = query
         return query
 
     def drain(self) -> None:
         """Process what is there now, level by level, and end."""
-        for level in self._place.graph.order:
+        for level in self.place.graph.order:
             started = [self.start_query(name, available_now=True) for name in level if name in self._writers]
             for query in started:
                 query.awaitTermination()
+
+    def has_finished(self, name: str) -> bool:
+        """Whether all batches are done that a query has planned."""
+        checkpoint = SparkCheckpoint.at(self.place.checkpoint(name))
+        return checkpoint.newest_planned() == checkpoint.newest_finished()
 
     def stop(self) -> None:
         for query in self.queries.values():
@@ -97,10 +105,10 @@ class Run:
 
     @property
     def _parallelism(self) -> int:
-        return self._place.graph.specification.parallelism or self._place.spark.sparkContext.defaultParallelism
+        return self.place.graph.specification.parallelism or self.place.spark.sparkContext.defaultParallelism
 
     def _writer(self, name: str) -> DataStreamWriter:
-        place, graph = self._place, self._place.graph
+        place, graph = self.place, self.place.graph
         if name in graph.intakes:
             return topic_writer(place, intake_records(place, graph.intakes[name]), name)
         if name in graph.steps:
@@ -109,7 +117,7 @@ class Run:
         return outlet_writer(place, outlet, name)
 
     def _step_writer(self, name: str) -> DataStreamWriter:
-        place, step = self._place, self._place.graph.steps[name]
+        place, step = self.place, self.place.graph.steps[name]
         assert step.boundary is not None, "a step without a boundary is computed by its outlets"
         rows = step_rows(place, step, name)
         place.schemas[name] = rows.schema
@@ -117,4 +125,4 @@ class Run:
             return topic_writer(place, to_records(rows, step.boundary.topic, step.boundary.key), name)
         handler = changelog_handler(place, step.boundary.topic, step.boundary.key, name)
         checkpointed = rows.writeStream.outputMode(step.stage.mode).option("checkpointLocation", place.checkpoint(name))
-        return checkpointed.foreachBatch(handler)
+        return checkpointed.foreachBatch(in_few_words(handler))

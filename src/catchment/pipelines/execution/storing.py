@@ -52,10 +52,11 @@ class StoreOutlet:
     def handle(self, rows: DataFrame, batch_id: int) -> None:
         """Put a batch into the store; for `foreachBatch`."""
         arrow = rows.toArrow()
-        if not self._is_prepared:
-            self._store.prepare(arrow.schema, self._layout)
-            self._is_prepared = True
-        self._store.write(arrow, query_id(rows), batch_id, self._version)
+        with self._place.store_calls.under_way(self._query):
+            if not self._is_prepared:
+                self._store.prepare(arrow.schema, self._layout)
+                self._is_prepared = True
+            self._store.write(arrow, query_id(rows), batch_id, self._version)
         if not self._is_shown:
             self._show_when_caught_up(batch_id)
 

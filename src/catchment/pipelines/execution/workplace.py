@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from catchment.pipelines.execution.store_calls import StoreCalls
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 
@@ -33,6 +34,7 @@ class Workplace:
     """Whether a table's new version is shown as soon as it has caught up."""
     schemas: dict[str, StructType] = field(default_factory=dict)
     """The columns of each boundary, known once the query that writes it is built."""
+    store_calls: StoreCalls = field(default_factory=StoreCalls)
 
     @property
     def pipeline(self) -> str:

@@ -1,0 +1,35 @@
+"""Customers who open accounts, pay in, and draw out, some of them more than they have."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from catchment.applications.running.events import Event, Generator
+
+_ACCOUNTS: Final = 500
+_CARELESS: Final = 0.0005
+
+
+class Events(Generator):
+    """What customers do. They know what they have, and most of them mind it."""
+
+    key = "account"
+    invalid = ({"kind": "robbed"}, {"cents": -100})
+
+    def __init__(self) -> None:
+        self._cents: dict[str, int] = {}
+
+    def event(self, random: Random, now_s: float) -> Event:
+        account = f"account-{random.randrange(_ACCOUNTS)}"
+        has = self._cents.get(account)
+        if has is None:
+            kind, cents = "opened", random.randrange(10_000, 100_000)
+        elif random.random() < _CARELESS:
+            kind, cents = "withdrawn", max(has, 0) + random.randrange(1, 10_000)
+        elif has > 1_000 and random.random() < 0.5:
+            kind, cents = "withdrawn", random.randrange(1, has // 4)
+        else:
+            kind, cents = "deposited", random.randrange(1, 20_000)
+        self._cents[account] = (has or 0) + (-cents if kind == "withdrawn" else cents)
+        return {"account": account, "kind": kind, "cents": cents}

@@ -1,0 +1,31 @@
+"""Hosts that measure themselves, one of which is down at any time."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from catchment.applications.running.events import Event, Generator
+
+HOSTS: Final = tuple(f"host-{number:02d}" for number in range(1, 41))
+_DOWN_S: Final = 20.0
+
+
+class Events(Generator):
+    """Every twenty seconds another host falls silent for as long."""
+
+    key = "host"
+    lateness_s = 5.0
+    invalid = ({"cpu": 7.5},)
+
+    def __init__(self) -> None:
+        self._began_s: float | None = None
+
+    def event(self, random: Random, now_s: float) -> Event:
+        if self._began_s is None:
+            self._began_s = now_s
+        turn = int((now_s - self._began_s) / _DOWN_S)
+        # In the first turn all are well, so that all have been heard of.
+        down = HOSTS[turn % len(HOSTS)] if turn else None
+        host = random.choice([one for one in HOSTS if one != down])
+        return {"host": host, "cpu": round(random.betavariate(2, 5), 3), "memory": round(random.betavariate(5, 3), 3)}

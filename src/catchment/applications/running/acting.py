@@ -1,0 +1,126 @@
+"""The process of an actuator: a command comes, something is done, and what was done is acknowledged, once for each command.
+
+    python -m catchment.applications.running.acting emergency --servers … --commands dispatch --acted dispatch.acted
+
+The acknowledgement and the place in the command topic are committed in one transaction. A command that comes again, because the
+actuator died between doing and committing, has the id it had before, by which a real device would know it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections import OrderedDict
+from threading import Event as Flag
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+
+from catchment.applications.catalogue import Actuator, actuator_of
+
+_POLL_S: Final = 0.2
+_RETRY_S: Final = 0.5
+_BATCH: Final = 100
+_REMEMBERED: Final = 10_000
+_TRANSACTION_S: Final = 10.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="acting")
+    parser.add_argument("application")
+    parser.add_argument("--servers", required=True)
+    parser.add_argument("--commands", required=True)
+    parser.add_argument("--acted", required=True)
+    options = parser.parse_args()
+    stop = Flag()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    actuator = _Once(actuator_of(options.application))
+    while not stop.is_set():
+        try:
+            _work(actuator, options, stop)
+        except KafkaException as error:
+            sys.stderr.write(f"the actuator begins anew: {error}\n")
+            stop.wait(_RETRY_S)
+    return 0
+
+
+class _Once:
+    """An actuator that does not do a command again, should the acknowledgement of the first time have failed."""
+
+    def __init__(self, actuator: Actuator) -> None:
+        self._actuator = actuator
+        self._done: OrderedDict[str, str] = OrderedDict()
+
+    def act(self, command: dict[str, Any]) -> str:
+        identity = str(command["id"])
+        if identity not in self._done:
+            self._done[identity] = self._actuator.act(command) or "nothing to do"
+            if len(self._done) > _REMEMBERED:
+                self._done.popitem(last=False)
+        return self._done[identity]
+
+
+def _work(actuator: _Once, options: argparse.Namespace, stop: Flag) -> None:
+    """Until it is told to stop, or a transaction fails for good."""
+    common = {"bootstrap.servers": options.servers, "log_level": 0, "error_cb": lambda error: None}
+    group = f"{options.application}.actuator"
+    consumer = Consumer(
+        {
+            **common,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "session.timeout.ms": 6_000,
+            "topic.metadata.refresh.interval.ms": 2_000,
+        }
+    )
+    producer = Producer(
+        {**common, "transactional.id": group, "message.timeout.ms": 10_000, "transaction.timeout.ms": 15_000}
+    )
+    try:
+        producer.init_transactions(_TRANSACTION_S)
+        consumer.subscribe([options.commands])
+        while not stop.is_set():
+            commands = [one for one in consumer.consume(_BATCH, _POLL_S) if _is_record(one)]
+            if commands:
+                producer.begin_transaction()
+                for command in commands:
+                    producer.produce(options.acted, _acknowledgement(actuator, command), command.key())
+                producer.send_offsets_to_transaction(
+                    consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), _TRANSACTION_S
+                )
+                producer.commit_transaction(_TRANSACTION_S)
+    finally:
+        consumer.close()
+
+
+def _is_record(message: Message) -> bool:
+    error = message.error()
+    if error is None:
+        return True
+    if error.fatal() or error.code() == KafkaError._MAX_POLL_EXCEEDED:
+        raise KafkaException(error)
+    # The topic is not there yet, or the broker is away: librdkafka goes on trying by itself.
+    return False
+
+
+def _acknowledgement(actuator: _Once, message: Message) -> bytes:
+    value = message.value()
+    assert value is not None, "the alerts of a pipeline have values"
+    command: dict[str, Any] = json.loads(value)
+    acknowledged = {
+        "id": command["id"],
+        "acted": actuator.act(command),
+        "command": command.get("message"),
+        "at": time.time(),
+    }
+    return json.dumps(acknowledged).encode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Where the parts of a running application are: its files in one folder, and its topics as its pipeline declares them."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from catchment.applications.catalogue import pipeline_file
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
+from catchment.pipelines.loading import load
+from catchment.pipelines.specification import LakeSink, PipelineSpecification, StoreSink, TopicOut
+
+_SQLITE: Final = "sqlite:///"
+_PIPELINE: Final = "pipeline.py"
+
+
+class StoreTable(NamedTuple):
+    """A table of an SQLite store."""
+
+    file: Path
+    table: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One application in one folder."""
+
+    name: str
+    folder: Path
+    pipeline: str
+    source: str
+    """The topic of events."""
+    group: str
+    """The consumer group that says how far the pipeline has read them."""
+    clean: str
+    late: str
+    quarantine: str
+    tables: tuple[str, ...]
+    commands: str | None
+    """The topic that the actuator listens to."""
+    lake: Path | None
+    """The for-ever store of the cleaned events."""
+    store: StoreTable | None
+    """The first table of the real-time store."""
+
+    @property
+    def acted(self) -> str:
+        """Where the actuator says what it has done."""
+        return f"{self.commands}.acted"
+
+    @property
+    def file(self) -> Path:
+        """The pipeline, for whoever wants to change it and run again."""
+        return self.folder / _PIPELINE
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger.db"
+
+    @property
+    def home(self) -> Home:
+        """Where the pipeline keeps its checkpoints."""
+        return Home(self.folder / "pipelines", self.pipeline)
+
+
+def lay_out(name: str, folder: Path) -> Layout:
+    """Copy the pipeline into the folder, unless it is there and may have been edited, and read what it declares."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / _PIPELINE
+    if not file.exists():
+        shutil.copyfile(pipeline_file(name), file)
+    specification = load(file).specification
+    graph = Graph(specification)
+    intake = next(iter(graph.intakes.values()))
+    lakes = [one for one in specification.sinks if isinstance(one, LakeSink)]
+    stores = [one for one in specification.sinks if isinstance(one, StoreSink)]
+    return Layout(
+        name=name,
+        folder=folder,
+        pipeline=specification.pipeline,
+        source=intake.source.topic,
+        group=f"{specification.pipeline}.{intake.name}",
+        clean=intake.boundary.topic,
+        late=graph.late,
+        quarantine=graph.quarantine,
+        tables=tuple(one.topic for one in specification.tables.values()),
+        commands=_commands(specification),
+        lake=next((folder / one.lake for one in lakes if one.from_ == intake.name), None),
+        store=next((StoreTable(folder / one.store.removeprefix(_SQLITE), one.table) for one in stores), None),
+    )
+
+
+def _commands(specification: PipelineSpecification) -> str | None:
+    """The one topic that all alerts of an application go to."""
+    topics = [
+        target.topic for one in specification.alerts.values() for target in one.to if isinstance(target, TopicOut)
+    ]
+    return topics[0] if topics else None

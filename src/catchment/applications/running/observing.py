@@ -1,0 +1,142 @@
+"""A thread that looks at everything about once a second and makes a snapshot of it for the board.
+
+It has its own connections, so that a broker that is away holds up neither the board nor its keys.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections import deque
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from catchment.applications.running.account import Account
+from catchment.applications.running.layout import Layout
+from catchment.applications.running.reconciling import differences
+from catchment.applications.running.snapshot import PipelineView, Response, Snapshot
+from catchment.applications.running.stores import LakeCount, store_rows
+from catchment.client.errors import ClientError
+from catchment.pipelines.driving.run_file import read_run
+
+_PERIOD_S: Final = 1.0
+_RATE_SAMPLES: Final = 6
+_EPOCH_S: Final = 86_400.0
+"""A watermark of the first day of 1970 is one that has not begun."""
+
+
+class Observer:
+    """Looks at a running application until it is closed."""
+
+    def __init__(self, layout: Layout, servers: str) -> None:
+        self._layout = layout
+        self._account = Account(layout, servers)
+        self._lake = LakeCount(layout.lake) if layout.lake else None
+        self._began_s = time.monotonic()
+        self._samples: deque[tuple[float, int]] = deque(maxlen=_RATE_SAMPLES)
+        self._changed = threading.Condition()
+        self._looks = 0
+        self._looking = threading.Lock()
+        self._is_closed = threading.Event()
+        self._error: BaseException | None = None
+        self.is_broker_away = False
+        self.snapshot = Snapshot(layout.source, 0.0)
+        self._thread = threading.Thread(target=self._work, name="observer", daemon=True)
+        self._thread.start()
+
+    def reckon(self) -> list[str]:
+        """What does not add up between ledger, log and stores just now. Raises `ClientError` where the broker is away."""
+        with self._looking:
+            return differences(self._account, self._layout)
+
+    def next_look(self, timeout_s: float) -> Snapshot:
+        """A snapshot that was begun after this was called, or the last one there is."""
+        with self._changed:
+            wanted = self._looks + 2
+            self._changed.wait_for(lambda: self._looks >= wanted or self._error is not None, timeout_s)
+        return self.seen()
+
+    def seen(self) -> Snapshot:
+        """The last snapshot. Raises what has stopped the observer."""
+        if self._error is not None:
+            raise self._error
+        return self.snapshot
+
+    def close(self) -> None:
+        self._is_closed.set()
+        self._thread.join()
+        self._account.close()
+
+    def _work(self) -> None:
+        try:
+            while not self._is_closed.is_set():
+                began_s = time.monotonic()
+                with self._looking:
+                    self._look()
+                with self._changed:
+                    self._looks += 1
+                    self._changed.notify_all()
+                self._is_closed.wait(max(0.05, _PERIOD_S - (time.monotonic() - began_s)))
+        except BaseException as error:
+            self._error = error
+            with self._changed:
+                self._changed.notify_all()
+
+    def _look(self) -> None:
+        try:
+            self._account.refresh()
+            self.is_broker_away = False
+        except ClientError:
+            # It was killed, most likely by the one who watches. Nothing is lost by that; the next look goes on from here.
+            self.is_broker_away = True
+        account, now_s = self._account, time.monotonic()
+        totals = account.totals
+        if not self.is_broker_away:
+            self._samples.append((now_s, totals.arrived + account.foreign))
+        self.snapshot = Snapshot(
+            source=self._layout.source,
+            elapsed_s=now_s - self._began_s,
+            rate=_rate(self._samples),
+            lag=account.lag,
+            totals=totals,
+            is_even=account.balance.is_even,
+            faults=tuple(account.balance.faults),
+            foreign=account.foreign,
+            lake_rows=self._lake.rows() if self._lake else None,
+            store_rows=self._store_rows(),
+            responses=tuple(Response(one.name, one.message, one.acted) for one in account.commands.values()),
+            pipeline=pipeline_view(read_run(self._layout.home) or {}, datetime.now(UTC)),
+        )
+
+    def _store_rows(self) -> int | None:
+        try:
+            return store_rows(self._layout.store) if self._layout.store else None
+        except sqlite3.Error:
+            # Its writer may be just making it; the check at the end is not so lenient.
+            return self.snapshot.store_rows
+
+
+def pipeline_view(run: dict[str, Any], now: datetime) -> PipelineView:
+    """What a pipeline's run file says that the board wants to know."""
+    latency_ms = run.get("latency_ms") or {}
+    queries, started = run.get("queries", ()), run.get("driver_started_at")
+    intakes = [one for one in queries if one["kind"] == "intake"]
+    watermarks = [datetime.fromisoformat(one["watermark"]) for one in intakes if one["watermark"]]
+    begun = [one for one in watermarks if one.timestamp() > _EPOCH_S]
+    return PipelineView(
+        state=str(run.get("state", "starting")),
+        starts=int(run.get("driver_starts", 0)),
+        starting_for_s=(now - datetime.fromisoformat(started)).total_seconds() if started else None,
+        watermark_age_s=(now - min(begun)).total_seconds() if begun else None,
+        latency_p50_s=latency_ms["p50"] / 1000 if "p50" in latency_ms else None,
+        latency_p99_s=latency_ms["p99"] / 1000 if "p99" in latency_ms else None,
+        faults=tuple(run.get("faults", ())),
+    )
+
+
+def _rate(samples: deque[tuple[float, int]]) -> float:
+    if len(samples) < 2:
+        return 0.0
+    (first_s, first), (last_s, last) = samples[0], samples[-1]
+    return (last - first) / max(last_s - first_s, 1e-3)

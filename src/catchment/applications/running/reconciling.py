@@ -1,0 +1,88 @@
+"""The reckoning at the end: ledger, log, real-time store and for-ever store, each read back, and what does not add up."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from catchment.applications.running.account import Account
+from catchment.applications.running.layout import Layout
+from catchment.applications.running.ledger import Ledger
+from catchment.client.arrow_api import read_arrow
+from catchment.pipelines.stores.errors import StoreError
+from catchment.pipelines.stores.opening import open_store
+
+Rows = list[dict[str, object]]
+Check = Callable[[Rows, Rows], list[str]]
+"""From the cleaned events and the rows of the real-time store to what is wrong with the latter."""
+
+
+def differences(account: Account, layout: Layout) -> list[str]:
+    """Everything that does not add up; nothing if all is well."""
+    found = list(account.balance.faults)
+    totals = account.totals
+    if totals.on_the_way:
+        found.append(f"{totals.on_the_way:,} records of {layout.source} were not processed in time")
+    if totals.arrived != totals.accounted:
+        found.append(f"in {totals.arrived:,} is not the sum of what became of it, {totals.accounted:,}")
+    with Ledger(layout.ledger) as ledger:
+        found += account.balance.compare_with_ledger(ledger.resent())
+    clean = clean_rows(layout, account.servers)
+    if len(clean) != totals.stored + account.foreign_stored:
+        found.append(f"{layout.clean} has {len(clean):,} records, and {totals.stored:,} events are stored")
+    return found + lake_differences(layout, clean) + store_differences(layout, clean) + command_differences(account)
+
+
+def clean_rows(layout: Layout, servers: str) -> Rows:
+    """The cleaned events, from the log."""
+    values = read_arrow(layout.clean, servers, columns=["value"]).column("value").to_pylist()
+    return [json.loads(value) for value in values]
+
+
+def lake_differences(layout: Layout, clean: Rows) -> list[str]:
+    """The for-ever store has the events of the log, each once."""
+    if layout.lake is None:
+        return []
+    try:
+        stored = Counter(DeltaTable(layout.lake).to_pyarrow_table(columns=["id"]).column("id").to_pylist())
+    except TableNotFoundError:
+        stored = Counter()
+    expected = {str(row["id"]) for row in clean}
+    twice = [one for one, count in stored.items() if count > 1]
+    missing, extra = expected - stored.keys(), stored.keys() - expected
+    found = [f"{layout.lake.name} has event {one} {stored[one]} times" for one in twice[:5]]
+    if missing:
+        found.append(f"{len(missing):,} events of {layout.clean} are not in the for-ever store, such as {min(missing)}")
+    if extra:
+        found.append(f"{len(extra):,} events of the for-ever store are not in {layout.clean}, such as {min(extra)}")
+    return found
+
+
+def store_differences(layout: Layout, clean: Rows) -> list[str]:
+    """The real-time store has what the application's own reckoning makes of the cleaned events."""
+    name = f"catchment.applications.{layout.name}.checking"
+    if layout.store is None or find_spec(name) is None:
+        return []
+    check: Check = import_module(name).differences
+    try:
+        with open_store(f"sqlite:///{layout.store.file}", layout.store.table) as store:
+            return check(clean, store.read().to_pylist())
+    except StoreError as error:
+        return [str(error)]
+
+
+def command_differences(account: Account) -> list[str]:
+    """Each alert was given once, and acted upon once."""
+    found = []
+    for identity, one in account.commands.items():
+        if one.alerts != 1:
+            found.append(f"alert {identity} ({one.message}) was given {one.alerts} times")
+        if one.acknowledgements != 1:
+            found.append(f"alert {identity} ({one.message}) was acted upon {one.acknowledgements} times")
+    return found

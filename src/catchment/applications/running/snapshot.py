@@ -1,0 +1,55 @@
+"""What the board shows of one moment, in plain values: made by the observer, drawn by the board, tested without either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from catchment.applications.running.balance import Totals
+
+
+@dataclass(frozen=True)
+class Response:
+    """An alert, and what was done about it."""
+
+    name: str
+    message: str
+    acted: str | None
+
+
+@dataclass(frozen=True)
+class PipelineView:
+    """What the pipeline says of itself."""
+
+    state: str = "starting"
+    starts: int = 0
+    """How many times Spark was started."""
+    starting_for_s: float | None = None
+    """How long ago the last start was, while it lasts."""
+    watermark_age_s: float | None = None
+    """How far the watermark is behind the clock."""
+    latency_p50_s: float | None = None
+    latency_p99_s: float | None = None
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One moment of a running application."""
+
+    source: str
+    elapsed_s: float
+    rate: float = 0.0
+    """Records a second that came into the log lately."""
+    lag: int = 0
+    totals: Totals = field(default_factory=Totals)
+    is_even: bool = True
+    faults: tuple[str, ...] = ()
+    foreign: int = 0
+    lake_rows: int | None = None
+    store_rows: int | None = None
+    """Rows of the real-time store; None before it is there."""
+    responses: tuple[Response, ...] = ()
+    """The newest last."""
+    pipeline: PipelineView = field(default_factory=PipelineView)
+    news: str = ""
+    """What is happening just now: Spark is starting, the broker is away."""

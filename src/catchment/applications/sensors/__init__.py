@@ -1,0 +1,1 @@
+"""Rooms, their temperature, and their air conditioning."""

@@ -1,0 +1,1 @@
+"""Posts with tags, and the tags that everybody uses at once."""

@@ -1,0 +1,61 @@
+"""`catchment example`: applications to look at, each with its broker, its pipeline, its generator and its actuator."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catchment.cli.failure import CommandError
+from catchment.cli.output import print_table
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+_LIST = "list"
+_DEFAULT_RATE = 1000.0
+
+
+@app.command("example")
+def example(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which one; `{_LIST}` names them.")],
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, help="End by itself after so long, check that everything adds up, and exit with 1 if not."),
+    ] = None,
+    rate: Annotated[float, typer.Option(min=0.1, help="Events a second.")] = _DEFAULT_RATE,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY", help="Keep all files here, and go on from them the next time.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Run an example application: broker, generator, pipeline and actuator, with a board that shows whether it adds up."""
+    try:
+        from catchment.applications.catalogue import TITLES
+        from catchment.client.errors import ClientError
+        from catchment.pipelines.mistakes import Mistakes
+    except ImportError as error:
+        raise CommandError(f"the examples cannot be loaded: {error}", "pip install 'catchment[pipelines]'") from error
+    if name == _LIST:
+        print_table(["name", "what it does"], list(TITLES.items()))
+        return
+    if name not in TITLES:
+        raise CommandError(f"there is no example {name}", f"There are {', '.join(TITLES)}.")
+    from rich.console import Console
+
+    from catchment.applications.running.show import show
+
+    # Its processes are stopped on the way out: so there must be a way out.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        code = show(name, seconds=seconds, rate=rate, folder=keep, console=Console())
+    except ClientError as error:
+        raise CommandError(error.message, error.advice) from error
+    except Mistakes as error:
+        raise CommandError(str(error)) from error
+    except KeyboardInterrupt:
+        code = 130
+    raise typer.Exit(code)

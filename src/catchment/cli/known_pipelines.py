@@ -1,0 +1,46 @@
+"""The pipelines of this machine, for the commands that work with them."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catchment.cli.failure import CommandError
+
+if TYPE_CHECKING:
+    from catchment.pipelines.home import Home
+
+PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline: a .py or a .yaml file.")]
+HomeFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        metavar="DIRECTORY",
+        envvar="CATCHMENT_PIPELINES_HOME",
+        help="Where pipelines keep their checkpoints.",
+        show_default="~/.local/state/catchment/pipelines",
+    ),
+]
+
+
+def pipeline_homes(root: Path | None, name: str | None) -> list["Home"]:
+    """All pipelines that ever ran below a folder, or the one of a name."""
+    from catchment.pipelines.driving.run_file import runs
+    from catchment.pipelines.home import default_home
+
+    found = [one for one in runs((root or default_home()).resolve()) if name in (None, one.pipeline)]
+    if name is not None and not found:
+        raise CommandError(
+            f"pipeline {name} never ran in {(root or default_home()).resolve()}",
+            "Check its name, or say with --home where it keeps its checkpoints.",
+        )
+    return found
+
+
+def need_pipelines() -> None:
+    """Say what to install where it is missing."""
+    try:
+        importlib.import_module("catchment.pipelines")
+    except ModuleNotFoundError as error:
+        raise CommandError(f"pipelines need {error.name}", "Run: pip install 'catchment[pipelines]'.") from error

@@ -1,0 +1,180 @@
+"""`catchment pipeline run`: a pipeline kept running in the foreground, in the background, or until it has caught up."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catchment.cli.failure import CommandError
+from catchment.cli.known_pipelines import HomeFolder, PipelineFile, need_pipelines
+from catchment.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP_SERVERS, AsJson
+from catchment.cli.output import print_json, print_note
+
+if TYPE_CHECKING:
+    from catchment.pipelines.driving.driver_options import DriverOptions
+    from catchment.pipelines.driving.supervisor import Supervisor
+    from catchment.pipelines.specification import PipelineSpecification
+
+_CONFIGURATION = 2
+_POLL_S = 0.2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Servers = Annotated[
+    str | None,
+    typer.Option(
+        "--servers",
+        "-b",
+        metavar="HOST:PORT[,…]",
+        help=f"The brokers. Else those that the file names, or {BOOTSTRAP_VARIABLE}.",
+        show_default=DEFAULT_BOOTSTRAP_SERVERS,
+    ),
+]
+Master = Annotated[
+    str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*], or spark://host:port.")
+]
+
+
+def run(
+    file: PipelineFile,
+    servers: Servers = None,
+    home: HomeFolder = None,
+    master: Master = "local[*]",
+    detach: Annotated[bool, typer.Option("--detach", help="Return once it runs, and leave it running.")] = False,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Process what is there now, then end: for schedulers.")
+    ] = False,
+    status_port: Annotated[
+        int,
+        typer.Option("--status-port", min=0, max=65535, help="Serve /status and /metrics here; 0 takes a free port."),
+    ] = 0,
+    patience_s: Annotated[
+        float,
+        typer.Option("--patience", min=1, metavar="SECONDS", help="How long brokers or a store may be away."),
+    ] = 600.0,
+    lineage: Annotated[
+        str | None,
+        typer.Option(
+            "--lineage", metavar="FILE|URL", envvar="CATCHMENT_LINEAGE", help="Send OpenLineage events there."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a pipeline until it is told to stop; Ctrl-C stops it cleanly.
+
+    Exit status: 0 done or stopped as asked, 1 failed, 2 the pipeline is not right as it is written, 3 its state or a store's
+    schema is another's, 4 stopped by a check, 5 brokers or a store away for too long, 130 interrupted.
+    """
+    need_pipelines()
+    from catchment.pipelines.driving.driver_options import DriverOptions
+    from catchment.pipelines.home import default_home
+
+    specification = _checked(file)
+    options = DriverOptions(
+        file.resolve(),
+        (home or default_home()).resolve(),
+        master,
+        servers or specification.servers or os.environ.get(BOOTSTRAP_VARIABLE),
+        is_endless=not available_now,
+        status_port=status_port,
+        lineage=lineage,
+        patience_s=patience_s,
+    )
+    if detach:
+        _detach(options, specification.pipeline, as_json)
+    else:
+        raise typer.Exit(_supervise(options, specification.pipeline, specification.version, as_json))
+
+
+def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: bool) -> int:
+    from catchment.pipelines.driving.drawing import Lines, LivePanel
+    from catchment.pipelines.driving.run_file import AlreadyRunning, read_run
+    from catchment.pipelines.driving.supervisor import Supervisor
+    from catchment.pipelines.home import Home
+
+    home = Home(options.home, pipeline)
+    is_watched = sys.stderr.isatty() and not as_json
+    facts = {"pipeline": pipeline, "version": version, "file": str(options.file), "master": options.master}
+    with LivePanel() if is_watched else Lines(print_note) as view:
+        supervisor = Supervisor(
+            home,
+            options.command(),
+            facts,
+            # On a terminal, what Spark says would tear the table apart.
+            log=home.folder / "driver.log" if is_watched else None,
+            show=view.show,
+            is_endless=options.is_endless,
+        )
+        try:
+            with _signals_for(supervisor):
+                code = supervisor.run()
+        except AlreadyRunning as error:
+            raise CommandError(str(error), f"Stop it first: catchment pipeline stop {pipeline}.") from error
+    ended = read_run(home) or {}
+    if as_json:
+        print_json(ended)
+    elif ended.get("error"):
+        print_note(f"error: {ended['error']}")
+    return code
+
+
+@contextmanager
+def _signals_for(supervisor: "Supervisor") -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in _SIGNALS:
+        signal.signal(number, lambda received, _: supervisor.ask_to_stop(received))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _detach(options: "DriverOptions", pipeline: str, as_json: bool) -> None:
+    """The same command without --detach, in a session of its own, until it runs or has ended."""
+    from catchment.pipelines.driving.reports import report
+    from catchment.pipelines.home import Home
+
+    home = Home(options.home, pipeline)
+    home.folder.mkdir(parents=True, exist_ok=True)
+    log = home.folder / "run.log"
+    arguments = [one for one in sys.argv[1:] if one != "--detach"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "catchment.cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    while process.poll() is None:
+        now = report(home)
+        if now.get("pid") == process.pid and now["state"] != "starting":
+            print_json(now) if as_json else print_note(f"{pipeline} runs as process {process.pid}; it logs to {log}")
+            return
+        time.sleep(_POLL_S)
+    sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
+    raise typer.Exit(process.returncode)
+
+
+def _checked(file: Path) -> "PipelineSpecification":
+    """The pipeline; all its mistakes, and exit 2, if it cannot be run as it is written."""
+    from catchment.pipelines.loading import load
+    from catchment.pipelines.mistakes import Mistakes
+    from catchment.pipelines.secrets import missing_variables
+
+    try:
+        specification = load(file).specification
+        if found := list(missing_variables(specification)):
+            raise Mistakes(found)
+    except Mistakes as mistakes:
+        for mistake in mistakes.found:
+            print_note(f"error: {mistake}")
+        raise typer.Exit(_CONFIGURATION) from None
+    return specification

@@ -1,0 +1,1 @@
+"""A pipeline as a picture: in the terminal, and as SVG."""

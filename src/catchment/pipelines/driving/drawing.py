@@ -1,0 +1,136 @@
+"""The progress of a run for people: a table that changes in place on a terminal, or a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from catchment.pipelines.driving.moments import from_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+_LINE_S: Final = 5.0
+_NONE: Final = "–"
+Run = Mapping[str, Any]
+
+
+class LivePanel:
+    """For a terminal."""
+
+    def __init__(self) -> None:
+        self._closing = ExitStack()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = self._closing.enter_context(Live(console=Console(stderr=True), auto_refresh=False))
+        return self
+
+    def show(self, run: Run) -> None:
+        if self._live is not None:
+            self._live.update(panel(run, datetime.now(UTC)), refresh=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+
+class Lines:
+    """For a log: at once when the state changes, and every few seconds."""
+
+    def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._write = write
+        self._clock = clock
+        self._written_s = float("-inf")
+        self._state: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, run: Run) -> None:
+        now_s = self._clock()
+        if run["state"] != self._state or now_s - self._written_s >= _LINE_S:
+            self._state, self._written_s = run["state"], now_s
+            self._write(line(run, datetime.now(UTC)))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Nothing to put back."""
+
+
+def line(run: Run, now: datetime) -> str:
+    """The whole run on one line: the events that come in, and the slowest of each number."""
+    queries = run.get("queries", ())
+    if run["state"] == "starting":
+        return f"{run['pipeline']}: {_starting(run, now)}"
+    intakes = [one for one in queries if one["kind"] == "intake"] or queries
+    rate = sum(one["rows_per_s"] for one in intakes)
+    lag = sum(one["lag"] or 0 for one in queries)
+    ages = [_age_s(one["watermark"], now) for one in queries if one["watermark"]]
+    parts = [f"{run['pipeline']}: {run['state']}", f"{rate:,.0f} rows/s", f"lag {lag:,}"]
+    parts += [f"watermark −{max(ages):,.0f} s"] if ages else []
+    parts += [f"event→store {_latency(run.get('latency_ms'))}"] if run.get("latency_ms") else []
+    parts += [f"error: {run['error']}"] if run.get("error") else []
+    return "   ".join([*parts, *(f"! {one}" for one in run.get("faults", ()))])
+
+
+def panel(run: Run, now: datetime) -> RenderableType:
+    """The run as a table, a line for each query."""
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    head = _starting(run, now) if run["state"] == "starting" else run["state"]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("query", "state"):
+        table.add_column(name)
+    for name in ("rows/s", "lag", "watermark", "batch", "event→store p50 · p99"):
+        table.add_column(name, justify="right")
+    for query in run.get("queries", ()):
+        table.add_row(*(escape(cell) for cell in cells(query, now)))
+    notes = [Text(f"! {one}", style="yellow") for one in run.get("faults", ())]
+    if run.get("error"):
+        notes.append(Text(str(run["error"]), style="red"))
+    title = Text.assemble((run["pipeline"], "bold"), f" version {run['version']}   ", (head, "green"))
+    return Group(title, table, *notes) if run.get("queries") else Group(title, *notes)
+
+
+def cells(query: Mapping[str, Any], now: datetime) -> list[str]:
+    """One query's line of the table."""
+    return [
+        query["name"],
+        f"waits for {query['waits_for']}" if query["waits_for"] else query["state"],
+        f"{query['rows_per_s']:,.0f}",
+        _NONE if query["lag"] is None else f"{query['lag']:,}",
+        f"−{_age_s(query['watermark'], now):,.0f} s" if query["watermark"] else _NONE,
+        _NONE if query["batch_ms"] is None else f"{query['batch_ms']:,} ms",
+        _latency(query["latency_ms"]),
+    ]
+
+
+def _starting(run: Run, now: datetime) -> str:
+    since = run.get("driver_started_at")
+    timer = f" {_age_s(since, now):.0f} s" if since else ""
+    again = f", start {run['driver_starts']}" if run.get("driver_starts", 1) > 1 else ""
+    waits = f": {run['error']}" if run.get("error") else ""
+    who = "the queries are" if run.get("spark_pid") else "Spark is"
+    return f"{who} starting{timer}{again}{waits}"
+
+
+def _age_s(moment: str, now: datetime) -> float:
+    return (now - from_text(moment)).total_seconds()
+
+
+def _latency(latency_ms: Mapping[str, float] | None) -> str:
+    return " · ".join(f"{latency_ms[name] / 1000:.1f} s" for name in ("p50", "p99")) if latency_ms else _NONE

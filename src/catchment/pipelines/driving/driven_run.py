@@ -1,0 +1,221 @@
+"""A run in the process that has Spark: its queries built, kept going and reported on, and all of it ended in order."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from catchment.pipelines.driving.companion import Companion, realtime_alerts
+from catchment.pipelines.driving.driver_options import DriverOptions
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.driving.failures import Failure, FailureKind, judge
+from catchment.pipelines.driving.fleet import Fleet
+from catchment.pipelines.driving.jvm import end_jvm, is_alive, jvm_pid
+from catchment.pipelines.driving.keeping import Patience, Query
+from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
+from catchment.pipelines.driving.lineage import Lineage
+from catchment.pipelines.driving.publishing import Publisher
+from catchment.pipelines.driving.status import RunStatus
+from catchment.pipelines.driving.topic_ends import TopicEnds
+from catchment.pipelines.execution.alerting import notifier
+from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
+from catchment.pipelines.execution.run import DEFAULT_SERVERS, Run, workplace
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
+from catchment.pipelines.loading import load
+from catchment.pipelines.planning import decide, keep
+from catchment.pipelines.realtime.process import command as realtime_command
+from catchment.spark.connection import Connection
+
+_LOOK_S: Final = 0.5
+_PUBLISH_S: Final = 1.0
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 15.0
+STOP_S: Final = 45.0
+
+
+class DrivenRun:
+    """One run, from the start of Spark to the exit code."""
+
+    def __init__(self, options: DriverOptions) -> None:
+        loaded = load(options.file.resolve())
+        carry_modules(loaded.folder)
+        self._options = options
+        self._folder = loaded.folder
+        self._graph = Graph(loaded.specification)
+        self._home = Home(options.home, loaded.specification.pipeline)
+        servers = options.servers or loaded.specification.servers or DEFAULT_SERVERS
+        self._lineage = Lineage(options.lineage, self._graph, servers) if options.lineage else None
+        self._stop = threading.Event()
+        realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
+        self._elsewhere = {f"outlet-alert-{name}" for name in realtime.names}
+        self._companion: Companion | None = None
+        if realtime.names:
+            self._companion = Companion(realtime_command(options.file, options.home, options.master, options.servers))
+        self._fleet = Fleet(
+            self._graph,
+            self,
+            is_endless=options.is_endless,
+            patience=Patience(away_s=options.patience_s),
+            without=self._elsewhere,
+        )
+        statuses = [*self._fleet.statuses, *([self._companion.status] if self._companion else [])]
+        self._status = RunStatus(self._home.pipeline, loaded.specification.version, statuses, notes=realtime.refusals)
+        self._publisher = Publisher(self._home, self._status, options.status_port)
+        self._run: Run | None = None
+
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+
+    def drive(self) -> int:
+        """Everything; returns the exit code."""
+        spark: SparkSession | None = None
+        failure: Failure | None = None
+        try:
+            self._publisher.publish()
+            spark = pipeline_session(self._graph.specification, self._options.master)
+            self._status.spark_pid = jvm_pid(spark)
+            failure = self._build(spark) or self._watch(spark)
+        except Exception as error:
+            # Whatever a call to Spark raises, or Spark's start, is judged like the failure of a query.
+            failure = _judged(error, spark)
+        return self._end(spark, failure)
+
+    def _build(self, spark: SparkSession) -> Failure | None:
+        """Topics and plans, for as long as the brokers may be away."""
+        deadline = time.monotonic() + self._options.patience_s
+        pause_s = _FIRST_PAUSE_S
+        while not self._stop.is_set():
+            try:
+                self._run = self._built(spark)
+            except Exception as error:
+                failure = judge(error, is_building=True)
+                if not failure.is_transient or time.monotonic() > deadline:
+                    return failure
+                self._status.error = failure.message
+                self._publisher.publish()
+                self._stop.wait(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                self._status.error = None
+                return None
+        return None
+
+    def _built(self, spark: SparkSession) -> Run:
+        """The queries, ready to start with the state that they may go on with."""
+        plan = decide(spark, self._graph, self._home, self._folder)
+        run = Run(
+            workplace(
+                spark,
+                self._graph,
+                home=self._home,
+                folder=self._folder,
+                servers=self._options.servers,
+                versions=plan.versions,
+            )
+        )
+        run.build([name for level in self._graph.order for name in level if name not in self._elsewhere])
+        keep(self._home, plan)
+        return run
+
+    def has_finished(self, name: str) -> bool:
+        """Whether a query that has ended was done; for the fleet."""
+        return not self._options.is_endless and self._run is not None and self._run.has_finished(name)
+
+    def stalled_s(self, name: str) -> float:
+        """How long a query waits for its store's answer; for the fleet."""
+        return self._run.place.store_calls.lasts_s(name) if self._run is not None else 0.0
+
+    def start(self, name: str) -> Query:
+        """Start a query, or start it again; for the fleet."""
+        assert self._run is not None, "queries are started once they are built"
+        query: Query = self._run.start_query(name, available_now=not self._options.is_endless)
+        if self._lineage is not None:
+            self._lineage.started(name)
+        return query
+
+    def _watch(self, spark: SparkSession) -> Failure | None:
+        """Keep the queries going until they are done, one fails for good, or somebody says stop."""
+        if (run := self._run) is None:
+            return None
+        self._status.phase = "running"
+        with notifier(run.place) as telling, TopicEnds(Connection.read(run.place.connection)) as ends:
+            published_s = 0.0
+            while not self._stop.is_set():
+                if (failure := self._look()) is not None:
+                    return failure if is_alive(spark) else _spark_lost()
+                if self._fleet.is_done:
+                    return None
+                if (now_s := time.monotonic()) - published_s > _PUBLISH_S:
+                    self._fleet.measure(ends)
+                    self._status.troubles = [f"{one.name}: {one.trouble}" for one in telling.statuses if one.trouble]
+                    self._publisher.publish()
+                    published_s = now_s
+                self._stop.wait(_LOOK_S)
+        return None
+
+    def _look(self) -> Failure | None:
+        failure = self._fleet.look()
+        return self._companion.look() if failure is None and self._companion is not None else failure
+
+    def _end(self, spark: SparkSession | None, failure: Failure | None) -> int:
+        """Stop the queries, then Spark, and say how it ended."""
+        code = self._exit_code(failure)
+        self._status.phase = "stopping" if failure is None else "failed"
+        self._status.error = failure.message if failure else None
+        if code == ExitCode.START_AGAIN:
+            self._status.phase = "starting"
+        if self._lineage is not None:
+            self._lineage.ended("COMPLETE" if failure is None else "FAIL", failure.message if failure else None)
+            self._lineage.close()
+        self._publisher.publish()
+        end_by_force_after(STOP_S, code)
+        if self._companion is not None:
+            self._companion.close()
+        if spark is not None:
+            _say_nothing_more()
+            end_jvm(spark, self._run)
+        self._publisher.close()
+        return code
+
+    def _exit_code(self, failure: Failure | None) -> int:
+        if failure is not None:
+            return failure.exit_code
+        was_broken_off = not self._options.is_endless and not self._fleet.is_done
+        return ExitCode.INTERRUPTED if was_broken_off else ExitCode.DONE
+
+
+def end_by_force_after(seconds: float, code: int) -> None:
+    """No process is left behind by a JVM that does not end."""
+
+    def end() -> None:
+        if run_id := os.environ.get(RUN_VARIABLE):
+            end_processes(run_id)
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
+def _say_nothing_more() -> None:
+    """PySpark's threads print tracebacks when the JVM that they talk to ends. All that matters has been said."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stderr.fileno())
+
+
+def _judged(error: Exception, spark: SparkSession | None) -> Failure:
+    """What is raised outside of the queries: a JVM that is gone, or what may pass, is for another driver to try."""
+    if spark is not None and not is_alive(spark):
+        return _spark_lost()
+    failure = judge(error)
+    return failure._replace(exit_code=ExitCode.START_AGAIN) if failure.is_transient else failure
+
+
+def _spark_lost() -> Failure:
+    return Failure(FailureKind.SPARK_LOST, "Spark has ended", ExitCode.START_AGAIN)

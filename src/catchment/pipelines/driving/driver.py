@@ -1,0 +1,60 @@
+"""The process that has Spark. It ends by itself when its supervisor is gone, and takes the JVM with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from catchment.pipelines.driving.driven_run import STOP_S, DrivenRun, end_by_force_after
+from catchment.pipelines.driving.driver_options import DriverOptions
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.mistakes import Mistakes
+
+_STANDARD_INPUT: Final = 0
+
+
+def _watch_supervisor(run: DrivenRun) -> None:
+    """The supervisor holds the other end of our standard input, and writes nothing to it."""
+
+    def wait() -> None:
+        while os.read(_STANDARD_INPUT, 1):
+            pass
+        run.ask_to_stop()
+        end_by_force_after(STOP_S, ExitCode.INTERRUPTED)
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = DriverOptions.parse(arguments)
+    try:
+        run = DrivenRun(options)
+    except Mistakes as mistakes:
+        sys.stderr.write(f"{mistakes}\n")
+        return ExitCode.CONFIGURATION
+    except OSError as error:
+        sys.stderr.write(f"the status cannot be served at port {options.status_port}: {error.strerror}\n")
+        return ExitCode.CONFIGURATION
+
+    def stop(*_: Any) -> None:
+        run.ask_to_stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    _watch_supervisor(run)
+    return run.drive()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    # What a function that Spark calls back raises comes to us as the failure of its query.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    exit_code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of PySpark's that talk to a JVM which is gone would hold up an ordinary end.
+    os._exit(exit_code)

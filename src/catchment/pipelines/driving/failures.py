@@ -1,0 +1,111 @@
+"""What became of a query that failed: whether to start it again, what it waits for, and how the run ends otherwise."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.execution.intake import STOPPED_BY_CHECK
+from catchment.pipelines.execution.spark_errors import Cause, cause_of
+
+
+class FailureKind(Enum):
+    """By what has to be done."""
+
+    STORE_AWAY = "store away"
+    BROKERS_AWAY = "brokers away"
+    WORK_LOST = "work lost"
+    """A worker or a task of Spark was lost: the same batch may succeed."""
+    SPARK_LOST = "Spark lost"
+    """The JVM is gone or has given up: another driver may succeed."""
+    PERMANENT = "permanent"
+
+
+class Failure(NamedTuple):
+    """A failure, judged."""
+
+    kind: FailureKind
+    message: str
+    exit_code: ExitCode
+
+    @property
+    def is_transient(self) -> bool:
+        return self.kind in (FailureKind.STORE_AWAY, FailureKind.BROKERS_AWAY, FailureKind.WORK_LOST)
+
+
+_STORES: Final = ("catchment.pipelines.stores.errors.StoreAway", "catchment.pipelines.lakes.errors.LakeAway")
+_BROKERS: Final = tuple(f"catchment.client.errors.{name}" for name in ("Unreachable", "NoSuchBroker", "TimedOut"))
+_BROKER_ERROR: Final = "catchment.client.errors.BrokerError"
+_CONNECTIONS: Final = frozenset(
+    {
+        "BrokenPipeError",
+        "ConnectionAbortedError",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "TimeoutError",
+    }
+)
+_REFUSALS: Final = (
+    "catchment.pipelines.planning.deciding.Refused",
+    "catchment.pipelines.stores.errors.StoreRefused",
+    "catchment.pipelines.lakes.errors.LakeRefused",
+)
+_REFUSED_STATE: Final = re.compile(
+    r"STATE_STORE_\w*(SCHEMA|NOT_COMPATIBLE|INVALID_CONFIG)\w*|STREAMING_STATEFUL_OPERATOR\w*"
+    r"|STREAMING_QUERY_EVOLUTION_ERROR\.\w+|INCOMPATIBLE_\w*STATE\w*"
+)
+_MISTAKES: Final = ("catchment.client.errors.SettingsError", "catchment.pipelines.mistakes.Mistakes")
+_LOST_WORK: Final = re.compile(
+    r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure|executor lost"
+    r"|java\.io\.EOFException|java\.net\.SocketException|Connection reset|Broken pipe"
+)
+_LOST_SPARK: Final = re.compile(
+    r"SparkContext was shut down|stopped SparkContext|Answer from Java side is empty"
+    r"|error occurred while trying to connect to the Java server|All masters are unresponsive|application has been killed"
+)
+_PY4J_NETWORK: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "EOFError")
+_CODE: Final = re.compile(r"\(([A-Z][A-Z_]+)\)")
+
+
+def judge(error: BaseException, *, is_building: bool = False) -> Failure:
+    """Of an exception that ended a query, or that stood in the way of building it: what Spark says of a plan is then
+    about what the author wrote."""
+    text = str(error)
+    cause = cause_of(error)
+    if _is_spark_lost(error, text):
+        return Failure(FailureKind.SPARK_LOST, "Spark has ended", ExitCode.START_AGAIN)
+    if STOPPED_BY_CHECK in text:
+        return Failure(FailureKind.PERMANENT, cause.message, ExitCode.STOPPED_BY_CHECK)
+    if cause.kind in _STORES:
+        return Failure(FailureKind.STORE_AWAY, str(cause), ExitCode.AWAY)
+    if cause.kind in _BROKERS or _is_retriable(cause):
+        return Failure(FailureKind.BROKERS_AWAY, str(cause), ExitCode.AWAY)
+    if cause.kind in _CONNECTIONS or _LOST_WORK.search(text):
+        return Failure(FailureKind.WORK_LOST, str(cause), ExitCode.FAILED)
+    return Failure(FailureKind.PERMANENT, str(cause), _exit_code(cause, is_building))
+
+
+def _exit_code(cause: Cause, is_building: bool) -> ExitCode:
+    if cause.kind in _REFUSALS or _REFUSED_STATE.fullmatch(cause.kind):
+        return ExitCode.REFUSED
+    if is_building or cause.kind in _MISTAKES:
+        return ExitCode.CONFIGURATION
+    return ExitCode.FAILED
+
+
+def _is_retriable(cause: Cause) -> bool:
+    """Whether a broker's answer was one that another try may change."""
+    if cause.kind != _BROKER_ERROR:
+        return False
+    names = [name.lower() for name in _CODE.findall(cause.message)]
+    return any(code.retriable for code in ErrorCode if code.name in names)
+
+
+def _is_spark_lost(error: BaseException, text: str) -> bool:
+    is_gateway = type(error).__module__.startswith("py4j.") and type(error).__name__ in _PY4J_NETWORK
+    return is_gateway or _LOST_SPARK.search(text) is not None

@@ -1,0 +1,87 @@
+"""All queries of a run, kept going together: continuously, or level by level until what is there now is processed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import Protocol
+
+from catchment.pipelines.driving.failures import Failure
+from catchment.pipelines.driving.keeping import Patience, Query, QueryKeeper
+from catchment.pipelines.driving.names import origins, target_name
+from catchment.pipelines.driving.progress import ProgressReader
+from catchment.pipelines.driving.status import QueryKind, QueryStatus
+from catchment.pipelines.driving.topic_ends import TopicEnds
+from catchment.pipelines.graph import Graph
+
+
+class Queries(Protocol):
+    """What is used of a `Run`."""
+
+    def start(self, name: str) -> Query: ...
+
+    def has_finished(self, name: str) -> bool: ...
+
+    def stalled_s(self, name: str) -> float: ...
+
+
+class Fleet:
+    """The keepers of all queries."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        queries: Queries,
+        *,
+        is_endless: bool,
+        patience: Patience,
+        without: Collection[str] = (),
+    ) -> None:
+        """`without` are the queries that somebody else runs."""
+        order = [[name for name in level if name not in without] for level in graph.order]
+        keepers = {name: self._keeper(graph, name, queries, patience) for level in order for name in level}
+        levels = [[keepers[name] for name in level] for level in order if level]
+        self._waiting: list[list[QueryKeeper]] = [] if is_endless else levels[1:]
+        self._running: list[QueryKeeper] = list(keepers.values()) if is_endless else levels[0] if levels else []
+        self.statuses = [one.status for one in keepers.values()]
+        self._readers = [one.reader for one in keepers.values()]
+
+    def look(self) -> Failure | None:
+        """One look at each query that is running; the failure that ends the run, if there is one."""
+        for keeper in self._running:
+            if (failure := keeper.look()) is not None:
+                return failure
+        if all(one.is_done for one in self._running) and self._waiting:
+            self._running = self._waiting.pop(0)
+        return None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all has been processed that there was, or all queries were stopped by somebody else."""
+        return not self._waiting and all(one.is_done for one in self._running)
+
+    def measure(self, ends: TopicEnds) -> None:
+        """Set the lag of each query by where its topics end now."""
+        known = ends.of({place for one in self._readers for place in one.places})
+        for reader in self._readers:
+            reader.measure(known)
+
+    def _keeper(self, graph: Graph, name: str, queries: Queries, patience: Patience) -> QueryKeeper:
+        status = QueryStatus(name, _kind(graph, name))
+        checks = graph.intakes[name].checks if name in graph.intakes else ()
+        return QueryKeeper(
+            status,
+            partial(queries.start, name),
+            has_finished=partial(queries.has_finished, name),
+            stalled_s=partial(queries.stalled_s, name),
+            target=target_name(graph, name),
+            checks=checks,
+            reader=ProgressReader(status, origins(graph)),
+            patience=patience,
+        )
+
+
+def _kind(graph: Graph, name: str) -> QueryKind:
+    if name in graph.intakes:
+        return "intake"
+    return "step" if name in graph.steps else "outlet"

@@ -1,0 +1,188 @@
+"""One query kept going: its progress read, and itself started again after a failure that passes.
+
+A query that waits for its store is started again and again with growing pauses, while the others go on. What is away for too
+long, and work that is lost again and again, end the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from pyspark.sql import Row
+
+from catchment.pipelines.driving.checks import breach
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.driving.failures import Failure, FailureKind, judge
+from catchment.pipelines.driving.progress import Progress, ProgressReader
+from catchment.pipelines.driving.status import QueryStatus
+from catchment.pipelines.execution.intake import CHECKS_METRIC, STOPPED_BY_CHECK
+from catchment.pipelines.specification import Check
+
+_logger = logging.getLogger(__name__)
+
+_BROKERS: Final = "the brokers"
+_STALLED_S: Final = 5.0
+"""A store that has not answered for this long is waited for."""
+
+
+class Query(Protocol):
+    """What is used of Spark's streaming query."""
+
+    @property
+    def isActive(self) -> bool: ...  # noqa: N802 - the name is Spark's
+
+    @property
+    def lastProgress(self) -> Any: ...  # noqa: N802 - the name is Spark's
+
+    @property
+    def recentProgress(self) -> Any: ...  # noqa: N802 - the name is Spark's
+
+    def exception(self) -> BaseException | None: ...
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long, and how often."""
+
+    away_s: float = 600.0
+    """How long the brokers or a store may be away."""
+    lost: int = 5
+    """How often in a row a query may lose its work without finishing a batch."""
+    first_pause_s: float = 0.5
+    longest_pause_s: float = 15.0
+
+
+class QueryKeeper:
+    """One query, from its first start to its end."""
+
+    def __init__(
+        self,
+        status: QueryStatus,
+        start: Callable[[], Query],
+        *,
+        has_finished: Callable[[], bool] = lambda: False,
+        stalled_s: Callable[[], float] = lambda: 0.0,
+        target: str | None = None,
+        checks: Sequence[Check] = (),
+        reader: ProgressReader | None = None,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`has_finished` tells whether a query that ended without an error was done: one that is to go on never is.
+        `stalled_s` is how long its call to the store has been under way, `target` the store's name."""
+        self.status = status
+        self._start = start
+        self._has_finished = has_finished
+        self._stalled_s = stalled_s
+        self._target = target
+        self._checks = checks
+        self.reader = reader or ProgressReader(status)
+        self._patience = patience or Patience()
+        self._clock = clock
+        self._query: Query | None = None
+        self._start_at_s = clock()
+        self._failing_since_s: float | None = None
+        self._failures = 0
+        self._seen = ("", -1)
+
+    @property
+    def is_done(self) -> bool:
+        return self.status.state == "done"
+
+    def look(self) -> Failure | None:
+        """Start the query if it is time, read what it did, and judge how it ended; a failure that ends the run, or None."""
+        if self.is_done:
+            return None
+        if self._query is None:
+            return self._start_again() if self._clock() >= self._start_at_s else None
+        query = self._query
+        is_active = query.isActive
+        if (stopped := self._read_progress(query)) is not None:
+            return stopped
+        if is_active:
+            if self._stalled_s() > _STALLED_S:
+                self.status.waits_for = self._target
+            return None
+        error = query.exception()
+        if error is not None:
+            return self._failed(judge(error))
+        if self._has_finished():
+            self.status.state = "done"
+            return None
+        return self._failed(Failure(FailureKind.WORK_LOST, "it ended without saying why", ExitCode.FAILED))
+
+    def _start_again(self) -> Failure | None:
+        try:
+            self._query = self._start()
+        except Exception as error:
+            return self._failed(judge(error))
+        return None
+
+    def _read_progress(self, query: Query) -> Failure | None:
+        for progress in self._news(query):
+            self._seen = (progress["timestamp"], progress["batchId"])
+            self.reader.read(progress, self._clock())
+            # Spark reports of batches that are finished, and of looking for one: a query that fails does neither.
+            self._is_well_again()
+            if (said := breach(self._checks, _observed(progress))) is not None:
+                return self._ended(
+                    Failure(FailureKind.PERMANENT, f"{STOPPED_BY_CHECK}: {said}", ExitCode.STOPPED_BY_CHECK)
+                )
+        return None
+
+    def _news(self, query: Query) -> Iterable[Progress]:
+        """Reports that were not read yet. Only if several were made since is it worth while to ask for all."""
+        last = query.lastProgress
+        if last is None or last["timestamp"] <= self._seen[0]:
+            return ()
+        if last["batchId"] <= self._seen[1] + 1:
+            return (last,)
+        return [one for one in query.recentProgress if one["timestamp"] > self._seen[0]]
+
+    def _is_well_again(self) -> None:
+        self._failing_since_s = None
+        self._failures = 0
+        self.status.state = "running"
+        self.status.waits_for = None
+
+    def _failed(self, failure: Failure) -> Failure | None:
+        self._query = None
+        self.status.last_error = failure.message
+        if not failure.is_transient:
+            return self._ended(failure)
+        now_s = self._clock()
+        self._failures += 1
+        self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
+        is_lost = failure.kind is FailureKind.WORK_LOST
+        if is_lost and self._failures > self._patience.lost:
+            return self._ended(failure)
+        if not is_lost and now_s - self._failing_since_s > self._patience.away_s:
+            return self._ended(failure)
+        pause_s = self._patience.first_pause_s * 2 ** min(self._failures - 1, 10)
+        self._start_at_s = now_s + min(pause_s, self._patience.longest_pause_s)
+        _logger.warning(
+            "%s is started again in %.1f s: %s", self.status.name, self._start_at_s - now_s, failure.message
+        )
+        self.status.restarts += 1
+        self.status.state = "waiting"
+        self.status.waits_for = self._waited_for(failure.kind)
+        return None
+
+    def _waited_for(self, kind: FailureKind) -> str | None:
+        if kind is FailureKind.STORE_AWAY:
+            return self._target or "a store"
+        return _BROKERS if kind is FailureKind.BROKERS_AWAY else None
+
+    def _ended(self, failure: Failure) -> Failure:
+        self.status.state = "failed"
+        self.status.last_error = failure.message
+        return failure._replace(message=f"{self.status.name}: {failure.message}")
+
+
+def _observed(progress: Progress) -> Any:
+    observed: Any = (progress.get("observedMetrics") or {}).get(CHECKS_METRIC)
+    return observed.asDict() if isinstance(observed, Row) else observed

@@ -1,0 +1,124 @@
+"""What Spark reports of a query's batches, turned into a status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from catchment.pipelines.driving.latency import Latency
+from catchment.pipelines.driving.moments import from_text
+from catchment.pipelines.driving.status import QueryStatus
+
+_IDLE_S: Final = 10.0
+"""A topic with nothing new for this long, while another input of the query has something, holds back its watermark."""
+_SMOOTHING: Final = 0.3
+_EPOCH_YEAR: Final = "1970-"
+"""Spark's watermark before there is one."""
+_NOTED: Final = "noted:"
+
+Progress = Mapping[str, Any]
+Place = tuple[str, int]
+
+
+class ProgressReader:
+    """Keeps the status of one query up to date; batches come in their order, each once."""
+
+    def __init__(self, status: QueryStatus, origins: Mapping[str, str] | None = None) -> None:
+        """`origins` has, for a topic between stages, the one that people know."""
+        self.status = status
+        self._origins = origins or {}
+        self._latency = Latency()
+        self._read_to: dict[Place, int] = {}
+        self._last_data_s: dict[str, float] = {}
+
+    def read(self, progress: Progress, now_s: float) -> None:
+        """Take over a report that was made at a moment of the monotonic clock."""
+        status = self.status
+        rows = int(progress.get("numInputRows") or 0)
+        status.rows += rows
+        rate = _finite(progress.get("inputRowsPerSecond"))
+        status.rows_per_s = round(rate * _SMOOTHING + status.rows_per_s * (1 - _SMOOTHING), 1)
+        status.batch_id = progress["batchId"]
+        if rows:
+            status.batch_ms = progress["durationMs"].get("triggerExecution")
+        self._read_offsets(progress)
+        watermark = progress.get("eventTime", {}).get("watermark")
+        if watermark and not watermark.startswith(_EPOCH_YEAR):
+            status.watermark = watermark
+        status.dropped_rows += sum(
+            int(one.get("numRowsDroppedByWatermark") or 0) for one in progress.get("stateOperators", ())
+        )
+        self._note_idle(progress, now_s)
+        if status.kind == "outlet" and rows:
+            self._note_latency(progress, rows)
+
+    @property
+    def places(self) -> list[Place]:
+        """The partitions that the query reads, as far as it has reported."""
+        return list(self._read_to)
+
+    def measure(self, ends: Mapping[Place, int]) -> None:
+        """Set the lag by where the partitions end now, which may be later than when the query last looked."""
+        known = {place: offset for place, offset in self._read_to.items() if place in ends}
+        if known:
+            self.status.lag = sum(max(0, ends[place] - offset) for place, offset in known.items())
+
+    def _read_offsets(self, progress: Progress) -> None:
+        """How far the query has come, and how many records there were beyond that when it looked."""
+        lags = []
+        for source in progress.get("sources", ()):
+            end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+            self._read_to |= end or {}
+            if end is not None and latest is not None:
+                lags.append(sum(max(0, latest[place] - end.get(place, 0)) for place in latest))
+        self.status.lag = sum(lags) if lags else None
+
+    def _note_idle(self, progress: Progress, now_s: float) -> None:
+        sources = progress.get("sources", ())
+        if len(sources) < 2:
+            return
+        topics = {topic: int(one.get("numInputRows") or 0) for one in sources for topic in _topics(one)}
+        for topic, rows in topics.items():
+            if rows or topic not in self._last_data_s:
+                self._last_data_s[topic] = now_s
+        idle = [topic for topic in topics if now_s - self._last_data_s[topic] > _IDLE_S]
+        # Where nothing comes at all, nothing is held back.
+        known = sorted({self._origins.get(topic, topic) for topic in idle})
+        self.status.held_back_by = known if len(idle) < len(topics) else []
+
+    def _note_latency(self, progress: Progress, rows: int) -> None:
+        times = progress.get("eventTime", {})
+        if not {"min", "avg", "max"} <= times.keys():
+            return
+        durations = progress["durationMs"]
+        after_ms = durations.get("commitOffsets", 0) + durations.get("commitBatch", 0)
+        taken_ms = durations.get("triggerExecution", 0) - after_ms
+        stored = from_text(progress["timestamp"]) + timedelta(milliseconds=taken_ms)
+        oldest, mean, newest = (from_text(times[name]) for name in ("min", "avg", "max"))
+        self._latency.add(stored, oldest, mean, newest, rows)
+        self.status.latency_ms = self._latency.quantiles()
+
+
+def _offsets(offsets: Any) -> dict[Place, int] | None:
+    """Offsets by topic and partition; None if the source is of another kind."""
+    try:
+        tree = json.loads(offsets) if isinstance(offsets, str) else offsets
+        return {
+            (topic, int(partition)): int(offset)
+            for topic, partitions in tree.items()
+            for partition, offset in partitions.items()
+            if not topic.startswith(_NOTED)
+        }
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def _topics(source: Mapping[str, Any]) -> list[str]:
+    return sorted({topic for topic, _ in _offsets(source.get("endOffset")) or {}})
+
+
+def _finite(rate: Any) -> float:
+    """Spark divides by times that may be nought."""
+    return float(rate) if isinstance(rate, int | float) and 0 <= rate < float("inf") else 0.0

@@ -1,0 +1,20 @@
+"""What is known of a pipeline from outside: its run file, corrected by whether anybody runs it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from catchment.pipelines.driving.run_file import is_running, read_run
+from catchment.pipelines.home import Home
+
+_ENDED: Final = ("stopped", "failed")
+
+
+def report(home: Home) -> dict[str, Any]:
+    """The run file's content; a run that ended without saying so was killed."""
+    run = read_run(home)
+    if run is None:
+        return {"pipeline": home.pipeline, "state": "never run"}
+    if run["state"] not in _ENDED and not is_running(home):
+        return run | {"state": "killed"}
+    return run

@@ -1,0 +1,109 @@
+"""How a run fares: one form for the run file, the address that serves it, the metrics and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+from catchment.pipelines.driving.moments import now_text
+
+QueryKind = Literal["intake", "step", "outlet"]
+QueryState = Literal["starting", "running", "waiting", "done", "stopped", "failed"]
+_CATCHING_UP_S: Final = 5.0
+"""A query that has more to read than it reads in this time is behind."""
+
+
+@dataclass
+class QueryStatus:
+    """One query, as its last batch and its last failure left it."""
+
+    name: str
+    kind: QueryKind
+    state: QueryState = "starting"
+    waits_for: str | None = None
+    """What is away: `store sqlite:///city.db`, `the brokers`."""
+    rows: int = 0
+    """Rows read since the driver started."""
+    rows_per_s: float = 0.0
+    lag: int | None = None
+    """Records that are in the topics and not processed yet."""
+    watermark: str | None = None
+    batch_id: int | None = None
+    batch_ms: int | None = None
+    latency_ms: dict[str, float] | None = None
+    """From the time of an event to the moment when its row was stored: `p50`, `p99`. Outlets of streams with event time alone."""
+    dropped_rows: int = 0
+    """Rows that Spark dropped as late behind our back: more than none is a fault."""
+    held_back_by: list[str] = field(default_factory=list)
+    """Topics that have nothing new, so that the watermark of a join waits for them."""
+    restarts: int = 0
+    last_error: str | None = None
+
+
+@dataclass
+class RunStatus:
+    """A whole run."""
+
+    pipeline: str
+    version: int
+    queries: list[QueryStatus]
+    phase: Literal["starting", "running", "stopping", "failed"] = "starting"
+    error: str | None = None
+    notes: tuple[str, ...] = ()
+    """What should be known of the run from its start."""
+    troubles: list[str] = field(default_factory=list)
+    """What is in the way of telling people of alerts."""
+    spark_pid: int | None = None
+    address: str | None = None
+
+    @property
+    def state(self) -> str:
+        """In the words that people read: what is not well comes first."""
+        if self.phase != "running":
+            return self.phase
+        waits_for = sorted({one.waits_for for one in self.queries if one.waits_for})
+        if waits_for:
+            return f"waiting for {', '.join(waits_for)}"
+        if all(one.state == "starting" for one in self.queries):
+            return "starting"
+        return "catching up" if any(is_behind(one) for one in self.queries) else "running"
+
+    @property
+    def faults(self) -> list[str]:
+        """What should not be, though the pipeline runs."""
+        found = [
+            f"{one.name}: Spark dropped {one.dropped_rows} rows as late that its intake had let through"
+            for one in self.queries
+            if one.dropped_rows
+        ]
+        for one in self.queries:
+            found += [
+                f"{one.name}: nothing new in topic {topic} holds back its watermark" for topic in one.held_back_by
+            ]
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "pipeline": self.pipeline,
+            "version": self.version,
+            "state": self.state,
+            "error": self.error,
+            "faults": self.faults,
+            "latency_ms": worst_latency(self.queries),
+            "spark_pid": self.spark_pid,
+            "address": self.address,
+            "updated_at": now_text(),
+            "queries": [asdict(one) for one in self.queries],
+        }
+
+
+def is_behind(query: QueryStatus) -> bool:
+    """Whether a query has more to do than a moment's worth."""
+    return query.state == "running" and (query.lag or 0) > max(query.rows_per_s, 1.0) * _CATCHING_UP_S
+
+
+def worst_latency(queries: Sequence[QueryStatus]) -> dict[str, float] | None:
+    """That of the slowest outlet."""
+    known = [one.latency_ms for one in queries if one.latency_ms is not None]
+    return {name: max(one[name] for one in known) for name in ("p50", "p99")} if known else None

@@ -1,0 +1,36 @@
+"""Functions that Spark calls with each batch, made to fail in few words.
+
+Spark searches what such a function says for signs that the query is only being stopped, with an expression that recurses with
+every letter. The text of an error of the JVM, which has its whole stack in it, overflows the thread's own stack there, and the
+query ends without an error: as if it were done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+from pyspark.sql import DataFrame
+
+from catchment.pipelines.execution.spark_errors import cause_of
+
+BatchHandler = Callable[[DataFrame, int], None]
+
+
+class BatchFailed(Exception):
+    """Says the class of the error that a batch failed with, and its message, as the last line of a traceback does."""
+
+
+def in_few_words(handler: BatchHandler) -> BatchHandler:
+    """The same function, whose errors name their cause alone."""
+
+    @wraps(handler)
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        try:
+            handler(rows, batch_id)
+        except Exception as error:
+            cause = cause_of(error)
+            place = f" ({cause.place})" if cause.place else ""
+            raise BatchFailed(f"{cause.kind or 'RuntimeError'}: {cause.message}{place}") from None
+
+    return handle

@@ -1,0 +1,107 @@
+"""The cause inside Spark's exceptions, in words for people: the Python error that was raised, or what the JVM says, without stacks.
+
+Spark hands over as text what happened in its workers and in functions that it calls back, a traceback within a message within a
+message. The last traceback of such a text is the innermost one.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_RAISED: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?")
+_FRAME: Final = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_ENDS_MESSAGE: Final = re.compile(r"\s*$|\s*SQLSTATE: |=== Streaming Query ===|JVM stacktrace:|\tat |'\w+ \[")
+_TERMINATED: Final = re.compile(r"^.*?terminated with exception: ", re.DOTALL)
+_LOST_TASK: Final = re.compile(r"^Job aborted due to stage failure: .*? executor [^)]*\): (?:[\w.$]+: )?", re.DOTALL)
+_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
+_SQL_STATE: Final = re.compile(r";? *SQLSTATE: \w+;?")
+_NOT_THE_AUTHORS: Final = ("/site-packages/", "/lib/python3", "<frozen ", "/catchment/")
+_OURS: Final = "catchment."
+_IN_A_BATCH: Final = "catchment.pipelines.execution.handling.BatchFailed"
+
+
+class Cause(NamedTuple):
+    """What went wrong at the bottom."""
+
+    kind: str
+    """The Python class with its module, or Spark's error condition; empty if there is neither."""
+    message: str
+    place: str | None = None
+    """The innermost line of the author's own file."""
+
+    def __str__(self) -> str:
+        name = self.kind.rpartition(".")[2]
+        is_ours = self.kind.startswith(_OURS)
+        said = self.message if is_ours or not self.kind or self.kind.isupper() else f"{name}: {self.message}"
+        return f"{said} ({self.place})" if self.place else said
+
+
+def cause_of(error: BaseException) -> Cause:
+    """The cause of any exception, Spark's or another."""
+    module = type(error).__module__
+    if module.startswith(("pyspark.", "py4j.")):
+        return cause_in(str(error))
+    kind = f"{module}.{type(error).__qualname__}".removeprefix("builtins.")
+    frames = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
+    return Cause(kind, str(error), _last_of_the_author(frames))
+
+
+def cause_in(text: str) -> Cause:
+    """The cause in the text of one of Spark's exceptions."""
+    raised = _tracebacks(text)
+    if raised:
+        ours = [one for one in raised if one.kind.startswith(_OURS)]
+        found = (ours or raised)[-1]
+        return _of_spark(found.message, found.place) if found.kind.startswith("pyspark.") else found
+    return _of_spark(_TERMINATED.sub("", text), None)
+
+
+def _of_spark(text: str, place: str | None) -> Cause:
+    conditions = _CONDITION.findall(text.partition("\n")[0])
+    said = _LOST_TASK.sub("", text)
+    lines = []
+    for line in said.split("\n"):
+        if line.startswith(("===", "\tat ", "JVM stacktrace", "Caused by:", "'")):
+            break
+        lines.append(line)
+    message = _CONDITION.sub("", _SQL_STATE.sub("", "\n".join(lines)), count=1).strip()
+    return Cause(conditions[0] if conditions else "", message, place)
+
+
+def _tracebacks(text: str) -> list[Cause]:
+    """What each traceback in a text ends with."""
+    found: list[Cause] = []
+    frames: list[tuple[str, int | None]] = []
+    is_inside = False
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if _TRACEBACK in line:
+            is_inside, frames = True, []
+        elif is_inside and (frame := _FRAME.match(line)):
+            frames.append((frame["file"], int(frame["line"])))
+        elif is_inside and (raised := _RAISED.fullmatch(line.removeprefix(f"{_IN_A_BATCH}: "))):
+            message = _message(raised["message"] or "", lines[number + 1 :])
+            found.append(Cause(raised["kind"], message, _last_of_the_author(frames)))
+            is_inside = False
+    return found
+
+
+def _last_of_the_author(frames: Sequence[tuple[str, int | None]]) -> str | None:
+    """The innermost frame that is neither a library's nor ours."""
+    theirs = [one for one in frames if not any(part in one[0] for part in _NOT_THE_AUTHORS)]
+    return f"{Path(theirs[-1][0]).name}:{theirs[-1][1]}" if theirs else None
+
+
+def _message(first: str, following: list[str]) -> str:
+    """An error's message, which may have several lines."""
+    lines = [first]
+    for line in following:
+        if _ENDS_MESSAGE.match(line) or _TRACEBACK in line:
+            break
+        lines.append(line)
+    return "\n".join(lines).strip()

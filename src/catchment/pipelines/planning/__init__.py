@@ -1,0 +1,23 @@
+"""State is frozen once it exists: what a changed pipeline may go on with, what begins anew beside it, what is refused.
+
+`decide` compares a pipeline with the one that made its checkpoints; `keep` writes down what the next one is compared with.
+"""
+
+from catchment.pipelines.planning.comparing import Decision, Plan, compare
+from catchment.pipelines.planning.deciding import Refused, decide, examine, keep
+from catchment.pipelines.planning.signature import Current, Kept, Operator, Part, Signature
+
+__all__ = [
+    "Current",
+    "Decision",
+    "Kept",
+    "Operator",
+    "Part",
+    "Plan",
+    "Refused",
+    "Signature",
+    "compare",
+    "decide",
+    "examine",
+    "keep",
+]

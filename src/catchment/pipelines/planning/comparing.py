@@ -1,0 +1,100 @@
+"""A pipeline as it is written now against the checkpoints that it has: one decision for each query.
+
+A query that may not go on with its checkpoint begins anew if the pipeline's version has been raised: with another checkpoint, and
+with another topic where others read it, so that everything downstream begins anew as well. The old ones stay as they are, and
+lowering the version goes back to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from catchment.pipelines.planning.differences import differences
+from catchment.pipelines.planning.signature import Current, Kept, Made, Signature
+
+FIRST_VERSION: Final = 1
+Action = Literal["new", "reuse", "new version", "refuse"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of one query."""
+
+    action: Action
+    version: int
+    """That of its checkpoint."""
+    reasons: tuple[str, ...] = ()
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of a whole pipeline."""
+
+    queries: dict[str, Decision]
+    current: Current
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The version of each query's checkpoint."""
+        return {name: decision.version for name, decision in self.queries.items()}
+
+    @property
+    def refused(self) -> dict[str, Decision]:
+        return {name: decision for name, decision in self.queries.items() if decision.action == "refuse"}
+
+
+def compare(old: Kept | None, new: Current) -> Plan:
+    """Decide query by query, those that others read first."""
+    decisions: dict[str, Decision] = {}
+    for name in _upstream_first(new.queries):
+        made = old.made(name, new.version) if old else None
+        if old is None or made is None:
+            # Nothing of it is there yet, whatever the pipeline's version is.
+            decisions[name] = Decision("new", FIRST_VERSION)
+        else:
+            decisions[name] = _again(name, made, old, new, decisions)
+    return Plan({name: decisions[name] for name in new.queries}, new)
+
+
+def _again(name: str, made: Made, old: Kept, new: Current, decisions: dict[str, Decision]) -> Decision:
+    signature = new.queries[name]
+    readers = {
+        reader: found.signature
+        for reader in old.queries
+        if (found := old.made(reader, new.version)) is not None and name in found.signature.upstream
+    }
+    changed = tuple(differences(made.signature, signature, readers))
+    anew = _read_anew(signature, decisions)
+    if not changed and not anew:
+        return Decision("reuse", made.checkpoint_version)
+    reasons = changed + tuple(f"it reads {one}, which begins anew" for one in anew)
+    if new.version <= made.pipeline_version:
+        return Decision("refuse", made.checkpoint_version, reasons, _raise_version(made, new.version))
+    if signature.target is not None and signature.target == made.signature.target:
+        remedy = f"Give {name} another place to write to, or take the change back."
+        again = f"beginning anew, it would write every row a second time to {signature.target}"
+        return Decision("refuse", made.checkpoint_version, (*reasons, again), remedy)
+    return Decision("new version", new.version, reasons)
+
+
+def _read_anew(signature: Signature, decisions: dict[str, Decision]) -> list[str]:
+    """Which of the queries that it reads write to another topic from now on."""
+    return [one for one in signature.upstream if decisions[one].action == "new version"]
+
+
+def _raise_version(made: Made, version: int) -> str:
+    higher = max(made.pipeline_version, version) + 1
+    return f"Set the pipeline's version to {higher}, and it begins anew beside the old one; or take the change back."
+
+
+def _upstream_first(queries: dict[str, Signature]) -> Iterator[str]:
+    waiting = dict(queries)
+    while waiting:
+        ready = [name for name, one in waiting.items() if not any(above in waiting for above in one.upstream)]
+        assert ready, "circles were refused before"
+        for name in ready:
+            del waiting[name]
+        yield from ready

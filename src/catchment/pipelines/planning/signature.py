@@ -1,0 +1,81 @@
+"""What a query's checkpoint depends on, in words that can be compared and shown: its signature."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+QueryKind = Literal["intake", "step", "outlet"]
+
+
+class Fact(BaseModel):
+    """Known keys only: a file of a newer version of Catchment is refused, not half understood."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Part(Fact):
+    """One thing that an operator's state consists of: `key district`, and what it is: `string`."""
+
+    name: str
+    what: str
+
+
+class Operator(Fact):
+    """An operator that remembers rows between batches."""
+
+    kind: str
+    parts: tuple[Part, ...]
+    """In the order in which the state has them."""
+
+
+class Signature(Fact):
+    """All that must not change under a checkpoint."""
+
+    kind: QueryKind
+    reads: tuple[str, ...]
+    """The topics of its streams, whose offsets the checkpoint holds."""
+    upstream: tuple[str, ...] = ()
+    """The queries that write these topics, as far as they are the pipeline's own."""
+    mode: str = "append"
+    state: tuple[Operator, ...] = ()
+    uses: tuple[str, ...] = ()
+    """Columns of what it reads that its state is made of."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """The columns of the result with their types."""
+    event_time: str | None = None
+    """The column of the result by which later queries tell what is late, and"""
+    lateness_ms: int = 0
+    """how late that may be."""
+    target: str | None = None
+    """Where an outlet's rows go, if they would go there twice when it begins anew."""
+
+
+class Current(Fact):
+    """A pipeline as it is written now."""
+
+    version: int
+    queries: dict[str, Signature]
+
+
+class Made(Fact):
+    """A checkpoint, and what made it."""
+
+    checkpoint_version: int
+    pipeline_version: int
+    """The pipeline's when the checkpoint was made: a higher one may begin anew."""
+    signature: Signature
+
+
+class Kept(Fact):
+    """Every checkpoint that a pipeline has made, the oldest of each query first."""
+
+    pipeline: str
+    queries: dict[str, tuple[Made, ...]] = Field(default_factory=dict)
+
+    def made(self, query: str, pipeline_version: int) -> Made | None:
+        """The checkpoint that a version of the pipeline goes on with: going back a version goes back to its state."""
+        made = self.queries.get(query, ())
+        fitting = [one for one in made if one.pipeline_version <= pipeline_version] or made
+        return fitting[-1] if fitting else None

@@ -1,0 +1,51 @@
+"""The alerts that rows of a trial would fire: the same candidates and the same cooldown, but nobody is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from catchment.client.errors import SettingsError
+from catchment.pipelines.alerts.candidates import candidate_rows
+from catchment.pipelines.alerts.deciding import Candidate, Memory
+from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.execution.alerting import event_time_of
+from catchment.pipelines.graph import Graph, Outlet
+from catchment.pipelines.specification import Alert
+
+MESSAGE: Final = "_message"
+
+
+def alert_collector(
+    graph: Graph, outlet: Outlet, columns: list[str], fired: list[list[dict[str, Any]]]
+) -> Callable[[DataFrame, int], None]:
+    """What takes the batches of the rows that an alert looks at, and adds what each of them fires."""
+    alert = outlet.target
+    assert isinstance(alert, Alert), "only alerts are asked about"
+    if alert.when is None:
+        raise SettingsError(f"alert {outlet.name} goes by the clock", "Only alerts with `when` can be tried.")
+    rule = AlertRule(
+        pipeline=graph.specification.pipeline,
+        name=outlet.name.removeprefix("alert-"),
+        when=alert.when,
+        key=alert.key,
+        event_time=event_time_of(graph, outlet.reads, columns),
+        cooldown_ms=alert.cooldown,
+        message=alert.message,
+    )
+    memory = Memory(alert.cooldown * 1000)
+
+    def collect(rows: DataFrame, batch_id: int) -> None:
+        found = candidate_rows(rows, rule).toArrow().to_pylist()
+        # A row without a time has no alert: there is nothing that it could be told apart by.
+        decided = memory.decide(Candidate(**row) for row in found if row["event_time_us"] is not None)
+        fired.append([_row(json.loads(one.value)) for one in decided.fired])
+
+    return collect
+
+
+def _row(alert: dict[str, Any]) -> dict[str, Any]:
+    return {**alert["row"], MESSAGE: alert["message"]}

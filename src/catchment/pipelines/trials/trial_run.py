@@ -1,0 +1,181 @@
+"""The queries of a pipeline, run one after the other over the batches that a test gives.
+
+Each is the query that would run with a broker, of the same functions: only what it reads and where its rows go is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from catchment.pipelines.execution.boundaries import to_records, with_watermark
+from catchment.pipelines.execution.decoding import decoding_options
+from catchment.pipelines.execution.intake import cleaned_records
+from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.steps import apply
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.graph import Graph, Intake, Step
+from catchment.pipelines.home import Home
+from catchment.pipelines.planning.signing import columns_of
+from catchment.pipelines.specification import Source, Table
+from catchment.pipelines.trials.trial_alerts import alert_collector
+from catchment.pipelines.trials.trial_log import Record, TrialLog
+from catchment.pipelines.trials.trial_rows import aside_row, event_record, result_row, table_record
+from catchment.pipelines.trials.trial_source import STREAM, TABLE
+
+_WITH_REGISTRY: Final = ("avro", "protobuf")
+Batches = list[list[Any]]
+
+
+@dataclass
+class TrialRun:
+    """One pipeline over given batches: `given` has the rows of each source and table, batch by batch."""
+
+    spark: SparkSession
+    graph: Graph
+    folder: Path
+    scratch: Path
+    given: dict[str, Batches]
+    results: dict[str, list[list[dict[str, Any]]]] = field(default_factory=dict)
+    """The rows of each query that has run, batch by batch."""
+    asides: dict[str, list[Record]] = field(default_factory=dict)
+    """The records in the quarantine, and those that came late."""
+
+    def __post_init__(self) -> None:
+        self._log = TrialLog(self.scratch / "topics")
+        home = Home(self.scratch, self.graph.specification.pipeline)
+        self._place = Workplace(self.spark, self.graph, servers="", kafka={}, home=home, folder=self.folder)
+        for name, source in self.graph.sources.items():
+            schema = columns_of(source, self.folder)
+            batches = [[event_record(row, source, schema) for row in rows] for rows in self.given.get(name, [])]
+            self._log.append(name, batches)
+        for name, table in self.graph.tables.items():
+            self._log.append(name, [[table_record(row, table) for row in rows] for rows in self.given.get(name, [])])
+
+    def run(self, name: str) -> None:
+        """Run a query, after those that it reads, unless it has run."""
+        if name in self.results:
+            return
+        if name in self.graph.intakes:
+            self._run_intake(self.graph.intakes[name])
+        else:
+            step = self.graph.steps[name]
+            for above in self.graph.streams_of(name):
+                if above not in self.graph.sources:
+                    self.run(above)
+            self._run_step(step)
+
+    def run_intakes(self) -> None:
+        for name in self.graph.intakes:
+            self.run(name)
+
+    def run_alert(self, name: str) -> None:
+        """Run the query of an alert, after those that it reads."""
+        if name in self.results:
+            return
+        outlet = self.graph.outlets[name]
+        step = self.graph.steps.get(outlet.reads)
+        is_inline = step is not None and step.boundary is None
+        inputs = step.inputs if step is not None and is_inline else (outlet.reads,)
+        for above in inputs:
+            if above in self.graph.intakes or above in self.graph.steps:
+                self.run(above)
+        frames = [self._input(one, name) for one in inputs]
+        rows = apply(self._place, step, frames) if step is not None and is_inline else frames[0]
+        fired: list[list[dict[str, Any]]] = []
+        collect = alert_collector(self.graph, outlet, rows.columns, fired)
+        self._run_query(name, rows, step.stage.mode if step is not None and is_inline else "append", collect)
+        self.results[name] = fired
+
+    def aside(self, topic: str) -> list[dict[str, Any]]:
+        """What was set aside for a reason; only intakes do that."""
+        self.run_intakes()
+        return [aside_row(record) for record in self.asides.get(topic, [])]
+
+    def _run_intake(self, intake: Intake) -> None:
+        place = self._place
+        options = self._decoding(intake.source) | {"onDecodeError": "null", "includeBytes": "true"}
+        records = cleaned_records(place, intake, self._stream(intake.source_name, intake.name, options))
+        written: list[list[Record]] = []
+
+        def collect(rows: DataFrame, batch_id: int) -> None:
+            found = [(row["topic"], _record(row)) for row in rows.toArrow().to_pylist()]
+            written.append([record for topic, record in found if topic == intake.boundary.topic])
+            for topic, record in found:
+                if topic != intake.boundary.topic:
+                    self.asides.setdefault(topic, []).append(record)
+
+        self._run_query(intake.name, records, "append", collect)
+        self._log.append(intake.name, written)
+        schema = place.schemas[intake.name]
+        self.results[intake.name] = [[result_row(record, schema) for record in batch] for batch in written]
+
+    def _run_step(self, step: Step) -> None:
+        rows = apply(self._place, step, [self._input(one, step.name) for one in step.inputs])
+        self._place.schemas[step.name] = rows.schema
+        found: list[list[dict[str, Any]]] = []
+        written: list[list[Record]] = []
+
+        def collect(rows: DataFrame, batch_id: int) -> None:
+            rows.persist()
+            found.append(rows.toArrow().to_pylist())
+            if step.boundary is not None:
+                records = to_records(rows, step.boundary.topic, step.boundary.key)
+                written.append([_record(row) for row in records.toArrow().to_pylist()])
+            rows.unpersist()
+
+        self._run_query(step.name, rows, step.stage.mode, collect)
+        self._log.append(step.name, written)
+        self.results[step.name] = found
+
+    def _run_query(self, name: str, rows: DataFrame, mode: str, collect: Callable[[DataFrame, int], None]) -> None:
+        writer = rows.writeStream.outputMode(mode).option("checkpointLocation", self._place.checkpoint(name))
+        query = writer.queryName(f"trial {name}").foreachBatch(collect).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    def _input(self, name: str, query: str) -> DataFrame:
+        if name in self.graph.tables:
+            return self._table(name, self.graph.tables[name])
+        if name in self.graph.sources:
+            source = self.graph.sources[name]
+            rows = self._stream(name, query, self._decoding(source))
+            return rows.select("value") if source.format == "text" else rows.select("value.*")
+        boundary = self.graph.boundary(name)
+        assert boundary is not None, f"{name} has a topic if somebody reads it"
+        options = {"valueFormat": "json", "valueSchema": self._place.schemas[name].json()}
+        return with_watermark(self._stream(name, query, options).select("value.*"), boundary)
+
+    def _decoding(self, topic: Source | Table) -> dict[str, str]:
+        """As declared; rows of binary formats are given as JSON, with the columns that the schema has."""
+        if topic.format in _WITH_REGISTRY or isinstance(topic, Table):
+            return _json(columns_of(topic, self.folder))
+        return decoding_options(topic, self.folder)
+
+    def _stream(self, name: str, query: str, options: dict[str, str]) -> DataFrame:
+        places = {"folder": str(self.scratch / "topics" / name), "watermarkFrom": self._place.checkpoint(query)}
+        return read_stream(self.spark, name).format(STREAM).options(**options, **places).load()
+
+    def _table(self, name: str, table: Table) -> DataFrame:
+        options = self._decoding(table) | {"folder": str(self.scratch / "topics" / name)}
+        return F.broadcast(self.spark.read.format(TABLE).options(**options).load().select("value.*"))
+
+
+def last_of_each_key(batches: Sequence[Sequence[dict[str, Any]]], key: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """What a store holds in the end."""
+    last = {str([row[name] for name in key]): row for batch in batches for row in batch}
+    yield from last.values()
+
+
+def _json(schema: StructType) -> dict[str, str]:
+    return {"valueFormat": "json", "valueSchema": schema.json()}
+
+
+def _record(row: dict[str, Any]) -> Record:
+    headers = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
+    return Record(row["key"], row["value"], row["timestamp"], headers)

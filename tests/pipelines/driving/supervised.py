@@ -1,0 +1,53 @@
+"""A supervisor with a fake driver, run on a thread or in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from catchment.pipelines.driving.supervisor import Limits, Supervisor
+from catchment.pipelines.home import Home
+
+_DRIVER: Final = Path(__file__).with_name("fake_driver.py")
+QUICK: Final = Limits(starts=3, window_s=60.0, first_pause_s=0.01, longest_pause_s=0.05, stop_s=1.0)
+DEADLINE_S: Final = 60.0
+
+
+def supervisor(home: Home, what: str, *, is_endless: bool = True) -> Supervisor:
+    """One whose driver does as it is told."""
+    facts = {"pipeline": home.pipeline, "version": 1, "master": "local[2]"}
+    command = [sys.executable, str(_DRIVER), what, str(home.root)]
+    return Supervisor(home, command, facts, limits=QUICK, is_endless=is_endless)
+
+
+def starts(home: Home) -> list[tuple[int, int]]:
+    """The processes of each driver that was started, and of its child."""
+    file = home.root / "starts"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(int(driver), int(child)) for driver, child in (line.split() for line in lines)]
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process is there, and is more than an entry that nobody has taken note of."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][:1]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def wait_for(what: str, holds: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
+    """Until it holds; fails when it does not for too long."""
+    deadline = time.monotonic() + deadline_s
+    while not holds():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    # As a program: the supervisor that another process may kill.
+    os._exit(supervisor(Home(Path(sys.argv[2]), "city"), sys.argv[1]).run())

@@ -1,0 +1,191 @@
+"""`catchment pipeline run`, `status` and `stop`, with a driver that has no Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.pipelines.driving.supervised import is_alive, starts, wait_for
+from typer.testing import CliRunner, Result
+
+from catchment.cli.app import app
+from catchment.pipelines.driving.driver_options import DriverOptions
+from catchment.pipelines.driving.run_file import is_running, write_run
+from catchment.pipelines.home import Home
+
+Command = Callable[..., Result]
+PIPELINE = """
+pipeline: city
+sources:
+  reports: {topic: reports, format: text}
+sinks:
+  - {from: reports, store: "sqlite:///city.db", table: reports}
+"""
+WITH_FAKE_DRIVER = """
+import sys
+from pathlib import Path
+from catchment.cli.app import run
+from catchment.pipelines.driving.driver_options import DriverOptions
+DriverOptions.command = lambda options: [sys.executable, {driver!r}, {what!r}, str(options.home)]
+run()
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    runner = CliRunner(env={"NO_COLOR": "1", "TERM": "dumb", "CATCHMENT_PIPELINES_HOME": str(tmp_path)})
+
+    def invoke(*arguments: object) -> Result:
+        return runner.invoke(app, ["pipeline", *map(str, arguments)], prog_name="catchment")
+
+    return invoke
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "city.yaml"
+    file.write_text(PIPELINE)
+    return file
+
+
+@contextmanager
+def run_with(what: str, file: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, with a fake driver."""
+    driver = str(Path(__file__).with_name("fake_driver.py"))
+    program = WITH_FAKE_DRIVER.format(driver=driver, what=what)
+    arguments = [sys.executable, "-c", program, "pipeline", "run", str(file), "--home", str(file.parent), *options]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_all_mistakes_are_told_with_their_lines_before_anything_starts(command: Command, file: Path) -> None:
+    file.write_text(PIPELINE.replace("format: text", "format: tex").replace("from: reports", "from: report"))
+
+    result = command("run", file)
+
+    assert result.exit_code == 2
+    assert f"{file}:4: sources.reports.format" in result.stderr
+    assert not (file.parent / "city").exists()
+
+
+def test_a_variable_that_is_not_set_is_a_mistake(command: Command, file: Path) -> None:
+    file.write_text(PIPELINE.replace("sqlite:///city.db", "${NO_SUCH_STORE}"))
+
+    result = command("run", file)
+
+    assert result.exit_code == 2
+    assert "NO_SUCH_STORE is not set" in result.stderr
+
+
+def test_the_exit_code_is_the_drivers_and_json_tells_how_it_ended(file: Path) -> None:
+    with run_with("exit-4", file, "--available-now", "--json") as process:
+        output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 4
+    ended = json.loads(output)
+    assert (ended["pipeline"], ended["state"], ended["exit_code"]) == ("city", "failed", 4)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_the_run_and_all_of_its_processes(file: Path, number: int, code: int) -> None:
+    home = Home(file.parent, "city")
+    with run_with("wait", file) as process:
+        wait_for("the driver starts", lambda: len(starts(home)) > 0)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+
+    assert process.returncode == code
+    assert not any(is_alive(one) for pair in starts(home) for one in pair)
+
+
+def test_stop_ends_what_runs_and_status_shows_both(command: Command, file: Path) -> None:
+    home = Home(file.parent, "city")
+    with run_with("wait", file, "--master", "spark://one:7077") as process:
+        wait_for("the driver starts", lambda: len(starts(home)) > 0)
+        running = json.loads(command("status", "city", "--json").stdout)
+        of_another = json.loads(command("status", "--master", "spark://two:7077", "--json").stdout)
+        stopped = command("stop", "--master", "spark://one:7077")
+        process.communicate(timeout=60)
+
+    assert (running["state"], running["pid"], running["master"]) == ("starting", process.pid, "spark://one:7077")
+    assert of_another == []
+    assert stopped.exit_code == 0
+    assert process.returncode == 0
+    assert not is_running(home)
+    assert json.loads(command("status", "city", "--json").stdout)["state"] == "stopped"
+    assert command("stop", "city").exit_code == 1
+
+
+def test_a_second_run_is_told_who_has_the_pipeline(file: Path) -> None:
+    with run_with("wait", file) as first:
+        wait_for("the driver starts", lambda: len(starts(Home(file.parent, "city"))) > 0)
+        with run_with("exit-0", file) as second:
+            _, said = second.communicate(timeout=60)
+
+    assert second.returncode == 1
+    assert f"process {first.pid} runs pipeline city" in said
+    assert "catchment pipeline stop city" in said
+
+
+def test_status_is_a_table_with_a_line_for_each_query(command: Command, tmp_path: Path) -> None:
+    query = {"name": "clean", "rows_per_s": 12.5, "lag": 3, "watermark": None, "batch_ms": 80, "restarts": 1}
+    home = Home(tmp_path, "city")
+    home.folder.mkdir()
+    write_run(
+        home, {"pipeline": "city", "version": 2, "state": "running", "pid": 7, "queries": [query], "faults": ["!"]}
+    )
+
+    result = command("status")
+
+    assert result.stdout.splitlines()[1].split("\t") == [
+        "city",
+        "2",
+        "killed",
+        "7",
+        "clean",
+        "12.5",
+        "3",
+        "–",
+        "80",
+        "1",
+    ]
+    assert "city: !" in result.stderr
+
+
+def test_a_pipeline_that_nobody_knows_is_told_with_the_place_that_was_looked_at(
+    command: Command, tmp_path: Path
+) -> None:
+    result = command("status", "town")
+
+    assert result.exit_code == 1
+    assert f"pipeline town never ran in {tmp_path}" in result.stderr
+
+
+def test_the_options_reach_the_driver_as_they_were_given() -> None:
+    options = DriverOptions(
+        Path("/a b/city.py"), Path("/home"), "local[2]", "one:1,two:2", False, 8080, "http://lineage", 12.5
+    )
+
+    assert DriverOptions.parse(options.command()[3:]) == options
+
+
+def test_neither_spark_nor_pydantic_is_loaded_for_the_help() -> None:
+    program = (
+        "import sys, catchment.cli.pipeline; print([name for name in ('pyspark', 'pydantic') if name in sys.modules])"
+    )
+
+    found = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, env=os.environ
+    )
+
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,157 @@
+"""Pipelines run by the command itself, with Spark and a broker: to the end, through kills, and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.pipelines.driving.supervised import is_alive, wait_for
+
+from catchment import Broker
+from catchment.pipelines.driving.leftovers import processes_of
+from catchment.pipelines.driving.run_file import is_running, read_run
+from catchment.pipelines.home import Home
+from catchment.spark.start_up_cache import SWITCH
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+# Each test starts Spark more than once.
+pytestmark = pytest.mark.timeout(900)
+
+PIPELINE: Final = """
+pipeline: city
+parallelism: 1
+sources:
+  reports:
+    topic: reports
+    schema: id int, at timestamp
+    event_time: at
+    lateness: 1 minute
+    on_error: quarantine
+stages:
+  clean:
+    from: reports
+    checks: [{expect: id >= 0, stop_above: 10%}]
+sinks:
+  - {from: clean, store: "sqlite:///city.db", table: reports}
+"""
+COMMAND_S: Final = 400.0
+
+
+class World:
+    """A broker with a topic, a pipeline's file, and the command."""
+
+    def __init__(self, servers: str, folder: Path) -> None:
+        self.servers = servers
+        self.folder = folder
+        self.home = Home(folder / "home", "city")
+        self.file = folder / "city.yaml"
+        self.file.write_text(PIPELINE)
+        admin = AdminClient({"bootstrap.servers": servers})
+        [made] = admin.create_topics([NewTopic("reports", 2)]).values()
+        made.result(30)
+
+    def send(self, numbers: range) -> None:
+        producer = Producer({"bootstrap.servers": self.servers})
+        for number in numbers:
+            producer.produce("reports", json.dumps({"id": number, "at": datetime.now(UTC).isoformat()}))
+        assert producer.flush(30) == 0
+
+    def command(self, verb: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        line = [
+            sys.executable,
+            "-m",
+            "catchment.cli",
+            "pipeline",
+            verb,
+            *map(str, arguments),
+            "--home",
+            str(self.home.root),
+        ]
+        # The log's level is Spark's own; tests leave no training run behind.
+        return subprocess.run(line, capture_output=True, text=True, timeout=COMMAND_S, env=os.environ | {SWITCH: "off"})
+
+    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return self.command("run", self.file, "--servers", self.servers, "--master", "local[2]", *arguments)
+
+    def stored(self) -> list[int]:
+        """The ids in the store, sorted."""
+        with closing(sqlite3.connect(self.folder / "city.db")) as store:
+            return sorted(number for (number,) in store.execute("SELECT id FROM reports"))
+
+    def status(self) -> dict[str, Any]:
+        return read_run(self.home) or {}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with Broker() as broker:
+        one = World(broker.bootstrap_servers, tmp_path)
+        yield one
+        if is_running(one.home):
+            one.command("stop", "city")
+
+
+def test_what_is_there_now_is_processed_once_and_a_check_stops_the_next_run(world: World) -> None:
+    lineage = world.folder / "lineage.jsonl"
+    world.send(range(100))
+
+    first = world.run("--available-now", "--json", "--lineage", lineage)
+
+    assert first.returncode == 0, first.stderr
+    ended = json.loads(first.stdout)
+    assert (ended["state"], ended["error"], ended["faults"]) == ("stopped", None, [])
+    assert {query["name"]: (query["rows"], query["state"]) for query in ended["queries"]} == {
+        "clean": (100, "done"),
+        "outlet-clean-store": (100, "done"),
+    }
+    assert world.stored() == list(range(100))
+    assert ended["latency_ms"]["p50"] > 0
+    events = [json.loads(line) for line in lineage.read_text().splitlines()]
+    assert [one["eventType"] for one in events] == ["START", "START", "COMPLETE", "COMPLETE"]
+    assert not is_alive(ended["spark_pid"])
+
+    world.send(range(-50, 0))
+    second = world.run("--available-now", "--json")
+
+    assert second.returncode == 4, second.stderr
+    assert "50 of the 50 rows of a batch fail the check id >= 0" in json.loads(second.stdout)["error"]
+    assert world.stored() == list(range(100))
+
+
+def test_a_detached_run_survives_kills_of_its_driver_and_ends_when_told_to(world: World) -> None:
+    world.send(range(100))
+    assert world.run("--detach").returncode == 0
+    wait_for("the first rows are stored", lambda: _has(world, 100), COMMAND_S)
+    before = world.status()
+
+    os.kill(before["driver_pid"], signal.SIGKILL)
+    world.send(range(100, 200))
+
+    wait_for("the others are stored", lambda: _has(world, 200), COMMAND_S)
+    after = world.status()
+    assert world.stored() == list(range(200))
+    assert after["driver_starts"] == 2
+    assert not is_alive(before["spark_pid"])
+    assert world.command("stop", "city").returncode == 0
+    assert list(processes_of(after["run_id"])) == []
+    assert world.status()["exit_code"] == 0
+
+
+def _has(world: World, rows: int) -> bool:
+    try:
+        return len(world.stored()) >= rows
+    except sqlite3.OperationalError:
+        # The table is made by the first batch.
+        return False

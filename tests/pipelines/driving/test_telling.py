@@ -1,0 +1,234 @@
+"""How a run tells the world how it fares: over HTTP, to Prometheus, as OpenLineage, and on a terminal."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
+from tests.pipelines.driving.reports_of_spark import START, moment
+from tests.pipelines.driving.supervised import wait_for
+
+from catchment.pipelines.declared import Declared
+from catchment.pipelines.driving import metrics
+from catchment.pipelines.driving.drawing import Lines, line, panel
+from catchment.pipelines.driving.lineage import Lineage
+from catchment.pipelines.driving.publishing import Publisher
+from catchment.pipelines.driving.run_file import read_run, write_run
+from catchment.pipelines.driving.status import QueryStatus, RunStatus
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "running-pipelines.md"
+NOW = START + timedelta(seconds=30)
+
+
+def status() -> RunStatus:
+    intake = QueryStatus("clean", "intake", state="running", rows=10, rows_per_s=1204.0, lag=0, watermark=moment(10))
+    outlet = QueryStatus(
+        "outlet-board-store",
+        "outlet",
+        state="running",
+        rows_per_s=1204.0,
+        lag=3,
+        watermark=moment(8),
+        batch_id=7,
+        batch_ms=350,
+        latency_ms={"p50": 900.0, "p99": 1500.0},
+        restarts=2,
+    )
+    return RunStatus("city", 1, [intake, outlet], phase="running")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path, "city")
+    home.folder.mkdir()
+    write_run(home, {"pid": 17, "driver_starts": 3, "state": "starting"})
+    return home
+
+
+@pytest.fixture
+def publisher(home: Home) -> Iterator[Publisher]:
+    one = Publisher(home, status(), 0)
+    yield one
+    one.close()
+
+
+def test_the_status_is_served_and_written_with_what_the_supervisor_knows(home: Home, publisher: Publisher) -> None:
+    publisher.publish()
+
+    written = read_run(home)
+    assert written is not None
+    with urlopen(f"{written['address']}/status") as answer:
+        assert json.load(answer) == written
+    assert (written["pid"], written["driver_starts"], written["state"]) == (17, 3, "running")
+    assert [query["name"] for query in written["queries"]] == ["clean", "outlet-board-store"]
+    assert written["latency_ms"] == {"p50": 900.0, "p99": 1500.0}
+
+
+def test_another_path_is_not_found(publisher: Publisher) -> None:
+    publisher.publish()
+    with pytest.raises(HTTPError, match="there is /status and /metrics") as raised:
+        urlopen(f"{publisher.last()['address']}/")
+    raised.value.close()
+
+
+def test_prometheus_reads_the_same_numbers(publisher: Publisher) -> None:
+    publisher.publish()
+
+    with urlopen(f"{publisher.last()['address']}/metrics") as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+
+    samples = {
+        (one.name, one.labels.get("query"), one.labels.get("quantile")): one.value
+        for family in families
+        for one in family.samples
+    }
+    assert samples["catchment_pipeline_rows_total", "clean", None] == 10
+    assert samples["catchment_pipeline_lag_records", "outlet-board-store", None] == 3
+    assert samples["catchment_pipeline_batch_seconds", "outlet-board-store", None] == pytest.approx(0.35)
+    assert samples["catchment_pipeline_latency_seconds", "outlet-board-store", "0.99"] == pytest.approx(1.5)
+    assert samples["catchment_pipeline_watermark_seconds", "clean", None] == START.timestamp() + 10
+    assert samples["catchment_pipeline_driver_starts_total", None, None] == 3
+    assert {name for name, _, _ in samples} == set(metrics.NAMES)
+
+
+def test_every_metric_is_in_the_guide() -> None:
+    page = GUIDE.read_text(encoding="utf-8")
+
+    assert all(f"`{name}`" in page for name in metrics.NAMES)
+
+
+def graph() -> Graph:
+    declared = {
+        "pipeline": "city",
+        "sources": {"reports": {"topic": "reports", "schema": "at timestamp", "event_time": "at", "lateness": "1 s"}},
+        "tables": {"crews": {"topic": "crews", "schema": "d string", "key": "d"}},
+        "stages": {"clean": {"from": "reports"}, "board": {"from": ["clean", "crews"], "sql": "SELECT 1"}},
+        "sinks": [
+            {"from": "board", "store": "postgresql://ann:secret@db/city", "table": "board"},
+            {"from": "clean", "lake": "lake/reports"},
+        ],
+        "alerts": {"burst": {"from": "board", "when": "true", "key": "d", "to": {"topic": "dispatch"}}},
+    }
+    return Graph(Declared(declared).check())
+
+
+def test_lineage_names_what_each_query_reads_and_writes_without_passwords(tmp_path: Path) -> None:
+    file = tmp_path / "lineage.jsonl"
+    lineage = Lineage(str(file), graph(), "broker:9092,other:9092")
+    queries = ["clean", "outlet-board-store", "outlet-clean-lake", "outlet-alert-burst"]
+    for query in queries:
+        lineage.started(query)
+    lineage.ended("FAIL", "the store refused")
+    lineage.close()
+
+    events = [json.loads(text) for text in file.read_text().splitlines()]
+    assert [one["eventType"] for one in events] == ["START"] * 4 + ["FAIL"] * 4
+    starts = {one["job"]["name"]: one for one in events[:4]}
+    kafka = "kafka://broker:9092"
+    assert starts["city.clean"]["inputs"] == [{"namespace": kafka, "name": "reports"}]
+    assert {one["name"] for one in starts["city.clean"]["outputs"]} == {"city.clean", "city.quarantine", "city.late"}
+    assert [one["name"] for one in starts["city.outlet-board-store"]["inputs"]] == ["city.clean", "crews"]
+    assert starts["city.outlet-board-store"]["outputs"] == [{"namespace": "postgresql://db/city", "name": "board"}]
+    assert starts["city.outlet-clean-lake"]["outputs"] == [{"namespace": "file", "name": "lake/reports"}]
+    assert [one["name"] for one in starts["city.outlet-alert-burst"]["outputs"]] == ["dispatch", "city.alerts"]
+    fails = {one["job"]["name"]: one for one in events[4:]}
+    for name, start in starts.items():
+        assert fails[name]["run"]["runId"] == start["run"]["runId"]
+        assert fails[name]["run"]["facets"]["errorMessage"]["message"] == "the store refused"
+    assert "secret" not in file.read_text()
+
+
+@contextmanager
+def catcher(hold: threading.Event) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An address that answers once it may."""
+    caught: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            caught.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            hold.wait(30)
+            self.send_response(201)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/api/v1/lineage", caught
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_an_address_that_does_not_answer_holds_up_nobody_and_what_is_lost_is_counted() -> None:
+    hold = threading.Event()
+    with catcher(hold) as (address, caught):
+        lineage = Lineage(address, graph(), "broker:9092")
+        for _ in range(2000):
+            lineage.started("clean")
+        wait_for("the first arrives", lambda: len(caught) == 1)
+
+        assert 900 <= lineage.lost <= 1000
+        hold.set()
+        lineage.close()
+        assert len(caught) == 2000 - lineage.lost
+
+
+def test_a_line_says_the_whole_run() -> None:
+    run = status().as_json()
+
+    assert line(run, NOW) == "city: running   1,204 rows/s   lag 3   watermark −22 s   event→store 0.9 s · 1.5 s"
+
+
+def test_the_start_shows_how_long_it_takes_already() -> None:
+    run = {"pipeline": "city", "version": 1, "state": "starting", "driver_started_at": moment(18), "driver_starts": 2}
+
+    assert line(run, NOW) == "city: Spark is starting 12 s, start 2"
+    assert "the queries are starting 12 s" in line(run | {"spark_pid": 5}, NOW)
+
+
+def test_the_table_has_a_line_for_each_query_and_says_what_it_waits_for() -> None:
+    one = status()
+    one.queries[1].waits_for = "store sqlite:///city.db"
+    one.queries[1].dropped_rows = 4
+    output = StringIO()
+
+    Console(file=output, width=160).print(panel(one.as_json(), NOW))
+
+    text = output.getvalue()
+    assert "waiting for store sqlite:///city.db" in text
+    assert "−20 s" in text
+    assert "350 ms" in text
+    assert "dropped 4 rows" in text
+
+
+def test_lines_come_every_few_seconds_and_at_once_when_the_state_changes() -> None:
+    lines: list[str] = []
+    now_s = [0.0]
+    view = Lines(lines.append, clock=lambda: now_s[0])
+    run = status().as_json()
+    for tick in range(41):
+        now_s[0] = tick / 4
+        view.show(run)
+    assert len(lines) == 3
+
+    view.show(run | {"state": "catching up"})
+    assert len(lines) == 4

@@ -1,0 +1,191 @@
+"""Both forms of a pipeline give the same graph, and every mistake is told at once with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pipelines.emergency import YAML, write_emergency
+
+from catchment.pipelines.durations import interval, milliseconds
+from catchment.pipelines.loading import load
+from catchment.pipelines.mistakes import Mistakes
+
+_UNITS_MS = {"ms": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+
+
+def _mistakes(file: Path) -> list[str]:
+    with pytest.raises(Mistakes) as raised:
+        load(file)
+    return [str(one).replace(str(file), file.name) for one in raised.value.found]
+
+
+def _with(folder: Path, text: str, suffix: str = ".yaml") -> list[str]:
+    return _mistakes(write_emergency(folder, suffix=suffix, text=text))
+
+
+def test_both_forms_of_a_pipeline_declare_the_same(tmp_path: Path) -> None:
+    of_python = load(write_emergency(tmp_path, suffix=".py")).specification
+    of_yaml = load(write_emergency(tmp_path)).specification
+    python_board, yaml_board = of_python.stages["board"], of_yaml.stages["board"]
+    assert python_board.function is not None
+    assert yaml_board.sql is not None
+    assert python_board.model_copy(update={"function": None}) == yaml_board.model_copy(update={"sql": None})
+    assert of_python.stages["clean"] == of_yaml.stages["clean"]
+    assert of_python.model_copy(update={"stages": {}}) == of_yaml.model_copy(update={"stages": {}})
+
+
+def test_every_mistake_in_yaml_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+    wrong = (
+        YAML.replace("lateness: 20 seconds", "lateness: soon")
+        .replace("parallelism: 4", "parallelism: 0")
+        .replace("mode: update", "mood: update")
+        .replace("cooldown: 5 minutes", "cooldown: 5")
+        .replace("stop_above: 1%", "stop_above: 200%")
+    )
+    found = _with(tmp_path, wrong)
+    assert [one.split(": ")[0] for one in found] == [f"city.yaml:{line}" for line in (3, 5, 14, 17, 31)]
+    assert "'soon' is no length of time" in found[1]
+    assert found[3] == "city.yaml:17: stages.board.mood: unknown; check its spelling"
+
+
+def test_names_that_nobody_has_are_told_together(tmp_path: Path) -> None:
+    wrong = YAML.replace("    mode: update", "    from: [cleen, crews]\n    mode: update")
+    wrong = wrong.replace("{from: clean, lake", "{from: claen, lake")
+    found = _with(tmp_path, wrong)
+    assert found == [
+        "city.yaml:17: nothing is named cleen; there is clean, crews, reports",
+        "city.yaml:26: nothing is named claen; there is board, clean, reports",
+    ]
+
+
+def test_a_key_that_is_given_twice_is_a_mistake(tmp_path: Path) -> None:
+    assert _with(tmp_path, YAML.replace("version: 1", "version: 1\nversion: 2")) == [
+        "city.yaml:3: version is given twice"
+    ]
+
+
+def test_a_stage_may_not_read_itself(tmp_path: Path) -> None:
+    circle = "  one: {from: two, sql: SELECT 1}\n  two: {from: one, sql: SELECT 1}\nsinks:"
+    found = _with(tmp_path, YAML.replace("sinks:", circle))
+    assert found == [
+        "city.yaml:23: stage one reads itself by way of two",
+        "city.yaml:24: stage two reads itself by way of one",
+    ]
+
+
+def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+    found = _with(tmp_path, "pipeline: x\nsources: {a: [}\n")
+    assert len(found) == 1
+    assert found[0].startswith("city.yaml:2: this is not YAML")
+
+
+def test_an_empty_file_says_what_a_pipeline_begins_with(tmp_path: Path) -> None:
+    file = tmp_path / "city.yaml"
+    file.write_text("")
+    assert _mistakes(file) == ["city.yaml:1: a pipeline is a mapping that begins with `pipeline: NAME`"]
+
+
+def test_mistakes_in_python_have_the_line_of_their_call(tmp_path: Path) -> None:
+    wrong = """\
+from catchment.pipelines import Pipeline, check, store, topic
+
+city = Pipeline("emergency", parallelism=-1)
+reports = city.source(topic("reports", format="jason", schema="id string"), event_time="at")
+clean = city.stage(
+    "clean",
+    reports,
+    checks=[
+        check("id IS NOT NULL", otherwise="explode"),
+    ],
+)
+city.sink(clean, store("sqlite:///city.db", table="no good"))
+"""
+    found = _with(tmp_path, wrong, ".py")
+    assert [one.split(": ")[0] for one in found] == [f"city.py:{line}" for line in (3, 4, 9, 12)]
+
+
+def test_an_error_in_a_python_file_has_its_line(tmp_path: Path) -> None:
+    found = _with(tmp_path, "import catchment.pipelines\n\nraise RuntimeError('no network')\n", ".py")
+    assert found == ["city.py:3: RuntimeError: no network"]
+    found = _with(tmp_path, "city = (\n", ".py")
+    assert found[0].startswith("city.py:1: SyntaxError")
+
+
+def test_a_python_file_makes_one_pipeline(tmp_path: Path) -> None:
+    two = "from catchment.pipelines import Pipeline\na = Pipeline('a')\nb = Pipeline('b')\n"
+    assert _with(tmp_path, two, ".py") == ["city.py:1: the file makes 2 pipelines instead of one"]
+    named_twice = "from catchment.pipelines import Pipeline\na = Pipeline('a')\nb = a\n"
+    assert load(write_emergency(tmp_path, suffix=".py", text=named_twice)).specification.pipeline == "a"
+
+
+def test_a_function_of_a_file_beside_it_serves_a_yaml_stage(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text("def board(clean, crews):\n    return clean\n")
+    sql = YAML[YAML.index("    sql: |") : YAML.index("sinks:")]
+    file = write_emergency(tmp_path, text=YAML.replace(sql, "    from: [clean, crews]\n    function: steps.py:board\n"))
+    function = load(file).specification.stages["board"].function
+    assert function is not None
+    assert function("rows", None) == "rows"
+    found = _with(tmp_path, YAML.replace(sql, "    from: [clean, crews]\n    function: steps.py:bored\n"))
+    assert found[0].startswith("city.yaml:20: stages.board.function: ")
+    assert "bored" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("sql", "inputs"),
+    [
+        ("SELECT * FROM clean", ("clean",)),
+        ("select * from (select 1 from `clean`) c left\njoin crews using (district)", ("clean", "crews")),
+        ("SELECT * FROM crews, clean WHERE 1 = 1", ("crews", "clean")),
+        ("SELECT extract(DAY FROM at) FROM clean JOIN clean USING (id)", ("clean",)),
+    ],
+)
+def test_sql_tells_by_itself_what_it_reads(tmp_path: Path, sql: str, inputs: tuple[str, ...]) -> None:
+    stages = f"  more:\n    sql: |\n{indent(sql, '      ')}\nsinks:"
+    file = write_emergency(tmp_path, text=YAML.replace("sinks:", stages))
+    assert load(file).specification.stages["more"].from_ == inputs
+
+
+def test_sql_that_reads_nothing_of_the_pipeline_must_say_what_it_is_for(tmp_path: Path) -> None:
+    found = _with(tmp_path, YAML.replace("sinks:", "  more: {sql: SELECT 1}\nsinks:"))
+    assert found == ["city.yaml:23: stages.more.from: missing"]
+
+
+def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(Mistakes, match="there is no file"):
+        load(tmp_path / "nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("lateness: 20 seconds", "start: latest"), "event_time and lateness belong together"),
+        (("    key: [district, start]\n", ""), "mode update needs a key"),
+        (("schema: reports.ddl, ", ""), "format json needs a schema"),
+        (("    mode: update", "    from: crews\n    mode: update"), "reads tables alone"),
+        (("    when: count > 40 AND crew < 3\n", ""), "either `when` or `absent_for`"),
+        (("pipeline: emergency", "pipeline: 9 lives"), "is no name"),
+        (("topic: reports.clean", "topic: reports/clean"), "is no name of a topic"),
+        (("tables:\n  crews:", "tables:\n  reports:"), "the name reports is taken"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+    assert any(said in one for one in _with(tmp_path, YAML.replace(*change)))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(sorted(_UNITS_MS)), st.booleans(), st.sampled_from(["", " ", "  "]))
+def test_lengths_of_time_are_read_in_every_unit(number: int, unit: str, is_plural: bool, space: str) -> None:
+    written = f"{number}{space}{unit}{'s' if is_plural and unit != 'ms' else ''}"
+    assert milliseconds(written) == number * _UNITS_MS[unit]
+    assert milliseconds(interval(milliseconds(written))) == milliseconds(written)
+
+
+@settings(deadline=None)
+@given(st.one_of(st.integers(), st.floats(), st.none(), st.text().filter(lambda text: not text.strip()[:1].isdigit())))
+def test_what_names_no_unit_is_no_length_of_time(length: object) -> None:
+    with pytest.raises(ValueError, match="is no length of time"):
+        milliseconds(length)

@@ -1,0 +1,70 @@
+"""Which queries a declared pipeline becomes, and which topics lie between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.pipelines.emergency import YAML, write_emergency
+
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.loading import load
+
+
+def _graph(folder: Path, text: str = YAML, **versions: int) -> Graph:
+    return Graph(load(write_emergency(folder, text=text)).specification, versions)
+
+
+def test_both_forms_become_the_same_queries(tmp_path: Path) -> None:
+    of_yaml = _graph(tmp_path)
+    of_python = Graph(load(write_emergency(tmp_path, suffix=".py")).specification)
+    assert of_yaml.order == of_python.order
+    assert of_yaml.intakes == of_python.intakes
+    assert [one.inputs for one in of_yaml.steps.values()] == [one.inputs for one in of_python.steps.values()]
+    assert of_yaml.outlets == of_python.outlets
+
+
+def test_a_stage_without_code_is_an_intake_and_each_sink_and_alert_a_query(tmp_path: Path) -> None:
+    graph = _graph(tmp_path)
+    assert graph.order == [["clean"], ["outlet-board-store", "outlet-clean-lake", "outlet-alert-burst"]]
+    assert graph.intakes["clean"].boundary.topic == "reports.clean"
+    assert graph.steps["board"].boundary is None, "its outlets compute it"
+    assert graph.outlets["alert-burst"].reads == "board"
+
+
+def test_a_stage_that_another_reads_has_a_topic_before_it(tmp_path: Path) -> None:
+    alarm = "  alarm: {from: board, sql: SELECT * FROM board WHERE count > 9}\nsinks:\n  - {from: alarm, topic: alarms}"
+    graph = _graph(tmp_path, YAML.replace("sinks:", alarm))
+    assert graph.order[:2] == [["clean"], ["board"]]
+    board = graph.boundary("board")
+    assert board is not None
+    assert (board.topic, board.key, board.is_changelog) == ("emergency.board", ("district", "start"), True)
+    assert graph.outlets["alarm-topic"].reads == "alarm"
+
+
+def test_code_that_reads_a_source_with_event_time_gets_an_intake(tmp_path: Path) -> None:
+    counts = "  counts: {from: reports, sql: SELECT count(*) FROM reports}\nsinks:\n  - {from: counts, topic: counts}"
+    graph = _graph(tmp_path, YAML.replace("sinks:", counts))
+    assert graph.steps["counts"].inputs == ("reports-input",)
+    assert graph.steps["counts"].names == ("reports",)
+    assert graph.intakes["reports-input"].boundary.topic == "emergency.reports-input"
+
+
+def test_code_that_reads_a_plain_source_reads_its_topic(tmp_path: Path) -> None:
+    plain = YAML.replace("on_error: quarantine, event_time: at, lateness: 20 seconds", "start: latest").replace(
+        "    dedupe: id\n", ""
+    )
+    counts = "  counts: {from: reports, sql: SELECT count(*) FROM reports}\nsinks:\n  - {from: counts, topic: counts}"
+    graph = _graph(tmp_path, plain.replace("sinks:", counts))
+    assert graph.steps["counts"].inputs == ("reports",)
+
+
+def test_sinks_of_one_kind_and_stage_have_names_of_their_own(tmp_path: Path) -> None:
+    more = "sinks:\n  - {from: clean, lake: lake/other}\n  - {from: clean, lake: lake/third, name: third}"
+    graph = _graph(tmp_path, YAML.replace("sinks:", more))
+    assert [one for one in graph.outlets if "lake" in one or one == "third"] == ["clean-lake", "third", "clean-lake-2"]
+
+
+def test_a_query_that_began_anew_writes_to_a_topic_of_its_own(tmp_path: Path) -> None:
+    clean = _graph(tmp_path, clean=2).boundary("clean")
+    assert clean is not None
+    assert clean.topic == "reports.clean.v2"
