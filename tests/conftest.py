@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-_BUSY = frozenset({"applications", "pipelines", "spark"})
+_BUSY = frozenset({"applications", "docs", "pipelines", "spark"})
 _WAITING = frozenset({"broker", "cli", "compat", "examples"})
 _HERE = Path(__file__).parent
 

@@ -17,6 +17,7 @@ import pytest
 
 from catchment.applications.catalogue import TITLES
 from catchment.bench.peers.process import process_tree
+from catchment.bench.peers.server import free_port
 
 _COMMAND = [sys.executable, "-m", "catchment.cli", "example"]
 _DEADLINE_S = 500.0
@@ -72,7 +73,8 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    found = Terminal(["emergency", "--seconds", "60", "--rate", "200", "--keep", str(tmp_path)])
+    options = ["--seconds", "60", "--rate", "200", "--port", str(free_port()), "--keep", str(tmp_path)]
+    found = Terminal(["emergency", *options])
     yield found
     found.close()
 

@@ -42,7 +42,9 @@ def topic(broker: Broker) -> str:
 
 
 @pytest.fixture(params=list(GROUP_CONSUMERS))
-def member(request: pytest.FixtureRequest, broker: Broker, topic: str) -> Iterator[Callable[..., GroupConsumer]]:
+def member(
+    request: pytest.FixtureRequest, broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> Iterator[Callable[..., GroupConsumer]]:
     """Makes members of one group, and closes those that are left."""
     made: list[GroupConsumer] = []
 
@@ -55,7 +57,7 @@ def member(request: pytest.FixtureRequest, broker: Broker, topic: str) -> Iterat
     for consumer in made:
         consumer.close()
     made.clear()
-    forget_refused_sockets()
+    forget_refused_sockets(caplog)
 
 
 def fill(broker: Broker, topic: str, numbers: range) -> None:

@@ -45,7 +45,7 @@ def client(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def producer(broker: Broker, topic: str, client: str) -> Iterator[Make]:
+def producer(broker: Broker, topic: str, client: str, caplog: pytest.LogCaptureFixture) -> Iterator[Make]:
     """Makes producers with a transactional id that belongs to the test."""
     with ExitStack() as closing:
 
@@ -56,7 +56,7 @@ def producer(broker: Broker, topic: str, client: str) -> Iterator[Make]:
             return made
 
         yield make
-    forget_refused_sockets()
+    forget_refused_sockets(caplog)
 
 
 @pytest.fixture

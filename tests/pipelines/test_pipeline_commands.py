@@ -16,7 +16,7 @@ from catchment.cli.app import app
 from catchment.pipelines.planning import Kept, Operator, Part, Signature
 from catchment.pipelines.planning.signature import Made
 
-_TIMEOUT_S = 240
+_TIMEOUT_S = 290
 _TEST = """\
 tests:
   it holds:

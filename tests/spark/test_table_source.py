@@ -200,6 +200,8 @@ def test_a_stream_that_notes_nothing_is_told(
     checkpoint.plan(0, {"stream": {"0": 1}})
     with pytest.raises(ClientError, match=rf"batch 0 does not say how far .*noteTopics={table.topic}"):
         table.rows(0)
+    with pytest.raises(ClientError, match=r"batch 1 is not planned at .* as seen from a task"):
+        table.rows(1)
     del table.source.options["checkpointLocation"]
     with pytest.raises(ClientError, match="Give checkpointLocation of that stream"):
         table.rows(0)

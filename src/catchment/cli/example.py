@@ -25,6 +25,12 @@ def example(
         typer.Option(min=1, help="End by itself after so long, check that everything adds up, and exit with 1 if not."),
     ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Events a second.")] = _DEFAULT_RATE,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Where the broker listens; 9092 if that is free, else another.", show_default=False
+        ),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(
@@ -51,7 +57,7 @@ def example(
     # Its processes are stopped on the way out: so there must be a way out.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        code = show(name, seconds=seconds, rate=rate, folder=keep, console=Console())
+        code = show(name, seconds=seconds, rate=rate, port=port, folder=keep, console=Console())
     except ClientError as error:
         raise CommandError(error.message, error.advice) from error
     except Mistakes as error:

@@ -145,13 +145,14 @@ def _backfill_store(
         plan = _finished_plan(str(place.home.checkpoint(query, live.version)), query)
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
         tell(f"{sink.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
-        rows = _recomputed(place, step, query, sink, plan, until, tell)
-        layout = store_layout(step, sink, rows.column_names, version)
+        result = apply(place, step, [_history(place, one, plan, until, tell) for one in step.inputs])
+        layout = store_layout(step, sink, result.schema, version)
         if layout.window_end is None:
             raise SettingsError(
                 f"table {sink.table} has no column that says where a window ends",
                 "Return one named `end`, or name it with window_end: the two layers are told apart by it.",
             )
+        rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
         shown = store.read()
         if since is not None:
             rows = _taken_over(rows, shown, layout.window_end, since)
@@ -178,18 +179,6 @@ def _finished_plan(checkpoint: str, query: str) -> BatchPlan:
     if plan.watermark_ms <= 0:
         raise ClientError(f"the query {query} has no watermark yet", "No window is complete: wait for later events.")
     return plan
-
-
-def _recomputed(
-    place: Workplace, step: Step, query: str, sink: StoreSink, plan: BatchPlan, until: datetime, tell: Tell
-) -> pyarrow.Table:
-    """The stage's rows of windows that are complete."""
-    frames = [_history(place, one, plan, until, tell) for one in step.inputs]
-    result = apply(place, step, frames)
-    window_end = store_layout(step, sink, result.columns, place.graph.specification.version).window_end
-    if window_end is not None:
-        result = result.where(F.col(f"`{window_end}`") <= F.lit(until))
-    return result.toArrow()
 
 
 def _history(place: Workplace, name: str, plan: BatchPlan, until: datetime, tell: Tell) -> DataFrame:

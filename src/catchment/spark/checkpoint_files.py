@@ -21,7 +21,8 @@ from pyarrow import fs
 TEMPORARY: Final = ".writing-"
 """What the names of files begin with that are not whole yet."""
 _FILE_SCHEME: Final = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
-_HADOOP_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
+HADOOP_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
+"""Schemes as Hadoop has them, and as Arrow does."""
 
 
 class Files(ABC):
@@ -48,7 +49,7 @@ def files_at(checkpoint: str) -> Files:
     if address.scheme in ("", "file"):
         # Hadoop takes the rest of such a URI as it is: what is escaped stays so.
         return LocalFiles(Path(_FILE_SCHEME.sub("", checkpoint)))
-    uri = address._replace(scheme=_HADOOP_NAMES.get(address.scheme, address.scheme)).geturl()
+    uri = address._replace(scheme=HADOOP_NAMES.get(address.scheme, address.scheme)).geturl()
     return RemoteFiles(*fs.FileSystem.from_uri(uri))
 
 
@@ -80,7 +81,7 @@ class LocalFiles(Files):
             os.link(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync(target.parent)
+        sync(target.parent)
 
     def remove(self, path: str) -> None:
         (self._root / path).unlink(missing_ok=True)
@@ -90,7 +91,7 @@ class LocalFiles(Files):
         # A new folder is an entry in the one above it, up to the checkpoint, which Spark has made.
         while folder != self._root:
             folder = folder.parent
-            _sync(folder)
+            sync(folder)
 
 
 class RemoteFiles(Files):
@@ -124,7 +125,8 @@ class RemoteFiles(Files):
             self._system.delete_file(f"{self._root}/{path}")
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -104,7 +104,13 @@ class TableReader(DataSourceReader):
                 f"the table of topic {options.topic} is read in a stream, but not told in which",
                 "Give checkpointLocation of that stream to the table.",
             )
-        plan = SparkCheckpoint.at(options.checkpoint).plan(task.batch_id)
+        try:
+            plan = SparkCheckpoint.at(options.checkpoint).plan(task.batch_id)
+        except FileNotFoundError as cause:
+            raise ClientError(
+                f"batch {task.batch_id} is not planned at {options.checkpoint} as seen from a task",
+                "Give the table checkpointLocation of the stream that it is joined with, where all executors can read it.",
+            ) from cause
         noted = noted_of_topic(plan.ends, options.topic)
         if not noted:
             raise ClientError(

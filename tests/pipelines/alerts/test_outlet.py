@@ -60,7 +60,7 @@ def test_an_id_does_not_change_with_the_time_zone_of_the_session(
     try:
         for name in ("UTC", "Asia/Kathmandu"):
             spark.conf.set("spark.sql.session.timeZone", name)
-            found.append(candidate_rows(batch, rule).select("id", "value").collect())
+            found.append(candidate_rows(batch, rule).select("id", "key").collect())
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
     assert found[0] == found[1]

@@ -29,13 +29,15 @@ _USUAL_PORT: Final = 9092
 _NAMED_DIFFERENCES: Final = 20
 
 
-def show(name: str, *, seconds: float | None, rate: float, folder: Path | None, console: Console) -> int:
+def show(
+    name: str, *, seconds: float | None, rate: float, port: int | None, folder: Path | None, console: Console
+) -> int:
     """Run an application until it is told to stop, or for so many seconds and to the reckoning; the exit code."""
     with ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"catchment-{name}-")))
         console.print(f"[bold]{name}[/]: {TITLES[name]}")
-        world = World(name, folder.resolve(), rate=rate)
+        world = World(name, folder.resolve(), rate=rate, port=port)
         stack.callback(world.close)
         console.print(f"a broker on {world.broker.servers}, files in {folder}", style="dim", highlight=False)
         world.start()

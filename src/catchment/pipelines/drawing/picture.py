@@ -93,7 +93,7 @@ def _intake(intake: Intake) -> Node:
     if intake.dedupe:
         details.append(f"once by {', '.join(intake.dedupe)}")
     if intake.checks:
-        details.append(f"{len(intake.checks)} checks")
+        details.append(f"{len(intake.checks)} check{'s' if len(intake.checks) > 1 else ''}")
     if intake.source.lateness is not None:
         details.append(f"{length(intake.source.lateness)} late")
     return Node(intake.name, "intake", intake.name, (" · ".join(details), f"→ {intake.boundary.topic}"), intake.name)

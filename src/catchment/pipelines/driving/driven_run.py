@@ -37,6 +37,7 @@ _PUBLISH_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 15.0
 STOP_S: Final = 45.0
+_TRACEBACKS: Final = "CATCHMENT_TRACEBACK"
 
 
 class DrivenRun:
@@ -80,6 +81,9 @@ class DrivenRun:
             self._publisher.publish()
             spark = pipeline_session(self._graph.specification, self._options.master)
             self._status.spark_pid = jvm_pid(spark)
+            if not os.environ.get(_TRACEBACKS):
+                # Spark logs the stack of everything that passes or is stopped. What matters reaches us with its query.
+                spark.sparkContext.setLogLevel("OFF")
             failure = self._build(spark) or self._watch(spark)
         except Exception as error:
             # Whatever a call to Spark raises, or Spark's start, is judged like the failure of a query.

@@ -49,7 +49,9 @@ def alert_candidates(place: Workplace, outlet: Outlet, rows: DataFrame) -> tuple
     if alert.absent_for is not None:
         rows = absent_rows(rows, alert.key, event_time, alert.absent_for)
         event_time = LAST_SEEN
-    return rows, AlertOutlet(alert_rule(place, outlet, event_time), Connection.read(place.connection))
+    alerts = AlertOutlet(alert_rule(place, outlet, event_time), Connection.read(place.connection))
+    place.at_end.callback(alerts.close)
+    return rows, alerts
 
 
 def event_time_of(graph: Graph, name: str, columns: list[str]) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import Final
 
 from pyspark.sql import DataFrame
 
 from catchment.pipelines.execution.spark_errors import cause_of
 
+_LONGEST: Final = 2000
 BatchHandler = Callable[[DataFrame, int], None]
 
 
@@ -31,6 +33,8 @@ def in_few_words(handler: BatchHandler) -> BatchHandler:
         except Exception as error:
             cause = cause_of(error)
             place = f" ({cause.place})" if cause.place else ""
-            raise BatchFailed(f"{cause.kind or 'RuntimeError'}: {cause.message}{place}") from None
+            # The expression begins to search at the name of this class.
+            message = cause.message.replace("py4j.protocol.", "")[:_LONGEST]
+            raise BatchFailed(f"{cause.kind or 'RuntimeError'}: {message}{place}") from None
 
     return handle

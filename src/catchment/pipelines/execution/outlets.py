@@ -6,7 +6,8 @@ takes the id of the query and the number of the batch together with the rows, an
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -22,6 +23,8 @@ from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
 from catchment.spark.spark_checkpoint import SparkCheckpoint
+
+_MAINTAIN_EVERY_S: Final = 600.0
 
 
 def outlet_rows(place: Workplace, outlet: Outlet, query: str) -> tuple[DataFrame, str]:
@@ -71,7 +74,7 @@ def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query:
 def _handler(place: Workplace, outlet: Outlet, rows: DataFrame, query: str) -> BatchHandler:
     match outlet.target:
         case StoreSink() as sink:
-            return StoreOutlet(place, outlet, sink, rows.columns, query).handle
+            return StoreOutlet(place, outlet, sink, rows.schema, query).handle
         case LakeSink() as sink:
             return _lake_handler(place, sink)
         case TopicSink() as sink:
@@ -82,8 +85,14 @@ def _handler(place: Workplace, outlet: Outlet, rows: DataFrame, query: str) -> B
 
 def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:
     lake = open_lake(expanded(sink.lake, place.folder), format=sink.format, partition_by=sink.partition_by)
+    maintained_s = time.monotonic()
 
     def handle(rows: DataFrame, batch_id: int) -> None:
+        nonlocal maintained_s
         lake.write(rows, query_id(rows), batch_id)
+        # Every batch leaves small files; plain Parquet cannot be compacted under its readers.
+        if sink.format == "delta" and time.monotonic() - maintained_s > _MAINTAIN_EVERY_S:
+            lake.maintain()
+            maintained_s = time.monotonic()
 
     return handle

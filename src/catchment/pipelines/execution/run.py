@@ -93,6 +93,7 @@ class Run:
             started = [self.start_query(name, available_now=True) for name in level if name in self._writers]
             for query in started:
                 query.awaitTermination()
+        self.place.at_end.close()
 
     def has_finished(self, name: str) -> bool:
         """Whether all batches are done that a query has planned."""
@@ -102,6 +103,7 @@ class Run:
     def stop(self) -> None:
         for query in self.queries.values():
             query.stop()
+        self.place.at_end.close()
 
     @property
     def _parallelism(self) -> int:

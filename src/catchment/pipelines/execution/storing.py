@@ -6,9 +6,12 @@ it was started, unless a backfill has shown it before.
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType, TimestampType
 
 from catchment.client.offsets import LATEST
 from catchment.pipelines.execution.workplace import Workplace, query_id
@@ -23,31 +26,34 @@ from catchment.spark.positions import Offsets, from_json
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _WINDOW_END: Final = "end"
+_EXPIRE_EVERY_S: Final = 60.0
 
 
-def store_layout(step: Step | None, sink: StoreSink, columns: list[str], version: int) -> Layout:
+def store_layout(step: Step | None, sink: StoreSink, schema: StructType, version: int) -> Layout:
     """How a store keeps the rows of a stage."""
+    moments = [one.name for one in schema if isinstance(one.dataType, TimestampType)]
     return Layout(
         table=sink.table,
         key=sink.key or (step.stage.key if step else ()),
         version=version,
         ttl_ms=sink.ttl,
-        window_end=sink.window_end or (_WINDOW_END if _WINDOW_END in columns else None),
+        window_end=sink.window_end or (_WINDOW_END if _WINDOW_END in moments else None),
     )
 
 
 class StoreOutlet:
     """One table of one store, fed by one query."""
 
-    def __init__(self, place: Workplace, outlet: Outlet, sink: StoreSink, columns: list[str], query: str) -> None:
+    def __init__(self, place: Workplace, outlet: Outlet, sink: StoreSink, schema: StructType, query: str) -> None:
         self._place = place
         self._query = query
         self._version = place.version(query)
-        self._layout = store_layout(place.graph.steps.get(outlet.reads), sink, columns, self._version)
+        self._layout = store_layout(place.graph.steps.get(outlet.reads), sink, schema, self._version)
         self._store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
         self._is_prepared = False
         self._is_shown = not place.shows_new_versions
         self._goal: Offsets | None = None
+        self._expired_s = 0.0
 
     def handle(self, rows: DataFrame, batch_id: int) -> None:
         """Put a batch into the store; for `foreachBatch`."""
@@ -57,6 +63,9 @@ class StoreOutlet:
                 self._store.prepare(arrow.schema, self._layout)
                 self._is_prepared = True
             self._store.write(arrow, query_id(rows), batch_id, self._version)
+            if self._layout.ttl_ms is not None and time.monotonic() - self._expired_s > _EXPIRE_EVERY_S:
+                self._store.expire(datetime.now(UTC))
+                self._expired_s = time.monotonic()
         if not self._is_shown:
             self._show_when_caught_up(batch_id)
 

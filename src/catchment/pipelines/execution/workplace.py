@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,8 @@ class Workplace:
     schemas: dict[str, StructType] = field(default_factory=dict)
     """The columns of each boundary, known once the query that writes it is built."""
     store_calls: StoreCalls = field(default_factory=StoreCalls)
+    at_end: ExitStack = field(default_factory=ExitStack)
+    """What outlets have open, to be closed when no query runs any more."""
 
     @property
     def pipeline(self) -> str:

@@ -21,11 +21,10 @@ import pyarrow
 import pyarrow.dataset
 from pyarrow import fs
 
-from catchment.spark.checkpoint_files import Files, LocalFiles, RemoteFiles
+from catchment.spark.checkpoint_files import HADOOP_NAMES, Files, LocalFiles, RemoteFiles, sync
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _FILE_SCHEME: Final = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
-_HADOOP_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 
 class Folder(Files):
@@ -71,7 +70,7 @@ def folder_at(path: str) -> Folder:
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1].lower() == "file":
         return LocalFolder(Path(_FILE_SCHEME.sub("", path)).absolute())
-    name = _HADOOP_NAMES.get(scheme[1], scheme[1])
+    name = HADOOP_NAMES.get(scheme[1], scheme[1])
     return RemoteFolder(f"{name}{path[scheme.end(1) :]}".rstrip("/"))
 
 
@@ -85,7 +84,7 @@ class LocalFolder(LocalFiles, Folder):
     def make(self) -> None:
         if not self._root.exists():
             self._root.mkdir(parents=True, exist_ok=True)
-            _sync(self._root.parent)
+            sync(self._root.parent)
 
     @contextmanager
     def writing(self, path: str) -> Iterator[IO[bytes]]:
@@ -102,13 +101,13 @@ class LocalFolder(LocalFiles, Folder):
     def settle(self, paths: Iterable[str]) -> None:
         folders = {folder for path in paths for folder in PurePosixPath(path).parents}
         for folder in sorted(folders, key=lambda one: len(one.parts), reverse=True):
-            _sync(self._root / folder)
+            sync(self._root / folder)
 
     def sync_files(self, paths: Iterable[str]) -> None:
         found = [path for path in paths if (self._root / path).exists()]
         for path in found:
             with suppress(FileNotFoundError):
-                _sync(self._root / path)
+                sync(self._root / path)
         self.settle(found)
 
     def move(self, source: str, target: str) -> bool:
@@ -173,12 +172,3 @@ def _dataset(
     root: str, system: fs.FileSystem, schema: pyarrow.Schema, partitioning: pyarrow.dataset.Partitioning
 ) -> pyarrow.dataset.Dataset:
     return pyarrow.dataset.dataset(root, schema=schema, format="parquet", filesystem=system, partitioning=partitioning)
-
-
-def _sync(path: Path) -> None:
-    """Make a file or a folder durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -116,7 +116,8 @@ class ParquetLake(Lake):
 
     def _decide(self, staged: Sequence[str], query: str, batch_id: int) -> bool:
         """Store the list; False if there is one already, or a newer batch."""
-        if (gone := [path for path in staged if not self.folder.has(path)]) and batch_id not in self._decided(query):
+        gone = [path for path in staged if not self.folder.has(path)]
+        if gone and batch_id > max(self._decided(query), default=-1):
             # Behind the decision, a file that is not there counts as one that has its place already.
             raise LakeAway(
                 f"the lake {self.location} has lost {gone[0]} before its batch was decided", "Repeat the batch."

@@ -1,18 +1,16 @@
-"""Topics as files, for trials: each topic a folder, each batch of records a file in it."""
+"""The records of a trial: topics that are lists of batches, kept on the driver."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
-from pyarrow import feather
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-RECORD: Final = pa.schema(
+_RECORD: Final = pa.schema(
     [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -25,7 +23,6 @@ RECORD: Final = pa.schema(
     ]
 )
 """A record, in the columns of the source."""
-_SUFFIX: Final = ".arrow"
 
 
 @dataclass(frozen=True)
@@ -46,31 +43,24 @@ class Record:
 class TrialLog:
     """All topics of one trial. Every topic has one partition."""
 
-    folder: Path
-    _ends: dict[str, int] = field(default_factory=dict)
+    topics: dict[str, list[list[Record]]] = field(default_factory=dict)
 
     def append(self, topic: str, batches: Sequence[Sequence[Record]]) -> None:
         """Add batches behind those that a topic has."""
-        folder = self.folder / topic
-        folder.mkdir(parents=True, exist_ok=True)
-        for number, records in enumerate(batches, start=count(folder)):
-            start = self._ends.get(topic, 0)
-            rows = [_row(topic, start + place, record) for place, record in enumerate(records)]
-            feather.write_feather(pa.Table.from_pylist(rows, RECORD), str(folder / f"{number:05}{_SUFFIX}"))
-            self._ends[topic] = start + len(records)
+        self.topics.setdefault(topic, []).extend(list(batch) for batch in batches)
+
+    def read(self, topic: str) -> list[pa.RecordBatch]:
+        """The records of each batch, with their offsets."""
+        found = []
+        offset = 0
+        for batch in self.topics.get(topic, []):
+            rows = [_row(topic, offset + place, record) for place, record in enumerate(batch)]
+            found.append(pa.RecordBatch.from_pylist(rows, _RECORD))
+            offset += len(batch)
+        return found
 
 
-def count(folder: Path) -> int:
-    """How many batches a topic has."""
-    return len(list(folder.glob(f"*{_SUFFIX}")))
-
-
-def read_batch(folder: Path, number: int) -> pa.Table:
-    """The records of one batch."""
-    return feather.read_table(folder / f"{number:05}{_SUFFIX}", memory_map=False)
-
-
-def _row(topic: str, offset: int, record: Record) -> dict[str, object]:
+def _row(topic: str, offset: int, record: Record) -> dict[str, Any]:
     return {
         "key": record.key,
         "value": record.value,

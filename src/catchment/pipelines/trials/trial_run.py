@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 from catchment.pipelines.execution.boundaries import to_records, with_watermark
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.intake import cleaned_records
-from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.steps import apply
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph, Intake, Step
@@ -27,7 +26,7 @@ from catchment.pipelines.specification import Source, Table
 from catchment.pipelines.trials.trial_alerts import alert_collector
 from catchment.pipelines.trials.trial_log import Record, TrialLog
 from catchment.pipelines.trials.trial_rows import aside_row, event_record, result_row, table_record
-from catchment.pipelines.trials.trial_source import STREAM, TABLE
+from catchment.pipelines.trials.trial_streams import TrialStreams
 
 _WITH_REGISTRY: Final = ("avro", "protobuf")
 Batches = list[list[Any]]
@@ -48,7 +47,8 @@ class TrialRun:
     """The records in the quarantine, and those that came late."""
 
     def __post_init__(self) -> None:
-        self._log = TrialLog(self.scratch / "topics")
+        self._log = TrialLog()
+        self._streams = TrialStreams(self.spark, self._log, self.scratch)
         home = Home(self.scratch, self.graph.specification.pipeline)
         self._place = Workplace(self.spark, self.graph, servers="", kafka={}, home=home, folder=self.folder)
         for name, source in self.graph.sources.items():
@@ -101,7 +101,7 @@ class TrialRun:
     def _run_intake(self, intake: Intake) -> None:
         place = self._place
         options = self._decoding(intake.source) | {"onDecodeError": "null", "includeBytes": "true"}
-        records = cleaned_records(place, intake, self._stream(intake.source_name, intake.name, options))
+        records = cleaned_records(place, intake, self._streams.stream(intake.source_name, intake.name, options))
         written: list[list[Record]] = []
 
         def collect(rows: DataFrame, batch_id: int) -> None:
@@ -135,35 +135,36 @@ class TrialRun:
         self.results[step.name] = found
 
     def _run_query(self, name: str, rows: DataFrame, mode: str, collect: Callable[[DataFrame, int], None]) -> None:
-        writer = rows.writeStream.outputMode(mode).option("checkpointLocation", self._place.checkpoint(name))
-        query = writer.queryName(f"trial {name}").foreachBatch(collect).trigger(availableNow=True).start()
+        checkpoint = self._place.checkpoint(name)
+
+        def handle(rows: DataFrame, batch_id: int) -> None:
+            self._streams.tell_watermark(name, checkpoint, batch_id)
+            collect(rows, batch_id)
+            self._streams.tell_batch(name, batch_id + 1)
+
+        self._streams.tell_batch(name, 0)
+        writer = rows.writeStream.outputMode(mode).option("checkpointLocation", checkpoint)
+        query = writer.queryName(f"trial {name}").foreachBatch(handle).trigger(availableNow=True).start()
         query.awaitTermination()
 
     def _input(self, name: str, query: str) -> DataFrame:
         if name in self.graph.tables:
-            return self._table(name, self.graph.tables[name])
+            rows = self._streams.table(name, query, self._decoding(self.graph.tables[name]))
+            return F.broadcast(rows)
         if name in self.graph.sources:
             source = self.graph.sources[name]
-            rows = self._stream(name, query, self._decoding(source))
+            rows = self._streams.stream(name, query, self._decoding(source))
             return rows.select("value") if source.format == "text" else rows.select("value.*")
         boundary = self.graph.boundary(name)
         assert boundary is not None, f"{name} has a topic if somebody reads it"
         options = {"valueFormat": "json", "valueSchema": self._place.schemas[name].json()}
-        return with_watermark(self._stream(name, query, options).select("value.*"), boundary)
+        return with_watermark(self._streams.stream(name, query, options).select("value.*"), boundary)
 
     def _decoding(self, topic: Source | Table) -> dict[str, str]:
         """As declared; rows of binary formats are given as JSON, with the columns that the schema has."""
         if topic.format in _WITH_REGISTRY or isinstance(topic, Table):
             return _json(columns_of(topic, self.folder))
         return decoding_options(topic, self.folder)
-
-    def _stream(self, name: str, query: str, options: dict[str, str]) -> DataFrame:
-        places = {"folder": str(self.scratch / "topics" / name), "watermarkFrom": self._place.checkpoint(query)}
-        return read_stream(self.spark, name).format(STREAM).options(**options, **places).load()
-
-    def _table(self, name: str, table: Table) -> DataFrame:
-        options = self._decoding(table) | {"folder": str(self.scratch / "topics" / name)}
-        return F.broadcast(self.spark.read.format(TABLE).options(**options).load().select("value.*"))
 
 
 def last_of_each_key(batches: Sequence[Sequence[dict[str, Any]]], key: tuple[str, ...]) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,6 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from catchment.pipelines.trials.trial_source import register_trials
 from catchment.spark import session
 
 _FOR_SPARK: Final = {"spark.ui.enabled": "false"}
@@ -31,5 +30,4 @@ def trial_session() -> SparkSession:
     own = running.newSession()
     for name, value in _FOR_SESSION.items():
         own.conf.set(name, value)
-    register_trials(own)
     return own

@@ -1,0 +1,108 @@
+"""What fails inside Spark, as Spark itself reports it: told in few words, and judged for what it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.driving.failures import Failure, FailureKind, judge
+from catchment.pipelines.execution.handling import BatchHandler, in_few_words
+from catchment.pipelines.execution.intake import STOPPED_BY_CHECK
+from catchment.pipelines.stores.errors import StoreAway
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Fail = Callable[[BatchHandler], Failure]
+
+
+@pytest.fixture
+def fail(spark: SparkSession, tmp_path: Path) -> Fail:
+    """A query over one row, whose batches go to a function; how it failed."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one.txt").write_text("one\n")
+
+    def run(handler: BatchHandler) -> Failure:
+        rows = spark.readStream.text(str(tmp_path / "in"))
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(in_few_words(handler)).trigger(availableNow=True).start()
+        with pytest.raises(Exception, match="STREAM_FAILED"):
+            query.awaitTermination(60)
+        error = query.exception()
+        assert error is not None
+        return judge(error)
+
+    return run
+
+
+def test_a_store_that_is_away(fail: Fail) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        raise StoreAway("the store is away", "Start it.")
+
+    failure = fail(handle)
+
+    assert (failure.kind, failure.exit_code) == (FailureKind.STORE_AWAY, ExitCode.AWAY)
+    assert failure.message.startswith("the store is away. Start it.")
+
+
+def test_a_stack_that_is_long_does_not_hide_the_error(fail: Fail) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        try:
+            rows.selectExpr("raise_error('boom')").collect()
+        except Exception as error:
+            # The text of an error of the JVM, with its stacks and causes, is as long as this.
+            raise RuntimeError(
+                f"py4j.protocol.Py4JJavaError: An error occurred while calling o1.c {'x' * 50_000}"
+            ) from error
+
+    failure = fail(handle)
+
+    assert failure.kind is FailureKind.PERMANENT
+    assert failure.exit_code is ExitCode.FAILED
+
+
+def test_a_check_that_stops_the_pipeline(fail: Fail) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        rows.selectExpr(f"raise_error('{STOPPED_BY_CHECK}: failed check: crew > 0')").collect()
+
+    failure = fail(handle)
+
+    assert failure.exit_code is ExitCode.STOPPED_BY_CHECK
+    assert failure.message == f"{STOPPED_BY_CHECK}: failed check: crew > 0"
+
+
+def test_a_worker_that_is_killed(fail: Fail, spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    killed = F.udf(lambda text: os.kill(os.getpid(), signal.SIGKILL), "string")
+
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        rows.select(killed("value")).collect()
+
+    failure = fail(handle)
+
+    assert failure.kind is FailureKind.WORK_LOST
+    assert "Python worker exited unexpectedly" in failure.message
+    assert "\tat " not in failure.message
+
+
+def test_an_error_in_a_function_of_the_author_is_told_with_its_line(fail: Fail, spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    rate = F.udf(lambda text: int(text), "int")
+
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        rows.select(rate("value")).collect()
+
+    failure = fail(handle)
+
+    assert failure.exit_code is ExitCode.FAILED
+    assert failure.message.startswith(
+        "ValueError: invalid literal for int() with base 10: 'one' (test_batch_errors.py:"
+    )
