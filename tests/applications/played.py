@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,7 +27,9 @@ from catchment.pipelines.stores.opening import open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEGIN_S: Final = 1_700_000_000
+_DAY_S: Final = 86_400
+BEGIN_S: Final = int(time.time()) // _DAY_S * _DAY_S - _DAY_S // 2
+"""Yesterday at noon: far from the end of a day, and too young for a store to forget it."""
 _TIMEOUT_S: Final = 60.0
 
 

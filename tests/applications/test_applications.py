@@ -154,7 +154,7 @@ def test_accounts_are_what_their_events_make_them(play: Play) -> None:
 
 
 def test_requests_are_replied_to_once_each_and_what_runs_out_is_ordered(play: Play) -> None:
-    played = play("requests", events_a_second=200)
+    played = play("requests", events_a_second=400)
     replies = played.values("replies")
     assert sorted(one["request"] for one in replies) == sorted(one["id"] for one in played.clean())
     assert {one["status"] for one in replies} == {"offered", "unknown item"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -39,10 +40,10 @@ class Terminal:
     def press(self, key: str) -> None:
         os.write(self._master, key.encode())
 
-    def wait_for(self, text: str) -> None:
-        """Until the text is drawn anew; the end of the child before that is a failure."""
+    def wait_for(self, pattern: str) -> None:
+        """Until something that matches is drawn anew; the end of the child before that is a failure."""
         seen = len(self.drawn)
-        while text not in self.drawn[seen:]:
+        while not re.search(pattern, self.drawn[seen:]):
             assert time.monotonic() < self._deadline_s, self.drawn[-3000:]
             assert self._read(), self.drawn[-3000:]
 
@@ -82,7 +83,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 @pytest.mark.timeout(600)
 def test_the_main_job_balances_though_spark_and_the_broker_are_killed(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("Spark is starting")
-    terminal.wait_for("for-ever store")
+    terminal.wait_for(r"stored [1-9]")
     terminal.press("k")
     terminal.wait_for("starts again")
     terminal.press("b")

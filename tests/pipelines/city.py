@@ -56,7 +56,7 @@ class City:
         self.servers = servers
         self.folder = folder
         self.name = f"city{next(_numbers)}"
-        self._producer = Producer({"bootstrap.servers": servers})
+        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         admin = AdminClient({"bootstrap.servers": servers})
         wanted = [NewTopic(self.reports, 2), NewTopic(self.crews, 1, config={"cleanup.policy": "compact"})]
         for made in admin.create_topics(wanted).values():
@@ -84,7 +84,7 @@ class City:
         assert self._producer.flush(_TIMEOUT_S) == 0
 
     def pipeline(
-        self, board: Callable[[DataFrame, DataFrame], DataFrame] | None = None, *, version: int = 1, **source: Any
+        self, count: Callable[[DataFrame, DataFrame], DataFrame] | None = None, *, version: int = 1, **source: Any
     ) -> Pipeline:
         """Reports, cleaned; counted every ten seconds beside the crews; kept in SQLite and in a lake."""
         made = Pipeline(self.name, version=version, parallelism=2)
@@ -100,8 +100,12 @@ class City:
             checks=[check("kind IN ('fire', 'flood', 'quake')"), check("district IS NOT NULL")],
             to=topic(f"{self.name}.clean", key="district"),
         )
-        counted = made.stage(clean, crews, mode="update", key=["district", "start"])(board or count_reports)
-        made.sink(counted, store(f"sqlite:///{self.folder}/city.db", table="board"), name="board")
+
+        @made.stage(clean, crews, mode="update", key=["district", "start"])
+        def board(clean: DataFrame, crews: DataFrame) -> DataFrame:
+            return (count or count_reports)(clean, crews)
+
+        made.sink(board, store(f"sqlite:///{self.folder}/city.db", table="board"), name="board")
         made.sink(clean, lake(f"{self.folder}/lake"), name="lake")
         return made
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.cli.failure import CommandError
+from catchment.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP_SERVERS
 
 if TYPE_CHECKING:
     from catchment.pipelines.home import Home
 
 PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline: a .py or a .yaml file.")]
+StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage with a function or SQL.")]
 HomeFolder = Annotated[
     Path | None,
     typer.Option(
@@ -21,6 +23,19 @@ HomeFolder = Annotated[
         help="Where pipelines keep their checkpoints.",
         show_default="~/.local/state/catchment/pipelines",
     ),
+]
+Servers = Annotated[
+    str | None,
+    typer.Option(
+        "--servers",
+        "-b",
+        metavar="HOST:PORT[,…]",
+        help=f"The brokers. Else those that the file names, or {BOOTSTRAP_VARIABLE}.",
+        show_default=DEFAULT_BOOTSTRAP_SERVERS,
+    ),
+]
+Master = Annotated[
+    str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*], or spark://host:port.")
 ]
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.cli.failure import CommandError
+from catchment.cli.known_pipelines import HomeFolder, Master, PipelineFile, Servers, StageName
 from catchment.cli.options import AsJson
-from catchment.cli.options_of_pipelines import HomeFolder, Master, PipelineFile, Servers, StageName
 from catchment.cli.output import print_json, print_note, print_table
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from catchment.cli.known_pipelines import PipelineFile
 from catchment.cli.options import AsJson
-from catchment.cli.options_of_pipelines import PipelineFile
 from catchment.cli.output import print_json, print_note
 
 

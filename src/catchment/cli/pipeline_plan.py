@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers
 from catchment.cli.options import AsJson
-from catchment.cli.options_of_pipelines import HomeFolder, PipelineFile, Servers
 from catchment.cli.output import print_json, print_note
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """`catchment pipeline rollback`: show the history that was shown before."""
 
 from catchment.cli.failure import CommandError
+from catchment.cli.known_pipelines import PipelineFile, StageName
 from catchment.cli.options import AsJson
-from catchment.cli.options_of_pipelines import PipelineFile, StageName
 from catchment.cli.output import print_json, print_table
 
 

@@ -1,6 +1,5 @@
 """`catchment pipeline run`: a pipeline kept running in the foreground, in the background, or until it has caught up."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.cli.failure import CommandError
-from catchment.cli.known_pipelines import HomeFolder, PipelineFile, need_pipelines
-from catchment.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP_SERVERS, AsJson
+from catchment.cli.known_pipelines import HomeFolder, Master, PipelineFile, Servers, need_pipelines
+from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
 
 if TYPE_CHECKING:
@@ -25,20 +24,6 @@ if TYPE_CHECKING:
 _CONFIGURATION = 2
 _POLL_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-Servers = Annotated[
-    str | None,
-    typer.Option(
-        "--servers",
-        "-b",
-        metavar="HOST:PORT[,…]",
-        help=f"The brokers. Else those that the file names, or {BOOTSTRAP_VARIABLE}.",
-        show_default=DEFAULT_BOOTSTRAP_SERVERS,
-    ),
-]
-Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*], or spark://host:port.")
-]
 
 
 def run(
@@ -72,6 +57,7 @@ def run(
     schema is another's, 4 stopped by a check, 5 brokers or a store away for too long, 130 interrupted.
     """
     need_pipelines()
+    from catchment.pipelines.brokers import brokers
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.home import default_home
 
@@ -80,7 +66,7 @@ def run(
         file.resolve(),
         (home or default_home()).resolve(),
         master,
-        servers or specification.servers or os.environ.get(BOOTSTRAP_VARIABLE),
+        brokers(specification, servers),
         is_endless=not available_now,
         status_port=status_port,
         lineage=lineage,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catchment.cli.known_pipelines import PipelineFile
 from catchment.cli.options import AsJson
-from catchment.cli.options_of_pipelines import PipelineFile
 from catchment.cli.output import format_count, print_json, print_note
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def run_tests(
     """
     from catchment.pipelines.mistakes import Mistakes
     from catchment.pipelines.trials.trial_cases import run_test, tests_of
+    from catchment.pipelines.trials.trial_session import trial_session
 
     try:
         tests = [one for one in tests_of(file) if only is None or only in one.name]
@@ -38,6 +39,7 @@ def run_tests(
         print_note(f"{file} has no tests; write them in its section `tests`, or as functions test_… in Python")
         raise typer.Exit(2)
     print_note("Spark is starting")
+    trial_session()
     outcomes = []
     for one in tests:
         outcomes.append(run_test(one))

@@ -30,14 +30,26 @@ def test_the_lag_is_what_was_there_and_not_processed() -> None:
 
 def test_the_lag_grows_with_the_topics_while_a_query_reports_nothing() -> None:
     one = reader()
-    one.measure({("a", 0): 7})
+    one.measure({("a", 0): 7}, 0.0)
     assert one.status.lag is None
 
     one.read(batch(3, source("a", rows=10, end=40, latest=40)), 0.0)
-    one.measure({("a", 0): 90, ("b", 0): 7})
+    one.measure({("a", 0): 90, ("b", 0): 7}, 1.0)
 
     assert one.places == [("a", 0)]
     assert one.status.lag == 50
+
+
+def test_the_rate_is_that_of_the_last_seconds_however_batches_fall() -> None:
+    one = reader()
+    for second in range(30):
+        one.read(batch(second, source("a", rows=100, end=second, latest=second)), float(second))
+        # Spark looks again right after a batch, finds nothing, and is told.
+        one.read(batch(second, source("a", rows=0, end=second, latest=second)), second + 0.2)
+    assert one.status.rows_per_s == pytest.approx(100, rel=0.1)
+
+    one.measure({}, 60.0)
+    assert one.status.rows_per_s == 0
 
 
 def test_a_source_of_another_kind_has_no_lag_and_does_no_harm() -> None:

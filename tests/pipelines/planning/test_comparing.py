@@ -102,6 +102,10 @@ def test_what_has_not_changed_is_reused() -> None:
         ({"mode": "append"}, "its mode was update and is append"),
         ({"reads": ("reports.other",)}, "it read reports.clean and now reads reports.other"),
         ({"columns": {"district": "string", "count": "int"}}, "column count was bigint and is int"),
+        (
+            {"columns": {**BOARD.columns, "sure": "boolean"}, "required": ("count", "sure")},
+            "column sure is new and never null, but older rows have no value for it",
+        ),
         ({"columns": {"district": "string"}}, "column count is gone, which its table has"),
     ],
 )
@@ -117,7 +121,7 @@ def test_a_change_that_state_does_not_bear_is_refused_by_name(change: dict[str, 
 @pytest.mark.parametrize(
     "change",
     [
-        {"columns": {**BOARD.columns, "crew": "int"}},
+        {"columns": {**BOARD.columns, "crew": "int"}, "required": ("count",)},
         {"columns": dict(reversed(BOARD.columns.items()))},
     ],
 )

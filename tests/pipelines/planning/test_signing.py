@@ -69,6 +69,10 @@ def test_both_forms_of_the_guide_have_the_same_state(spark: SparkSession, tmp_pa
     ]
     assert board.uses == ("at", "district")
     assert board.columns["start"] == "timestamp"
+    assert (board.state[1].kind, [part.name for part in board.state[1].parts]) == (
+        "table",
+        ["key district", "key start"],
+    )
     clean = of_yaml.queries["clean"]
     assert [part.name for part in clean.state[0].parts] == ["key id"]
     assert of_yaml.queries["outlet-clean-lake"].target == "lake lake/reports"

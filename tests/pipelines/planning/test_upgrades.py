@@ -42,7 +42,7 @@ def hills_left_out(clean: DataFrame, crews: DataFrame) -> DataFrame:
     """Rows are left out before the state sees them, and a column is made of its result."""
     from pyspark.sql import functions as F
 
-    return count_reports(clean.where("district <> 'hills'"), crews).withColumn("alone", F.col("crew").isNull())
+    return count_reports(clean.where("district <> 'hills'"), crews).withColumn("twice", F.col("crew") * 2)
 
 
 def minutes(clean: DataFrame, crews: DataFrame) -> DataFrame:

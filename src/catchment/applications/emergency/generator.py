@@ -51,7 +51,9 @@ class Events(Generator):
         if self._burst_until_s < now_s:
             self._plan_burst(random, now_s + random.uniform(*_BETWEEN_BURSTS_S))
         if max(self._next_burst_call_s, self._burst_from_s) <= now_s:
-            self._next_burst_call_s = now_s + random.expovariate(_BURST_CALLS_A_SECOND)
+            # A generator that makes many events at once makes those of the last second.
+            since_s = max(self._next_burst_call_s, now_s - 1)
+            self._next_burst_call_s = since_s + random.expovariate(_BURST_CALLS_A_SECOND)
             return _report("citizen", self._district, self._kind, random)
         if self._next_call_s <= now_s:
             self._next_call_s += random.expovariate(_CALLS_A_SECOND)

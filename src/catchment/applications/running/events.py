@@ -35,7 +35,7 @@ class Generator(abc.ABC):
 
     @abc.abstractmethod
     def event(self, random: Random, now_s: float) -> Event:
-        """The next event, without `id` and `at`, which are given to it."""
+        """What happens at a moment, without `id` and `at`, which are given to it. Moments mostly go forward, not always."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,6 @@ class Disturbed:
     def _one(self, now_s: float) -> Entry:
         number, self._number = self._number, self._number + 1
         random, disorder = self._random, self._disorder
-        event = self._generator.event(random, now_s)
         chosen = random.random()
         deed: Deed = "ok"
         detail, copies = "", 1
@@ -96,7 +95,7 @@ class Disturbed:
             deed = "broken"
         elif chosen - disorder.delayed < 0:
             age_s = self._generator.lateness_s * random.uniform(0, 0.6)
-        event = {ID_HEADER: str(number), "at": _iso(now_s - age_s), **event}
+        event = {ID_HEADER: str(number), "at": _iso(now_s - age_s), **self._generator.event(random, now_s - age_s)}
         key = str(event[self._generator.key]).encode()
         value: bytes | None = _json(event)
         if deed == "broken":

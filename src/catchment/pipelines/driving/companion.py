@@ -19,6 +19,7 @@ from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.driving.status import QueryStatus
 from catchment.pipelines.realtime.eligibility import reasons_against
 from catchment.pipelines.specification import PipelineSpecification
+from catchment.spark.connector_jars import JarsUnavailable, connector_jars
 
 _logger = logging.getLogger(__name__)
 
@@ -45,6 +46,11 @@ def realtime_alerts(specification: PipelineSpecification, *, is_endless: bool) -
         for name in asking
         for reason in reasons_against(specification, name)
     ]
+    if asking and not refusals:
+        try:
+            connector_jars()
+        except JarsUnavailable as error:
+            refusals = [f"alert {name} is decided in micro-batches: {error}" for name in asking]
     return RealtimeAlerts((), tuple(refusals)) if refusals else RealtimeAlerts(tuple(asking), ())
 
 

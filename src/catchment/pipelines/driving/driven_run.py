@@ -10,6 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from catchment.pipelines.brokers import brokers
 from catchment.pipelines.driving.companion import Companion, realtime_alerts
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.exit_codes import ExitCode
@@ -24,7 +25,7 @@ from catchment.pipelines.driving.status import RunStatus
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.execution.alerting import notifier
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
-from catchment.pipelines.execution.run import DEFAULT_SERVERS, Run, workplace
+from catchment.pipelines.execution.run import Run, workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
@@ -50,7 +51,7 @@ class DrivenRun:
         self._folder = loaded.folder
         self._graph = Graph(loaded.specification)
         self._home = Home(options.home, loaded.specification.pipeline)
-        servers = options.servers or loaded.specification.servers or DEFAULT_SERVERS
+        servers = brokers(loaded.specification, options.servers)
         self._lineage = Lineage(options.lineage, self._graph, servers) if options.lineage else None
         self._stop = threading.Event()
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)

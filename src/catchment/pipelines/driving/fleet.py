@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from functools import partial
 from typing import Protocol
@@ -61,10 +62,10 @@ class Fleet:
         return not self._waiting and all(one.is_done for one in self._running)
 
     def measure(self, ends: TopicEnds) -> None:
-        """Set the lag of each query by where its topics end now."""
+        """Set the rate of each query, and its lag by where its topics end now."""
         known = ends.of({place for one in self._readers for place in one.places})
         for reader in self._readers:
-            reader.measure(known)
+            reader.measure(known, time.monotonic())
 
     def _keeper(self, graph: Graph, name: str, queries: Queries, patience: Patience) -> QueryKeeper:
         status = QueryStatus(name, _kind(graph, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -13,7 +14,8 @@ from catchment.pipelines.driving.status import QueryStatus
 
 _IDLE_S: Final = 10.0
 """A topic with nothing new for this long, while another input of the query has something, holds back its watermark."""
-_SMOOTHING: Final = 0.3
+_RATE_S: Final = 15.0
+"""What came within this time makes the rate. Spark's own counts from one look at a topic to the next, however short that was."""
 _EPOCH_YEAR: Final = "1970-"
 """Spark's watermark before there is one."""
 _NOTED: Final = "noted:"
@@ -31,6 +33,8 @@ class ProgressReader:
         self._origins = origins or {}
         self._latency = Latency()
         self._read_to: dict[Place, int] = {}
+        self._recent: deque[tuple[float, int]] = deque()
+        self._first_s: float | None = None
         self._last_data_s: dict[str, float] = {}
 
     def read(self, progress: Progress, now_s: float) -> None:
@@ -38,8 +42,8 @@ class ProgressReader:
         status = self.status
         rows = int(progress.get("numInputRows") or 0)
         status.rows += rows
-        rate = _finite(progress.get("inputRowsPerSecond"))
-        status.rows_per_s = round(rate * _SMOOTHING + status.rows_per_s * (1 - _SMOOTHING), 1)
+        self._recent.append((now_s, rows))
+        self._set_rate(now_s)
         status.batch_id = progress["batchId"]
         if rows:
             status.batch_ms = progress["durationMs"].get("triggerExecution")
@@ -59,11 +63,19 @@ class ProgressReader:
         """The partitions that the query reads, as far as it has reported."""
         return list(self._read_to)
 
-    def measure(self, ends: Mapping[Place, int]) -> None:
-        """Set the lag by where the partitions end now, which may be later than when the query last looked."""
+    def measure(self, ends: Mapping[Place, int], now_s: float) -> None:
+        """Set the rate, and the lag by where the partitions end now: later, maybe, than when the query last looked."""
+        self._set_rate(now_s)
         known = {place: offset for place, offset in self._read_to.items() if place in ends}
         if known:
             self.status.lag = sum(max(0, ends[place] - offset) for place, offset in known.items())
+
+    def _set_rate(self, now_s: float) -> None:
+        self._first_s = now_s if self._first_s is None else self._first_s
+        while self._recent and self._recent[0][0] < now_s - _RATE_S:
+            self._recent.popleft()
+        elapsed_s = min(max(now_s - self._first_s, 1.0), _RATE_S)
+        self.status.rows_per_s = round(sum(rows for _, rows in self._recent) / elapsed_s, 1)
 
     def _read_offsets(self, progress: Progress) -> None:
         """How far the query has come, and how many records there were beyond that when it looked."""
@@ -117,8 +129,3 @@ def _offsets(offsets: Any) -> dict[Place, int] | None:
 
 def _topics(source: Mapping[str, Any]) -> list[str]:
     return sorted({topic for topic, _ in _offsets(source.get("endOffset")) or {}})
-
-
-def _finite(rate: Any) -> float:
-    """Spark divides by times that may be nought."""
-    return float(rate) if isinstance(rate, int | float) and 0 <= rate < float("inf") else 0.0

@@ -29,6 +29,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     # The text of times, and the windows of a day, do not depend on the machine.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stopTimeout": "20s",
+    # Streams have no filters to push down, and a table that is joined would be planned anew in every batch.
+    "spark.sql.python.filterPushdown.enabled": "false",
     # Whoever watches reads all of these each time.
     "spark.sql.streaming.numRecentProgressUpdates": "16",
 }

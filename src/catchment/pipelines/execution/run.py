@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from catchment.pipelines.brokers import brokers
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.handling import in_few_words
@@ -20,9 +21,11 @@ from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+from catchment.pipelines.secrets import with_variables
+from catchment.pipelines.specification import Alert
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
-DEFAULT_SERVERS = "localhost:9092"
+_TIMERS_MS = 1000
 
 
 def workplace(
@@ -40,8 +43,8 @@ def workplace(
         spark,
         # A query that began anew has a topic of its own.
         Graph(specification, versions),
-        servers=servers or specification.servers or DEFAULT_SERVERS,
-        kafka=specification.kafka,
+        servers=brokers(specification, servers),
+        kafka={name: with_variables(one) for name, one in specification.kafka.items()},
         home=home,
         folder=folder,
         versions=versions or {},
@@ -78,12 +81,8 @@ class Run:
         context = self.place.spark.sparkContext
         # Queries share the cores evenly: one with much to do does not hold up the others.
         context.setLocalProperty("spark.scheduler.pool", name)
-        writer = self._writers[name].queryName(f"{self.place.pipeline}.{name}")
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=interval(self.place.graph.specification.trigger))
-        query = writer.start()
+        trigger = {"availableNow": True} if available_now else {"processingTime": interval(self._trigger_ms(name))}
+        query = self._writers[name].queryName(f"{self.place.pipeline}.{name}").trigger(**trigger).start()
         self.queries[name] = query
         return query
 
@@ -104,6 +103,13 @@ class Run:
         for query in self.queries.values():
             query.stop()
         self.place.at_end.close()
+
+    def _trigger_ms(self, name: str) -> int:
+        trigger_ms = self.place.graph.specification.trigger
+        outlet = self.place.graph.outlets.get(name.removeprefix("outlet-"))
+        is_timed = outlet is not None and isinstance(outlet.target, Alert) and outlet.target.absent_for is not None
+        # Timers are looked at in every batch, so there is one at each trigger even if no rows have come.
+        return max(trigger_ms, _TIMERS_MS) if is_timed else trigger_ms
 
     @property
     def _parallelism(self) -> int:

@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
+import pyarrow
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampType
 
@@ -60,7 +61,8 @@ class StoreOutlet:
         arrow = rows.toArrow()
         with self._place.store_calls.under_way(self._query):
             if not self._is_prepared:
-                self._store.prepare(arrow.schema, self._layout)
+                # What Spark takes for never null today may be null after a change of the stage.
+                self._store.prepare(pyarrow.schema([one.with_nullable(True) for one in arrow.schema]), self._layout)
                 self._is_prepared = True
             self._store.write(arrow, query_id(rows), batch_id, self._version)
             if self._layout.ttl_ms is not None and time.monotonic() - self._expired_s > _EXPIRE_EVERY_S:

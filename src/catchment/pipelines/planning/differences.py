@@ -60,6 +60,10 @@ def _column_differences(old: Signature, new: Signature, readers: Mapping[str, Si
             elif old.kind == "outlet" and old.target is None:
                 yield f"column {name} is gone, which its table has"
 
+    for name in new.required:
+        if name not in old.columns:
+            yield f"column {name} is new and never null, but older rows have no value for it"
+
 
 def _listed(names: object) -> str:
     assert isinstance(names, list | tuple | dict)

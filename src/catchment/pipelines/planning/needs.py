@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from catchment.pipelines.execution.run import DEFAULT_SERVERS
+from catchment.pipelines.brokers import brokers
 from catchment.pipelines.execution.topics import wanted_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.realtime.eligibility import reasons_against
@@ -46,7 +46,7 @@ def needs(graph: Graph, servers: str | None) -> Needs:
         ]
     notes = tuple(f"alert {name} runs in micro-batches: {one}" for name, reasons in against.items() for one in reasons)
     wanted = wanted_topics(graph, 1)
-    address = servers or specification.servers or DEFAULT_SERVERS
+    address = brokers(specification, servers)
     try:
         there = _topics_at(address, graph)
     except KeyError as variable:

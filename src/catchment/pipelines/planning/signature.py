@@ -44,6 +44,8 @@ class Signature(Fact):
     """Columns of what it reads that its state is made of."""
     columns: dict[str, str] = Field(default_factory=dict)
     """The columns of the result with their types."""
+    required: tuple[str, ...] = ()
+    """Those of a store's table that are never null: its older rows could not have a new one of them."""
     event_time: str | None = None
     """The column of the result by which later queries tell what is late, and"""
     lateness_ms: int = 0

@@ -22,7 +22,7 @@ from catchment.pipelines.graph import Graph, Intake, Outlet, Step
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
 from catchment.pipelines.planning.state_of_plans import state_of
-from catchment.pipelines.specification import Alert, LakeSink, TopicIn, TopicSink
+from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicIn, TopicSink
 from catchment.spark.formats.decoding import Decoding
 
 
@@ -65,7 +65,7 @@ class _Signing:
         schema = columns_of(intake.source, self.place.folder)
         check_columns(schema, intake)
         self.place.schemas[intake.name] = schema
-        keys = tuple(Part(name=f"key {name}", what=schema[name].dataType.simpleString()) for name in intake.dedupe)
+        keys = _keys(intake.dedupe, schema)
         return Signature(
             kind="intake",
             reads=(intake.source.topic,),
@@ -104,9 +104,10 @@ class _Signing:
             reads=self._topics(inputs),
             upstream=self._upstream(inputs),
             mode=step.stage.mode if step is not None and is_inline else "append",
-            state=(*state.operators, *_absence(outlet, rows.schema)),
+            state=(*state.operators, *_absence(outlet, rows.schema), *_table_key(outlet, step, rows.schema)),
             uses=state.uses,
             columns={} if isinstance(outlet.target, Alert) else _columns(rows.schema),
+            required=_required(outlet, rows.schema),
             target=_target(outlet),
         )
 
@@ -153,9 +154,24 @@ def _absence(outlet: Outlet, schema: StructType) -> tuple[Operator, ...]:
     """The timers of an alert by absence, one for each key."""
     if not isinstance(outlet.target, Alert) or outlet.target.absent_for is None:
         return ()
-    names = [one for one in outlet.target.key if one in schema.fieldNames()]
-    keys = tuple(Part(name=f"key {name}", what=schema[name].dataType.simpleString()) for name in names)
-    return (Operator(kind="timers", parts=keys),)
+    return (Operator(kind="timers", parts=_keys(outlet.target.key, schema)),)
+
+
+def _table_key(outlet: Outlet, step: Step | None, schema: StructType) -> tuple[Operator, ...]:
+    """What identifies a row of a store's table, which is state as well."""
+    if not isinstance(outlet.target, StoreSink):
+        return ()
+    key = outlet.target.key or (step.stage.key if step else ())
+    return (Operator(kind="table", parts=_keys(key, schema)),)
+
+
+def _required(outlet: Outlet, schema: StructType) -> tuple[str, ...]:
+    return tuple(one.name for one in schema if isinstance(outlet.target, StoreSink) and not one.nullable)
+
+
+def _keys(names: tuple[str, ...], schema: StructType) -> tuple[Part, ...]:
+    known = [one for one in names if one in schema.fieldNames()]
+    return tuple(Part(name=f"key {name}", what=schema[name].dataType.simpleString()) for name in known)
 
 
 def _target(outlet: Outlet) -> str | None:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import ClientError, SettingsError
+from catchment.pipelines.brokers import brokers
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.jvm import end_jvm
 from catchment.pipelines.execution.pipeline_session import carry_modules
-from catchment.pipelines.execution.run import DEFAULT_SERVERS, workplace
+from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
@@ -70,7 +71,7 @@ def _run(given: argparse.Namespace, stopping: threading.Event) -> int:
     loaded = load(given.file.resolve())
     carry_modules(loaded.folder)
     specification = loaded.specification
-    servers = given.servers or specification.servers or DEFAULT_SERVERS
+    servers = brokers(specification, given.servers)
     connection = {"kafka.bootstrap.servers": servers} | {
         f"kafka.{name}": one for name, one in specification.kafka.items()
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
@@ -15,12 +16,13 @@ from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.graph import Graph, Outlet
 from catchment.pipelines.specification import Alert
+from catchment.pipelines.trials.trial_rows import typed_row
 
 MESSAGE: Final = "_message"
 
 
 def alert_collector(
-    graph: Graph, outlet: Outlet, columns: list[str], fired: list[list[dict[str, Any]]]
+    graph: Graph, outlet: Outlet, schema: StructType, fired: list[list[dict[str, Any]]]
 ) -> Callable[[DataFrame, int], None]:
     """What takes the batches of the rows that an alert looks at, and adds what each of them fires."""
     alert = outlet.target
@@ -32,7 +34,7 @@ def alert_collector(
         name=outlet.name.removeprefix("alert-"),
         when=alert.when,
         key=alert.key,
-        event_time=event_time_of(graph, outlet.reads, columns),
+        event_time=event_time_of(graph, outlet.reads, schema.fieldNames()),
         cooldown_ms=alert.cooldown,
         message=alert.message,
     )
@@ -42,10 +44,7 @@ def alert_collector(
         found = candidate_rows(rows, rule).toArrow().to_pylist()
         # A row without a time has no alert: there is nothing that it could be told apart by.
         decided = memory.decide(Candidate(**row) for row in found if row["event_time_us"] is not None)
-        fired.append([_row(json.loads(one.value)) for one in decided.fired])
+        alerts = [json.loads(one.value) for one in decided.fired]
+        fired.append([typed_row(one["row"], schema) | {MESSAGE: one["message"]} for one in alerts])
 
     return collect
-
-
-def _row(alert: dict[str, Any]) -> dict[str, Any]:
-    return {**alert["row"], MESSAGE: alert["message"]}

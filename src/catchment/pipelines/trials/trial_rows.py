@@ -46,8 +46,12 @@ def table_record(row: Row, table: Table) -> Record:
 
 
 def result_row(record: Record, schema: StructType) -> dict[str, Any]:
-    """A row of a boundary, with its times as times."""
-    row = json.loads(record.value or b"{}")
+    """A row of a boundary."""
+    return typed_row(json.loads(record.value or b"{}"), schema)
+
+
+def typed_row(row: Row, schema: StructType) -> dict[str, Any]:
+    """A row that was written as JSON, with its times as times."""
     return {one.name: _typed(row.get(one.name), one.dataType) for one in schema}
 
 

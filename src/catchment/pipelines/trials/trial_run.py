@@ -89,7 +89,7 @@ class TrialRun:
         frames = [self._input(one, name) for one in inputs]
         rows = apply(self._place, step, frames) if step is not None and is_inline else frames[0]
         fired: list[list[dict[str, Any]]] = []
-        collect = alert_collector(self.graph, outlet, rows.columns, fired)
+        collect = alert_collector(self.graph, outlet, rows.schema, fired)
         self._run_query(name, rows, step.stage.mode if step is not None and is_inline else "append", collect)
         self.results[name] = fired
 
