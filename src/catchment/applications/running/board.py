@@ -26,7 +26,7 @@ def board(snapshot: Snapshot, hint: str, *, has_keys: bool = True) -> Group:
 def pace_line(snapshot: Snapshot) -> Text:
     """How fast it goes, and how far behind it is."""
     pipeline = snapshot.pipeline
-    line = Text.assemble((snapshot.source, "bold"), f" {snapshot.rate:,.0f}/s", f"   lag {snapshot.lag:,}")
+    line = Text.assemble((f"{snapshot.source} ", "bold"), f"{snapshot.rate:,.0f}/s", f"   lag {snapshot.lag:,}")
     if pipeline.watermark_age_s is not None:
         line.append(f"   watermark −{pipeline.watermark_age_s:,.0f} s")
     if pipeline.latency_p50_s is not None:
@@ -48,9 +48,9 @@ def balance_line(snapshot: Snapshot) -> Text:
         ("rejected", totals.rejected),
     ]
     parts += [(name, count) for name, count in (("on the way", totals.on_the_way), ("LOST", totals.lost)) if count]
-    line = Text.assemble(("in ", "bold"), (f"{totals.arrived:,}", "bold"), " = ")
-    line.append(" + ".join(f"{name} {count:,}" for name, count in parts))
-    line.append("  ✓" if snapshot.is_even else "  ✗", "bold green" if snapshot.is_even else "bold red")
+    line = Text.assemble(("in ", "bold"), (f"{totals.arrived:,} ", "bold"), "= ")
+    line.append(" + ".join(f"{name} {count:,}" for name, count in parts) + "  ")
+    line.append("✓" if snapshot.is_even else "✗", "bold green" if snapshot.is_even else "bold red")
     if snapshot.foreign:
         line.append(f"   and {snapshot.foreign:,} from others")
     return line
@@ -68,10 +68,10 @@ def stores_line(snapshot: Snapshot) -> Text:
 
 def response_line(response: Response) -> Text:
     """An alert and the answer to it."""
-    line = Text.assemble(("ALERT ", "bold red"), (response.name, "bold"), f" {response.message}")
+    line = Text.assemble(("ALERT ", "bold red"), (f"{response.name} ", "bold"), response.message)
     if response.acted is None:
         return line.append(" → …")
-    return line.append(" → ").append(response.acted).append(" ✓ acted", "green")
+    return line.append(f" → {response.acted} ").append("✓ acted", "green")
 
 
 def plain_line(snapshot: Snapshot) -> str:
@@ -94,5 +94,5 @@ def _news_line(snapshot: Snapshot) -> Text:
 def _bottom_line(hint: str, *, has_keys: bool) -> Text:
     line = Text()
     for key, what in KEYS if has_keys else ():
-        line.append(f"[{key}]", "bold cyan").append(f" {what}   ")
+        line.append(f"[{key}] ", "bold cyan").append(f"{what}   ")
     return line.append(f"next: {hint}", "dim") if hint else line
