@@ -5,6 +5,7 @@ python tools/board_picture.py docs/images/board.svg --seconds 120
 
 import argparse
 import io
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from catchment.applications.running.snapshot import Snapshot
 from catchment.applications.running.world import World
 
 _WIDTH = 112
+_FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 _RESPONSES = 3
 
 
@@ -33,7 +35,9 @@ def main() -> None:
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(board(best, "catchment consume dispatch"))
     options.picture.parent.mkdir(parents=True, exist_ok=True)
-    console.save_svg(str(options.picture), title="make run")
+    drawn = console.export_svg(title="make run")
+    # The page that shows it has fonts of its own, and fetches none from elsewhere.
+    options.picture.write_text(_FONTS.sub("", drawn), encoding="utf-8")
 
 
 def watched(world: World, seconds: float) -> Snapshot | None:
