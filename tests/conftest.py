@@ -7,6 +7,7 @@ the order stays random. Processes take files in this order with `--no-loadscope-
 
 from __future__ import annotations
 
+import os
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -15,6 +16,10 @@ import pytest
 _BUSY = frozenset({"applications", "docs", "pipelines", "spark"})
 _WAITING = frozenset({"broker", "cli", "compat", "examples"})
 _HERE = Path(__file__).parent
+
+# A JVM of a test ends before its second compiler has paid for itself: with the first alone, and the plain collector, Spark takes half
+# of the processor's time. Spark's launcher takes these from here, also in the processes that tests start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.hookimpl(trylast=True)
