@@ -106,7 +106,7 @@ def spark_with_timers(spark: SparkSession) -> Iterator[SparkSession]:
     before = spark.conf.get(STATE_STORE)
     spark.conf.set(STATE_STORE, SETTINGS[STATE_STORE])
     yield spark
-    spark.conf.set(STATE_STORE, before or "")
+    spark.conf.unset(STATE_STORE) if before is None else spark.conf.set(STATE_STORE, before)
 
 
 def test_a_silent_key_is_reported_in_spark_and_one_that_is_heard_is_not(
