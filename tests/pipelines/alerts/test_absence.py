@@ -103,7 +103,7 @@ def test_after_the_query_was_away_a_key_has_one_more_term_and_only_one() -> None
 
 @pytest.fixture
 def spark_with_timers(spark: SparkSession) -> Iterator[SparkSession]:
-    before = spark.conf.get(STATE_STORE)
+    before = spark.conf.get(STATE_STORE, None)
     spark.conf.set(STATE_STORE, SETTINGS[STATE_STORE])
     yield spark
     spark.conf.unset(STATE_STORE) if before is None else spark.conf.set(STATE_STORE, before)
