@@ -23,6 +23,7 @@ run: setup ## Start the main job, a city's emergency response; SECONDS=60 ends a
 	$(BIN)/catchment example $(or $(EXAMPLE),emergency) $(if $(SECONDS),--seconds $(SECONDS))
 
 test: setup ## Run every test
+	-$(BIN)/python -m catchment.spark.start_up_training
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(TESTS)
 
 soak: setup ## Kill Spark jobs for hours (KILLS=300), and compare rows with Spark's own connector at length

@@ -12,6 +12,7 @@ from tests.applications.played import Played, Story
 
 from catchment.applications.emergency import checking
 from catchment.applications.running.reconciling import lake_differences
+from catchment.applications.sensors.actuator import Actuator as AirConditioning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,8 +96,10 @@ def test_sensors_switches_each_room_when_it_crosses_30_degrees(play: Play) -> No
     for row in sorted(played.clean(), key=lambda one: str(one["at"])):
         last[row["room"]] = row["celsius"] >= 30
     assert {row["room"]: row["is_hot"] for row in played.stored()} == last
-    assert played.actuator.is_on == {room: is_hot for room, is_hot in last.items() if room in played.actuator.is_on}  # type: ignore[attr-defined]
-    assert set(last) - played.actuator.is_on.keys() <= {room for room, is_hot in last.items() if not is_hot}  # type: ignore[attr-defined]
+    assert isinstance(played.actuator, AirConditioning)
+    is_on = played.actuator.is_on
+    assert is_on == {room: is_hot for room, is_hot in last.items() if room in is_on}
+    assert set(last) - is_on.keys() <= {room for room, is_hot in last.items() if not is_hot}
 
 
 def test_market_tells_of_gains_of_a_day_and_of_large_orders(play: Play) -> None:

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.bench.pretended_maven import install_maven
 
 from catchment.bench.peers.java import java_command
 from catchment.bench.peers.maven import PeerUnavailable, classpath
@@ -25,17 +26,6 @@ exit 1
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "catchment" / "peers"
-
-
-def install_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
-    commands = tmp_path / "commands"
-    commands.mkdir()
-    maven = commands / "mvn"
-    maven.write_text(script)
-    maven.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
-    monkeypatch.setenv("FETCHES", str(tmp_path / "fetches"))
-    return tmp_path / "fetches"
 
 
 def test_what_is_fetched_is_kept_and_reused_even_by_those_who_ask_at_once(

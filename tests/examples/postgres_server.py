@@ -11,12 +11,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import psycopg
 import pytest
 
+from catchment.bench.peers.process import process_tree
 from catchment.bench.peers.server import free_port
 
 _START_SECONDS = 60.0
@@ -104,6 +106,15 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait()
             self._process = None
+
+    def kill(self) -> None:
+        """Kill -9 all of its processes."""
+        assert self._process is not None, "only a server that runs is killed"
+        for process_id in process_tree(self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -16,11 +16,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from catchment.client.arrow_api import read_arrow
 from catchment.pipelines import Pipeline, check, lake, store, topic
+from catchment.pipelines.graph import Graph
+from catchment.pipelines.home import Home
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from catchment.pipelines.execution.run import Run
     from catchment.pipelines.execution.workplace import Workplace
+    from catchment.pipelines.planning import Plan
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SCHEMA = "id string, district string, kind string, at timestamp"
@@ -51,11 +55,11 @@ class Report:
 class City:
     """The topics and folders of one pipeline."""
 
-    def __init__(self, spark: SparkSession, servers: str, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, servers: str, folder: Path, name: str | None = None) -> None:
         self.spark = spark
         self.servers = servers
         self.folder = folder
-        self.name = f"city{next(_numbers)}"
+        self.name = name or f"city{next(_numbers)}"
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         admin = AdminClient({"bootstrap.servers": servers})
         wanted = [NewTopic(self.reports, 2), NewTopic(self.crews, 1, config={"cleanup.policy": "compact"})]
@@ -111,20 +115,37 @@ class City:
 
     def place(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> Workplace:
         from catchment.pipelines.execution.run import workplace
-        from catchment.pipelines.graph import Graph
-        from catchment.pipelines.home import Home
 
-        home = Home(self.folder / "home", self.name)
         graph = Graph(pipeline.check(), versions)
-        return workplace(self.spark, graph, home=home, folder=self.folder, servers=self.servers, versions=versions)
+        return workplace(self.spark, graph, home=self.home, folder=self.folder, servers=self.servers, versions=versions)
 
-    def drain(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> None:
+    @property
+    def home(self) -> Home:
+        return Home(self.folder / "home", self.name)
+
+    def drain(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> Run:
         """Process all that is there."""
         from catchment.pipelines.execution.run import Run
 
         run = Run(self.place(pipeline, versions))
         run.build()
         run.drain()
+        return run
+
+    def plan(self, pipeline: Pipeline) -> Plan:
+        """What becomes of the state that is there; raises `Refused`."""
+        from catchment.pipelines.planning import decide
+
+        return decide(self.spark, Graph(pipeline.check()), self.home, self.folder)
+
+    def drain_as_planned(self, pipeline: Pipeline) -> dict[str, str]:
+        """Process all that is there, as a run would; what was decided for each query."""
+        from catchment.pipelines.planning import keep
+
+        plan = self.plan(pipeline)
+        keep(self.home, plan)
+        self.drain(pipeline, plan.versions)
+        return {name: one.action for name, one in plan.queries.items()}
 
     def rows(self, topic_name: str) -> list[dict[str, Any]]:
         """The committed records of a topic, with their headers as a mapping."""

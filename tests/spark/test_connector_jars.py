@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.bench.pretended_maven import install_maven
 from typer.testing import CliRunner
 
 from catchment.cli.app import app
@@ -30,17 +31,6 @@ exit 1
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "catchment" / "spark" / "jars"
-
-
-def install_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
-    commands = tmp_path / "commands"
-    commands.mkdir()
-    maven = commands / "mvn"
-    maven.write_text(script)
-    maven.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
-    monkeypatch.setenv("FETCHES", str(tmp_path / "fetches"))
-    return tmp_path / "fetches"
 
 
 def test_each_jar_is_fetched_once_without_its_dependencies(

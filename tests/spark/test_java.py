@@ -155,21 +155,28 @@ def test_the_start_up_cache_is_trained_when_there_is_none_and_used_when_there_is
     assert start_up_cache.cache_path(java) != path
 
 
-def test_a_java_that_knows_no_start_up_cache_and_a_user_who_wants_none_get_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_java_has_an_archive_of_classes(tmp_path: Path) -> None:
+    java = Java(install(tmp_path / "home", "17.0.2"), 17)
+    path = start_up_cache.cache_path(java)
+    assert path is not None
+    assert start_up_cache.recording_options(java, path).startswith(f"-XX:ArchiveClassesAtExit={path} ")
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert f"-XX:SharedArchiveFile={path} " in start_up_cache.start_up_options(java)
+
+
+def test_a_user_who_wants_no_start_up_cache_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def train() -> None:
         raise AssertionError("nobody asked for training")
 
     monkeypatch.setattr(start_up_cache, "_train_at_exit", train)
-    assert start_up_cache.start_up_options(Java(install(tmp_path / "old", "24"), 24)) == ""
     monkeypatch.setenv(start_up_cache.SWITCH, "off")
     assert start_up_cache.start_up_options(Java(install(tmp_path / "new", "25"), 25)) == ""
 
 
 def test_only_the_newest_caches_are_kept(tmp_path: Path) -> None:
     for number in range(start_up_cache.MOST_CACHES + 2):
-        (tmp_path / f"{number}.aot").touch()
-        os.utime(tmp_path / f"{number}.aot", (number, number))
+        (tmp_path / f"{number}.cache").touch()
+        os.utime(tmp_path / f"{number}.cache", (number, number))
     start_up_cache.drop_oldest_caches(tmp_path)
-    assert sorted(path.stem for path in tmp_path.glob("*.aot")) == ["2", "3", "4", "5"]
+    assert sorted(path.stem for path in tmp_path.glob("*.cache")) == ["2", "3", "4", "5"]

@@ -22,7 +22,7 @@ from catchment.cli.options import (
 from catchment.cli.output import print_json, print_note, print_table
 
 if TYPE_CHECKING:
-    from catchment.pipelines.quarantine import Quarantined
+    from catchment.pipelines.quarantine import Quarantined, Repair
 
 app = typer.Typer(
     help="See what pipelines have set aside, and send back what is repaired.",
@@ -140,8 +140,7 @@ def replay(
         before = quarantine.replayed_places(cluster, pipeline, bootstrap_servers, settings)
         chosen = _chosen(pipeline, bootstrap_servers, settings, error, at)
         waiting = [one for one in chosen if one.place not in before]
-        send = quarantine.replay if is_run else quarantine.count_repaired
-        sent = send(cluster, pipeline, waiting, repair)
+        sent = quarantine.replay(cluster, pipeline, waiting, repair) if is_run else _count(waiting, repair)
     if as_json:
         print_json({"sent" if is_run else "would_be_sent": sent, "left": refused, "sent_before": len(before)})
         return
@@ -157,6 +156,11 @@ def _chosen(
     for one in read_quarantine(pipeline, servers, settings):
         if (error is None or error in one.error) and (not at or one.place in at):
             yield one
+
+
+def _count(waiting: list[Quarantined], repair: Repair) -> int:
+    """How many a replay would send."""
+    return sum(repair(one) is not None for one in waiting)
 
 
 def _repaired(command: str, one: Quarantined) -> bytes | None:

@@ -2,15 +2,15 @@
 
 A store's view takes windows that end at or before T from the batch layer and later ones from the speed layer. T is the watermark of
 the query that feeds the store, as of a batch that is finished: no row that old can come any more, so the windows up to it are
-complete in whatever holds the rows that the query has read. The new version's speed layer is caught up before it is shown, and
-what was shown before stays as it is, to go back to.
+complete in whatever holds the rows that the query has read. The new version is shown at a moment when its speed layer has read all
+that the old one has, and what was shown before stays as it is, to go back to.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -33,13 +33,11 @@ from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
+from catchment.pipelines.switching import Shown, Tell, switch_when_caught_up
 from catchment.spark.spark_checkpoint import BatchPlan, SparkCheckpoint
 
 _ROWS_AT_ONCE: Final = 50_000
 _LAKE_WAIT_S: Final = 120.0
-_CATCH_UP_ROUNDS: Final = 5
-_SHORT_S: Final = 10.0
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,9 @@ def _backfill_store(
         for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
             store.write_batch_layer(rows.slice(begin, _ROWS_AT_ONCE), version)
         if version > live.version:
-            _catch_up(place, query, version, tell)
-        store.switch(version, until)
+            switch_when_caught_up(place, query, store, Shown(live.version, version, until), tell)
+        else:
+            store.switch(version, until)
         tell(f"{sink.table}: version {version} is shown")
         return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=True)
 
@@ -199,7 +198,7 @@ def _history(place: Workplace, name: str, plan: BatchPlan, until: datetime, tell
         assert isinstance(lake.target, LakeSink), "it was chosen so"
         _wait_for_lake(place, lake, boundary.topic, ends, tell)
         kept = open_lake(
-            expanded(lake.target.lake, place.folder), format=lake.target.format, partition_by=lake.target.partition_by
+            expanded(lake.target.lake, place.folder), kind=lake.target.format, partition_by=lake.target.partition_by
         )
         rows = kept.read_spark(place.spark).select(*place.schemas[name].fieldNames())
     return rows if boundary.event_time is None else rows.where(F.col(boundary.event_time) <= F.lit(until))
@@ -230,19 +229,6 @@ def _ends_of(plan: BatchPlan, topic: str) -> dict[str, int]:
         if isinstance(source, dict) and topic in source:
             return {str(partition): int(offset) for partition, offset in source[topic].items()}
     return {}
-
-
-def _catch_up(place: Workplace, query: str, version: int, tell: Tell) -> None:
-    """Bring the speed layer of the new version to where events are now, or nearly."""
-    beside = replace(place, versions={**place.versions, query: version}, shows_new_versions=False)
-    for _ in range(_CATCH_UP_ROUNDS):
-        began_s = time.monotonic()
-        tell("the speed layer of the new version catches up")
-        run = Run(beside)
-        run.build([query])
-        run.drain()
-        if time.monotonic() - began_s < _SHORT_S:
-            return
 
 
 def _taken_over(rows: pyarrow.Table, shown: pyarrow.Table, window_end: str, since: datetime) -> pyarrow.Table:

@@ -9,13 +9,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, overload
 
 from catchment.pipelines.declared import Declared, Path
 from catchment.pipelines.mistakes import Mistake, Place
 from catchment.pipelines.specification import PipelineSpecification
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Part(NamedTuple):

@@ -89,11 +89,6 @@ def replay(cluster: Cluster, pipeline: str, records: Iterable[Quarantined], repa
     return sent
 
 
-def count_repaired(cluster: Cluster, pipeline: str, records: Iterable[Quarantined], repair: Repair) -> int:
-    """How many a replay would send."""
-    return sum(repair(one) is not None for one in records)
-
-
 def _send(producer: Producer, pipeline: str, repaired: Sequence[tuple[Quarantined, bytes]]) -> None:
     producer.begin()
     for topic in sorted({one.facts["topic"] for one, _ in repaired}):

@@ -105,7 +105,7 @@ class Check(Declaration):
     expect: str
     otherwise: Literal["quarantine", "drop", "stop"] = "quarantine"
     stop_above: Fraction | None = None
-    """Stop the pipeline when a larger share of a batch fails."""
+    """Stop the pipeline when a larger share of the rows fails."""
 
 
 class TopicOut(Declaration):

@@ -38,6 +38,14 @@ class NotedOffsets:
         return self.read | {(_MARK + topic, partition): offset for (topic, partition), offset in self.noted.items()}
 
 
+def read_up_to(ends: Iterable[Any]) -> Offsets:
+    """Where the sources of a batch end in the topics that they read."""
+    offsets: Offsets = {}
+    for end in ends:
+        offsets |= NotedOffsets.of(from_json(end)).read
+    return offsets
+
+
 def noted_of_topic(ends: Iterable[Any], topic: str) -> dict[int, int]:
     """What the sources of a batch have noted of one topic, by partition: the furthest, where several have."""
     found: dict[int, int] = {}

@@ -15,6 +15,8 @@ _ARROW_FLAGS: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_n
 
 PYTHON: Final = "spark.pyspark.python"
 DRIVER_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+STATE_STORE: Final = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHECKPOINT_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 FILE_SYSTEM_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

@@ -13,10 +13,12 @@ from typing import Final
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import window
 
-from catchment.spark.java import find_java
+from catchment.spark.java import Java, find_java
+from catchment.spark.session_settings import ROCKSDB, STATE_STORE
 from catchment.spark.spark_session import session
-from catchment.spark.start_up_cache import OLDEST_VERSION, SWITCH, cache_path, drop_oldest_caches
+from catchment.spark.start_up_cache import SWITCH, cache_path, drop_oldest_caches, recording_options
 
 _LOWEST_PRIORITY: Final = 19
 # The JVM writes the cache when it ends, which takes it some seconds.
@@ -27,7 +29,7 @@ def train() -> None:
     """Make the cache, unless it is there or another process is at it."""
     java = find_java()
     path = cache_path(java)
-    if java.version < OLDEST_VERSION or path is None or path.exists():
+    if path is None or path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
@@ -36,16 +38,15 @@ def train() -> None:
         except BlockingIOError:
             return
         with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
-            _record(Path(temporary) / path.name)
+            _record(java, Path(temporary) / path.name)
             # The rename is the last step: a cache that is there is whole.
             (Path(temporary) / path.name).replace(path)
     drop_oldest_caches(path.parent)
 
 
-def _record(path: Path) -> None:
+def _record(java: Java, path: Path) -> None:
     os.environ[SWITCH] = "off"
-    options = f"-XX:AOTCacheOutput={path} -Xlog:aot*=off -Xlog:cds*=off"
-    with session("local[1]", config={"spark.driver.extraJavaOptions": options}) as spark:
+    with session("local[1]", config={"spark.driver.extraJavaOptions": recording_options(java, path)}) as spark:
         _exercise(spark)
     gateway = SparkContext._gateway
     assert gateway is not None
@@ -55,8 +56,13 @@ def _record(path: Path) -> None:
 
 
 def _exercise(spark: SparkSession) -> None:
+    """A query, and a stream with windows, state in RocksDB and a Python function."""
+    spark.conf.set(STATE_STORE, ROCKSDB)
     spark.range(1000).selectExpr("id % 7 AS key", "CAST(id AS STRING) AS value").groupBy("key").count().collect()
-    stream = spark.readStream.format("rate").load().writeStream.format("noop").start()
+    ticks = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
+    counts = ticks.groupBy(window("timestamp", "1 second")).count().selectExpr("to_json(window) AS window", "count")
+    counts = counts.mapInArrow(lambda rows: rows, counts.schema)
+    stream = counts.writeStream.outputMode("update").foreachBatch(lambda rows, _: rows.toArrow()).start()
     stream.processAllAvailable()
     stream.stop()
 

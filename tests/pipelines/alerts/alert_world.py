@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import time
@@ -10,7 +11,7 @@ from typing import Any
 
 from tests.client.logs import Logs
 
-from catchment.pipelines.alerts.deciding import Candidate, alert_id
+from catchment.pipelines.alerts.deciding import Candidate
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.spark.connection import Connection
 
@@ -30,6 +31,12 @@ def new_rule(logs: Logs, *, topics: int = 1, pipeline: str | None = None, **fiel
 
 def connection(logs: Logs) -> Connection:
     return Connection(logs.bootstrap_servers)
+
+
+def alert_id(pipeline: str, name: str, key: str, event_time_us: int) -> str:
+    """What an id is made of, said a second time: listeners know an alert by it, so it may never change."""
+    text = "\n".join([pipeline, name, key, str(event_time_us)])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def candidate(rule: AlertRule, district: str, event_time_us: int) -> Candidate:

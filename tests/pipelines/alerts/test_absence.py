@@ -20,13 +20,12 @@ from typing_extensions import override
 
 from catchment.pipelines.alerts.absence import SilenceWatch, absent_rows
 from catchment.pipelines.alerts.outlet import AlertOutlet
-from catchment.pipelines.execution.pipeline_session import SETTINGS
+from catchment.spark.session_settings import ROCKSDB, STATE_STORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TERM_MS = 10_000
-STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 State = tuple[int | None, int, bool]
 
 
@@ -104,7 +103,7 @@ def test_after_the_query_was_away_a_key_has_one_more_term_and_only_one() -> None
 @pytest.fixture
 def spark_with_timers(spark: SparkSession) -> Iterator[SparkSession]:
     before = spark.conf.get(STATE_STORE, None)
-    spark.conf.set(STATE_STORE, SETTINGS[STATE_STORE])
+    spark.conf.set(STATE_STORE, ROCKSDB)
     yield spark
     spark.conf.unset(STATE_STORE) if before is None else spark.conf.set(STATE_STORE, before)
 

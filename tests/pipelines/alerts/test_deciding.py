@@ -6,8 +6,9 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.pipelines.alerts.alert_world import alert_id
 
-from catchment.pipelines.alerts.deciding import Candidate, Memory, alert_id
+from catchment.pipelines.alerts.deciding import Candidate, Memory
 
 KEYS = ["harbour", "hill", "old town"]
 
@@ -110,9 +111,3 @@ def test_the_earliest_of_a_burst_fires() -> None:
         10,
         70,
     ]
-
-
-def test_an_id_stays_the_same_for_ever() -> None:
-    assert (
-        alert_id("city", "burst", '{"district":"Harbour"}', 1_700_000_000_000_000) == "95e5d52874361059d9e80adeda4e3565"
-    )

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.client.logs import CatchmentLogs
-from tests.pipelines.alerts.alert_world import connection, ids, new_rule
+from tests.pipelines.alerts.alert_world import alert_id, connection, ids, new_rule
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
-from catchment.pipelines.alerts.deciding import alert_id
 from catchment.pipelines.alerts.outlet import AlertOutlet, TooManyCandidates
 
 if TYPE_CHECKING:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from pyspark.sql.streaming.query import StreamingQuery
+from typing_extensions import override
+
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -39,17 +42,29 @@ def batch(number: int, *sources: dict[str, Any], at_s: float = 0.0, **more: Any)
     } | more
 
 
-class FakeQuery:
+class FakeQuery(StreamingQuery):
     """A streaming query that has made these reports, and may have failed since."""
 
     def __init__(self, *progress: dict[str, Any], error: BaseException | None = None, is_active: bool = True) -> None:
-        self.recentProgress = list(progress)
-        self.isActive = is_active and error is None
-        self._error = error
+        self.reports = list(progress)
+        self.is_active = is_active and error is None
+        self.error = error
 
     @property
-    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - the name is Spark's
-        return self.recentProgress[-1] if self.recentProgress else None
+    @override
+    def isActive(self) -> bool:
+        return self.is_active
 
-    def exception(self) -> BaseException | None:
-        return self._error
+    @property
+    @override
+    def recentProgress(self) -> Any:
+        return self.reports
+
+    @property
+    @override
+    def lastProgress(self) -> Any:
+        return self.reports[-1] if self.reports else None
+
+    @override
+    def exception(self) -> Any:
+        return self.error

@@ -78,7 +78,7 @@ def test_a_query_is_well_again_once_it_has_reported() -> None:
     assert (keeper.status.state, keeper.status.waits_for, keeper.status.restarts) == ("running", None, 1)
     # What has been waited for before does not count when it is away again much later.
     starts.now_s = 500.0
-    well.isActive, well._error = False, StoreAway("away")
+    well.is_active, well.error = False, StoreAway("away")
     assert starts.look_until(keeper, 510.0) is None
     assert keeper.status.state == "waiting"
 
@@ -116,10 +116,10 @@ def test_what_cannot_be_cured_is_not_tried_again() -> None:
 
 
 def test_every_batch_is_compared_with_the_checks_though_several_ended_between_two_looks() -> None:
-    rows = source("a", rows=10, end=10, latest=10)
-    bad = batch(1, rows, at_s=1.0, observedMetrics={"checks": {"rows": 10, "check0": 6}})
+    rows = source("a", rows=300, end=300, latest=300)
+    bad = batch(1, rows, at_s=1.0, observedMetrics={"checks": {"rows": 300, "check0": 151}})
     good = [
-        batch(number, rows, at_s=number, observedMetrics={"checks": {"rows": 10, "check0": 0}}) for number in (0, 2, 3)
+        batch(number, rows, at_s=number, observedMetrics={"checks": {"rows": 300, "check0": 0}}) for number in (0, 2, 3)
     ]
     starts = Starts(FakeQuery(good[0], bad, *good[1:]))
     keeper = starts.keeper(checks=(Check(expect="a > 0", stop_above=0.5),))
@@ -128,7 +128,7 @@ def test_every_batch_is_compared_with_the_checks_though_several_ended_between_tw
 
     assert failure is not None
     assert failure.exit_code == ExitCode.STOPPED_BY_CHECK
-    assert "6 of the 10 rows" in failure.message
+    assert "151 of the last 300 rows" in failure.message
 
 
 def test_a_report_is_counted_once_however_often_it_is_seen() -> None:
@@ -136,7 +136,7 @@ def test_a_report_is_counted_once_however_often_it_is_seen() -> None:
     starts = Starts(query)
     keeper = starts.keeper()
     starts.look_until(keeper, 10.0)
-    query.recentProgress.append(batch(1, source("a", rows=5, end=15, latest=15), at_s=20.0))
+    query.reports.append(batch(1, source("a", rows=5, end=15, latest=15), at_s=20.0))
     starts.look_until(keeper, 20.0)
 
     assert keeper.status.rows == 15
@@ -180,13 +180,13 @@ def test_until_now_means_level_by_level() -> None:
     assert queries.started == ["clean"]
 
     queries.finished = {"clean", "outlet-clean-store"}
-    queries.queries["clean"].isActive = False
+    queries.queries["clean"].is_active = False
     for _ in range(3):
         one.look()
     assert queries.started == ["clean", "outlet-clean-store"]
     assert not one.is_done
 
-    queries.queries["outlet-clean-store"].isActive = False
+    queries.queries["outlet-clean-store"].is_active = False
     one.look()
     assert one.is_done
 
@@ -223,6 +223,6 @@ def test_a_store_that_does_not_answer_is_waited_for_though_nothing_has_failed() 
     assert one.statuses[1].waits_for == "store sqlite:///city.db"
 
     queries.stalled = None
-    store.recentProgress.append(batch(0, source("a", rows=1, end=1, latest=1)))
+    store.reports.append(batch(0, source("a", rows=1, end=1, latest=1)))
     one.look()
     assert one.statuses[1].waits_for is None

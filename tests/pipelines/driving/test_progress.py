@@ -7,11 +7,9 @@ from datetime import timedelta
 import pytest
 from tests.pipelines.driving.reports_of_spark import START, batch, moment, source
 
-from catchment.pipelines.driving.checks import breach
 from catchment.pipelines.driving.latency import Latency
 from catchment.pipelines.driving.progress import ProgressReader
 from catchment.pipelines.driving.status import QueryKind, QueryStatus, RunStatus
-from catchment.pipelines.specification import Check
 
 
 def reader(kind: QueryKind = "step") -> ProgressReader:
@@ -157,15 +155,3 @@ def test_the_state_says_what_is_happening(lag: int, rows_per_s: float, waits_for
     query = QueryStatus("q", "outlet", state="running", lag=lag, rows_per_s=rows_per_s, waits_for=waits_for)
 
     assert RunStatus("city", 1, [query], phase="running").state == state
-
-
-@pytest.mark.parametrize(
-    ("rows", "failed", "stops"), [(100, 1, False), (100, 2, True), (0, 0, False), (1, 1, True), (1000, 10, False)]
-)
-def test_a_check_stops_only_above_its_share(rows: int, failed: int, stops: bool) -> None:
-    checks = (Check(expect="a > 0"), Check(expect="b > 0", stop_above=0.01))
-
-    said = breach(checks, {"rows": rows, "check0": rows, "check1": failed})
-
-    assert (said is not None) == stops
-    assert said is None or f"{failed} of the {rows} rows of a batch fail the check b > 0" in said

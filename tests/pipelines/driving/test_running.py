@@ -23,7 +23,6 @@ from catchment import Broker
 from catchment.pipelines.driving.leftovers import processes_of
 from catchment.pipelines.driving.run_file import is_running, read_run
 from catchment.pipelines.home import Home
-from catchment.spark.start_up_cache import SWITCH
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 # Each test starts Spark more than once.
@@ -79,8 +78,7 @@ class World:
             "--home",
             str(self.home.root),
         ]
-        # The log's level is Spark's own; tests leave no training run behind.
-        return subprocess.run(line, capture_output=True, text=True, timeout=COMMAND_S, env=os.environ | {SWITCH: "off"})
+        return subprocess.run(line, capture_output=True, text=True, timeout=COMMAND_S)
 
     def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         return self.command("run", self.file, "--servers", self.servers, "--master", "local[2]", *arguments)
@@ -126,7 +124,7 @@ def test_what_is_there_now_is_processed_once_and_a_check_stops_the_next_run(worl
     second = world.run("--available-now", "--json")
 
     assert second.returncode == 4, second.stderr
-    assert "50 of the 50 rows of a batch fail the check id >= 0" in json.loads(second.stdout)["error"]
+    assert "50 of the last 50 rows fail the check id >= 0" in json.loads(second.stdout)["error"]
     assert world.stored() == list(range(100))
 
 

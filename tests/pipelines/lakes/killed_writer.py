@@ -13,7 +13,7 @@ from catchment.pipelines.lakes import open_lake
 
 
 def main(path: str, kind: str, last_batch: int) -> None:
-    lake = open_lake(path, format=kind, partition_by="district")
+    lake = open_lake(path, kind=kind, partition_by="district")
     last = lake.last_batch("board")
     # Like Spark, it may not know that its last batch was finished, and begins with it again.
     for batch_id in range(0 if last is None else last, last_batch + 1):

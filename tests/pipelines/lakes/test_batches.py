@@ -124,7 +124,7 @@ def test_other_partition_columns_are_refused(make_lake: MakeLake, tmp_path: Path
     lake = make_lake()
     put(lake, numbers(0), "board", 0)
     kind = "delta" if (tmp_path / "lake" / "_delta_log").exists() else "parquet"
-    other = open_lake(str(tmp_path / "lake"), format=kind, partition_by=["batch"])
+    other = open_lake(str(tmp_path / "lake"), kind=kind, partition_by=["batch"])
 
     with pytest.raises(LakeRefused, match=r"partitioned by .*district.*, not by .*batch"):
         put(other, numbers(1), "board", 1)
@@ -166,7 +166,7 @@ def test_a_crash_at_any_operation_leaves_the_batch_whole_or_to_be_repeated(
         place = tmp_path / str(operation)
 
         def lake(place: Path = place) -> Lake:
-            return open_lake(str(place), format=kind, partition_by="district")
+            return open_lake(str(place), kind=kind, partition_by="district")
 
         earlier = [] if is_first else [0]
         for batch_id in earlier:

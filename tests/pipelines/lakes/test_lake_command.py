@@ -94,7 +94,7 @@ def test_a_path_without_a_lake_is_told(tmp_path: Path, command: tuple[str, ...])
 
 
 def test_plain_parquet_is_not_compacted(tmp_path: Path) -> None:
-    put(open_lake(str(tmp_path), format="parquet"), numbers(0), "board", 0)
+    put(open_lake(str(tmp_path), kind="parquet"), numbers(0), "board", 0)
 
     result = _run("optimize", tmp_path)
 

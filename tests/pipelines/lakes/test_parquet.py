@@ -14,7 +14,7 @@ from catchment.pipelines.lakes.partitioning import parse_partition_by
 
 
 def _lake(path: Path) -> ParquetLake:
-    lake = open_lake(str(path), format="parquet", partition_by="district")
+    lake = open_lake(str(path), kind="parquet", partition_by="district")
     assert isinstance(lake, ParquetLake)
     return lake
 
@@ -132,7 +132,7 @@ def test_a_folder_that_is_no_lake_is_told(tmp_path: Path) -> None:
     with pytest.raises(LakeRefused, match="there is no lake at"):
         find_lake(str(tmp_path))
     with pytest.raises(LakeRefused, match="there is no format 'orc'"):
-        open_lake(str(tmp_path), format="orc")
+        open_lake(str(tmp_path), kind="orc")
 
 
 def test_a_folder_that_arrow_reaches_is_written_like_a_local_one(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def _rows(frame: DataFrame) -> list[tuple[object, ...]]:
 
 def test_every_type_is_the_same_for_spark_duckdb_and_polars(tokyo: SparkSession, tmp_path: Path, kind: str) -> None:
     rows = all_types().append_column("number", pyarrow.array([0, 1, 2]))
-    lake = open_lake(str(tmp_path / "lake"), format=kind)
+    lake = open_lake(str(tmp_path / "lake"), kind=kind)
     frame = tokyo.createDataFrame(rows, from_arrow_schema(rows.schema))
 
     assert lake.write(frame, "board", 0)
@@ -69,7 +69,7 @@ def test_every_type_is_the_same_for_spark_duckdb_and_polars(tokyo: SparkSession,
 def test_partition_columns_are_computed_and_read_back_by_everybody(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    lake = open_lake(str(tmp_path / "lake"), format=kind, partition_by=["date(at)", "district", "hour(at) AS at_hour"])
+    lake = open_lake(str(tmp_path / "lake"), kind=kind, partition_by=["date(at)", "district", "hour(at) AS at_hour"])
     reports = _reports(spark)
 
     assert lake.write(reports, "board", 0)
@@ -97,7 +97,7 @@ def test_an_old_version_is_read_by_spark(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_a_job_that_fails_shows_nothing_and_may_be_repeated(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    lake = open_lake(str(tmp_path / "lake"), format=kind, partition_by="district")
+    lake = open_lake(str(tmp_path / "lake"), kind=kind, partition_by="district")
     failing = _reports(spark).selectExpr("IF(number = 190, raise_error('poison'), number) AS number", "district", "at")
 
     with pytest.raises(Exception, match="poison"):
@@ -122,7 +122,7 @@ def test_a_job_that_fails_shows_nothing_and_may_be_repeated(spark: SparkSession,
 def test_what_a_lake_cannot_keep_is_refused_by_name(
     spark: SparkSession, tmp_path: Path, kind: str, expression: str, reason: str
 ) -> None:
-    lake = open_lake(str(tmp_path / "lake"), format=kind)
+    lake = open_lake(str(tmp_path / "lake"), kind=kind)
 
     with pytest.raises(LakeRefused, match=reason):
         lake.write(spark.sql(f"SELECT {expression}"), "board", 0)
@@ -132,9 +132,9 @@ def test_a_partition_column_that_the_rows_have_not_or_have_already_is_refused(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     with pytest.raises(LakeRefused, match="partitioned by town, and the rows have no such column"):
-        open_lake(str(tmp_path / "lake"), format=kind, partition_by="town").write(_reports(spark), "board", 0)
+        open_lake(str(tmp_path / "lake"), kind=kind, partition_by="town").write(_reports(spark), "board", 0)
     with pytest.raises(LakeRefused, match="have a column district already"):
-        open_lake(str(tmp_path / "lake"), format=kind, partition_by="lower(district) AS district").write(
+        open_lake(str(tmp_path / "lake"), kind=kind, partition_by="lower(district) AS district").write(
             _reports(spark), "board", 0
         )
 
@@ -153,7 +153,7 @@ def test_a_stream_stopped_between_the_lake_and_its_own_notes_adds_every_row_once
     outcomes: list[tuple[int, bool]] = []
 
     def write(rows: DataFrame, batch_id: int) -> None:
-        outcomes.append((batch_id, open_lake(path, format=kind).write(rows, "stream", batch_id)))
+        outcomes.append((batch_id, open_lake(path, kind=kind).write(rows, "stream", batch_id)))
 
     source.mkdir()
     with duckdb.connect() as connection:
@@ -165,7 +165,7 @@ def test_a_stream_stopped_between_the_lake_and_its_own_notes_adds_every_row_once
             (checkpoint / "commits" / str(file)).unlink()
     _stream(spark, source, checkpoint, write)
 
-    lake = open_lake(path, format=kind)
+    lake = open_lake(path, kind=kind)
     assert sorted(lake.read_arrow().column("number").to_pylist()) == list(range(200))
     assert outcomes == [(0, True), (0, False), (1, True), (1, False), (2, True), (2, False), (3, True), (3, False)]
     assert lake.last_batch("stream") == 3

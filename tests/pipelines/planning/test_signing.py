@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.pipelines.emergency import YAML, write_emergency
+from typing_extensions import override
 
 from catchment.pipelines import Pipeline, lake, store, topic
 from catchment.pipelines.graph import Graph
@@ -175,7 +176,8 @@ def test_arbitrary_state_is_seen_by_its_keys_and_timers(spark: SparkSession) -> 
             class Nothing(StatefulProcessor):
                 def init(self, handle: Any) -> None: ...
 
-                def handleInputRows(self, key: Any, rows: Iterator[Any], timer_values: Any) -> Iterator[Any]:  # noqa: N802 - the name is Spark's
+                @override
+                def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
                     return iter(())
 
                 def close(self) -> None: ...

@@ -8,30 +8,10 @@ import pytest
 from tests.pipelines.city import City, Report, count_reports
 
 from catchment.pipelines import Pipeline, store, topic
-from catchment.pipelines.graph import Graph
-from catchment.pipelines.home import Home
 from catchment.pipelines.python_form import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from catchment.pipelines.planning import Plan
-
-
-def _plan(city: City, pipeline: Pipeline) -> Plan:
-    from catchment.pipelines.planning import decide
-
-    return decide(city.spark, Graph(pipeline.check()), Home(city.folder / "home", city.name), city.folder)
-
-
-def _run(city: City, pipeline: Pipeline) -> dict[str, str]:
-    """Process all that is there, as a run would; what was decided for each query."""
-    from catchment.pipelines.planning import keep
-
-    plan = _plan(city, pipeline)
-    keep(Home(city.folder / "home", city.name), plan)
-    city.drain(pipeline, plan.versions)
-    return {name: one.action for name, one in plan.queries.items()}
 
 
 def _checkpoints(city: City) -> list[str]:
@@ -58,24 +38,24 @@ def test_state_survives_a_change_that_is_allowed_and_not_one_that_is_not(city: C
 
     city.send_crew("harbour", 2)
     city.send([Report("a", 1), Report("b", 12), Report("h", 3, "hills")], 15)
-    assert set(_run(city, city.pipeline()).values()) == {"new"}
+    assert set(city.drain_as_planned(city.pipeline()).values()) == {"new"}
     assert city.board() == {("harbour", 0): (1, 2), ("harbour", 10): (1, 2), ("hills", 0): (1, None)}
 
     city.send([Report("a", 1), Report("c", 2), Report("i", 4, "hills")], 16)
     changed = city.pipeline(hills_left_out, lateness="30 seconds")
-    assert set(_run(city, changed).values()) == {"reuse"}
+    assert set(city.drain_as_planned(changed).values()) == {"reuse"}
     assert city.board() == {("harbour", 0): (2, 2), ("harbour", 10): (1, 2), ("hills", 0): (1, None)}, (
         "a came again, which the deduplication's state knows, and c was added to what the counts' state knows"
     )
 
     before = _checkpoints(city)
     with pytest.raises(Refused, match="key window was of at, 10 seconds and is of at, 60 seconds") as refused:
-        _plan(city, city.pipeline(minutes, lateness="30 seconds"))
+        city.plan(city.pipeline(minutes, lateness="30 seconds"))
     assert list(refused.value.refused) == ["outlet-board"]
     assert "version to 2" in str(refused.value)
     assert _checkpoints(city) == before
 
-    decided = _run(city, city.pipeline(minutes, lateness="30 seconds", version=2))
+    decided = city.drain_as_planned(city.pipeline(minutes, lateness="30 seconds", version=2))
     assert decided == {"clean": "reuse", "outlet-board": "new version", "outlet-lake": "reuse"}
     assert _checkpoints(city) == sorted([*before, "outlet-board-v2"])
     assert city.board() == {("harbour", 0): (3, 2), ("hills", 0): (2, None)}, (
@@ -86,17 +66,17 @@ def test_state_survives_a_change_that_is_allowed_and_not_one_that_is_not(city: C
 
 def test_a_sink_may_be_added_and_a_deduplication_changed_in_a_new_version(city: City) -> None:
     city.send([Report("a", 1), Report("a", 2), Report("b", 3)], 15)
-    _run(city, _once(city, 1, "id"))
+    city.drain_as_planned(_once(city, 1, "id"))
     assert [row["id"] for row in city.values(f"{city.name}.clean")] == ["a", "b"]
 
     from catchment.pipelines.planning import Refused
 
     with pytest.raises(Refused, match=r"deduplication within the watermark: key id \(string\) is gone"):
-        _plan(city, _once(city, 1, "district"))
+        city.plan(_once(city, 1, "district"))
 
     more = _once(city, 2, "district")
     more.sink(Node("clean"), store(f"sqlite:///{city.folder}/city.db", table="more"), name="more")
-    assert _run(city, more) == {"clean": "new version", "outlet-board": "new version", "outlet-more": "new"}
+    assert city.drain_as_planned(more) == {"clean": "new version", "outlet-board": "new version", "outlet-more": "new"}
     assert [row["id"] for row in city.values(f"{city.name}.clean.v2")] == ["a"], "a topic of its own"
     assert [row["id"] for row in city.values(f"{city.name}.clean")] == ["a", "b"], "the old one is as it was"
 

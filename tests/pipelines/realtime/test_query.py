@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.client.logs import CatchmentLogs
-from tests.pipelines.alerts.alert_world import eventually
+from tests.pipelines.alerts.alert_world import alert_id, eventually
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 
@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 
 from catchment.bench.pipelines import realtime_alerts
 from catchment.client.errors import SettingsError
-from catchment.pipelines.alerts.deciding import alert_id
 from catchment.pipelines.alerts.log import fired_before
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.realtime.plan_check import NotInRealTime, require_allowed

@@ -65,6 +65,16 @@ INJECTIONS = st.sampled_from(
         '{"b":"\\ud800"}',
         "[1,",
         '{"a":1,"a":2}',
+        '{"a":1},"x":2',
+        '{"c":Inf}',
+        '{"c":"Infinity"}',
+        '{"c":%s}' % ("9" * 400),
+        '{"c":1e-99999999999999999999}',
+        '{"x":1e99999999999999999999}',
+        '{"x":%s}' % ("9" * 5000),
+        '{"x":%s}' % ("[" * 3000 + "]" * 3000),
+        '{"x":"\udcff"}',
+        '{"g":"0000-05-01T12:00:00Z"}',
     ]
 )
 
@@ -137,7 +147,12 @@ def test_every_type_that_json_can_hold() -> None:
         ("a int", "[]", "$ is an array, not an object"),
         ("a int", "", "not JSON: Expecting value at character 1"),
         ("a int", "[" * 100_000, "nested too deeply"),
-        ("a int", '{"a":' + "1" * 5000 + "}", "not JSON that can be read"),
+        ("a int", '{"a":' + "1" * 5000 + "}", "a number has too many digits"),
+        ("a double", '{"a":1e99999999999999999999}', "the exponent of a number is too large"),
+        ("a double", '{"a":' + "1" * 400 + "}", "$.a is beyond what a double can hold"),
+        ("a timestamp", '{"a":"0000-05-01T12:00:00Z"}', "$.a is not a time as in ISO 8601"),
+        ("a int", '{"a":1},"b":2', "not JSON: Extra data at character 8"),
+        ("a map<string,int>", '{"a":{"\\ud800":1}}', "a name in it is no text"),
     ],
 )
 def test_the_reason_names_the_field_and_what_it_is(schema: str, text: str, reason: str) -> None:
@@ -145,6 +160,14 @@ def test_the_reason_names_the_field_and_what_it_is(schema: str, text: str, reaso
     (row,) = through(decoding, raw_batch([text.encode()]), "value", "valueError")
     assert row["value"] is None
     assert reason in row["valueError"]
+
+
+def test_what_spark_writes_for_numbers_that_are_none_is_read_again() -> None:
+    decoding = load(valueFormat="json", valueSchema="a double, b float")
+    rows = column(decoding, [b'{"a":"NaN","b":"-Infinity"}', b'{"a":NaN,"b":Infinity}', b'{"a":1.5}'])
+    assert repr(rows) == repr(
+        [{"a": float("nan"), "b": float("-inf")}, {"a": float("nan"), "b": float("inf")}, {"a": 1.5, "b": None}]
+    )
 
 
 def test_frames_are_cut_off_and_the_schema_may_be_registered(registry: RegistryServer) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
@@ -29,16 +30,24 @@ ROLES: Final = (
 
 
 class Member(NamedTuple):
-    """A living process of the driver's session."""
+    """A living process."""
 
     process_id: int
     parent_id: int
+    session_id: int
     command: str
 
     @property
     def is_python_of_spark(self) -> bool:
         """Daemons, workers and what plans, reads and commits beside the driver; the JVM runs no module."""
         return " -m pyspark." in self.command or " -m catchment.spark." in self.command
+
+    def kill(self) -> None:
+        try:
+            os.kill(self.process_id, signal.SIGKILL)
+        except ProcessLookupError:
+            # It ended between the look and the blow.
+            return
 
 
 class DriverProcess:
@@ -72,7 +81,7 @@ class DriverProcess:
         while left := self.members(everybody=True):
             assert time.monotonic() < deadline_s, f"processes outlive the driver: {left}"
             for member in left:
-                _kill(member)
+                member.kill()
             time.sleep(_LOOK_S)
         # The number of a session that is gone may come to be another's.
         self._sessions.clear()
@@ -82,43 +91,23 @@ class DriverProcess:
         """The JVM and the program, but none of Spark's Python processes: those find out by themselves, in their own time."""
         for member in self.members():
             if not member.is_python_of_spark:
-                _kill(member)
+                member.kill()
         self._wait()
 
     def kill_python(self, random: Random) -> str | None:
         """One of Spark's Python processes that is at work; None if there is none just now."""
-        found = [workers for role in ROLES if (workers := self._workers(role))]
-        if not found:
-            return None
-        victim = random.choice(random.choice(found))
-        _kill(victim)
-        return victim.command
+        return kill_worker(self.members(), random)
 
     def kill_committers(self) -> str | None:
         """The processes that commit batches, of which one has a commit under way if any has; None if there are none."""
-        victims = self._workers(COMMITTER)
+        victims = _workers(self.members(), COMMITTER)
         for victim in victims:
-            _kill(victim)
+            victim.kill()
         return victims[0].command if victims else None
-
-    def _workers(self, role: str) -> list[Member]:
-        """Without the daemons that only start others: their death goes unnoticed until the next start."""
-        found = [member for member in self.members() if member.is_python_of_spark and role in member.command]
-        parents = {member.parent_id for member in found}
-        return [member for member in found if member.process_id not in parents]
 
     def members(self, *, everybody: bool = False) -> list[Member]:
         sessions = self._sessions if everybody else self._sessions[-1:]
-        found = []
-        for directory in Path("/proc").glob("[0-9]*"):
-            try:
-                fields = (directory / "stat").read_text().rpartition(")")[2].split()
-                command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if int(fields[3]) in sessions and fields[0] != "Z":
-                found.append(Member(int(directory.name), int(fields[1]), command))
-        return found
+        return [member for member in living_processes() if member.session_id in sessions]
 
     def log_tail(self) -> str:
         return self._log_path.read_text(errors="replace")[-6000:] if self._log_path.exists() else ""
@@ -129,9 +118,30 @@ class DriverProcess:
             self._process = None
 
 
-def _kill(member: Member) -> None:
-    try:
-        os.kill(member.process_id, signal.SIGKILL)
-    except ProcessLookupError:
-        # It ended between the look and the blow.
-        return
+def living_processes() -> Iterator[Member]:
+    """All of the machine."""
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            yield Member(int(directory.name), int(fields[1]), int(fields[3]), command)
+
+
+def kill_worker(members: Sequence[Member], random: Random) -> str | None:
+    """Kill one of Spark's Python processes that is at work, of one session; None if there is none just now."""
+    found = [workers for role in ROLES if (workers := _workers(members, role))]
+    if not found:
+        return None
+    victim = random.choice(random.choice(found))
+    victim.kill()
+    return victim.command
+
+
+def _workers(members: Sequence[Member], role: str) -> list[Member]:
+    """Without the daemons that only start others: their death goes unnoticed until the next start."""
+    found = [member for member in members if member.is_python_of_spark and role in member.command]
+    parents = {member.parent_id for member in found}
+    return [member for member in found if member.process_id not in parents]

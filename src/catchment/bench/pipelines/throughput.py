@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -53,31 +53,21 @@ class PipelineThroughput:
         ):
             fill(stage, topics.reports, topics.crews, self.records)
             start = _pipeline if side is PIPELINE else _by_hand
-            levels = start(stage, topics, Path(folder))
+            drain = start(stage, topics, Path(folder))
             with stage.costs() as cost:
-                levels()
+                drain()
             if (written := stage.count_written(topics.clean)) != distinct(self.records):
                 raise RuntimeError(f"{written} rows of {distinct(self.records)} went through")
         return rates(self.name, self.records, cost)
 
 
-class _Levels:
-    """What is to be timed."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def __call__(self) -> None:
-        self._run.drain()
-
-
-def _pipeline(stage: Stage, topics: Topics, folder: Path) -> _Levels:
+def _pipeline(stage: Stage, topics: Topics, folder: Path) -> Callable[[], None]:
     name = f"bench{uuid.uuid4().hex[:8]}"
     graph = Graph(reports_pipeline(name, topics, folder).check())
     home = Home(folder / "home", name)
     run = Run(workplace(stage.spark, graph, home=home, folder=folder, servers=stage.bootstrap_servers))
     run.build()
-    return _Levels(run)
+    return run.drain
 
 
 def reports_pipeline(name: str, topics: Topics, folder: Path) -> Pipeline:
@@ -101,21 +91,17 @@ def reports_pipeline(name: str, topics: Topics, folder: Path) -> Pipeline:
     return made
 
 
-class _ByHand(_Levels):
-    def __init__(self, stage: Stage, topics: Topics, folder: Path) -> None:
-        self._arguments = (stage.spark, stage.bootstrap_servers, topics)
-        self._folder = folder
+def _by_hand(stage: Stage, topics: Topics, folder: Path) -> Callable[[], None]:
+    arguments = (stage.spark, stage.bootstrap_servers, topics)
 
-    def __call__(self) -> None:
-        cleaning = by_hand.cleaning(*self._arguments, self._folder / "c1")
+    def drain() -> None:
+        cleaning = by_hand.cleaning(*arguments, folder / "c1")
         cleaning.trigger(availableNow=True).start().awaitTermination()
         outlets = [
-            by_hand.counting(*self._arguments, self._folder, self._folder / "c2"),
-            by_hand.keeping(*self._arguments, self._folder, self._folder / "c3"),
+            by_hand.counting(*arguments, folder, folder / "c2"),
+            by_hand.keeping(*arguments, folder, folder / "c3"),
         ]
         for query in [one.trigger(availableNow=True).start() for one in outlets]:
             query.awaitTermination()
 
-
-def _by_hand(stage: Stage, topics: Topics, folder: Path) -> _Levels:
-    return _ByHand(stage, topics, folder)
+    return drain

@@ -10,12 +10,13 @@ from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.execution.boundaries import TIMESTAMP_FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _JSON: Final = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampFormat": TIMESTAMP_FORMAT,
     # Ids are made of this: they must not change with the time zone of a session.
     "timeZone": "UTC",
     "ignoreNullFields": "false",
@@ -66,7 +67,7 @@ def require_columns(rows: DataFrame, rule: AlertRule) -> None:
 
 
 def _id(rule: AlertRule, key: Column, time_us: Column) -> Column:
-    """As `deciding.alert_id` does it; null without an event time."""
+    """A digest of what makes an alert the same alert, whoever finds it and in whichever version; null without an event time."""
     text = F.concat(F.lit(f"{rule.pipeline}\n{rule.name}\n"), key, F.lit("\n"), time_us.cast("string"))
     return F.substring(F.sha2(text.cast("binary"), 256), 1, _ID_LENGTH)
 

@@ -11,14 +11,12 @@ Gaps
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 REMEMBERED_ALERTS: Final = 100_000
-_ID_LENGTH: Final = 32
 _LONG_AGO_US: Final = -(2**63)
 
 
@@ -45,12 +43,6 @@ class Decision(NamedTuple):
     """Candidates too close to an alert of their key."""
     forgotten: int
     """Candidates older than all that is remembered."""
-
-
-def alert_id(pipeline: str, name: str, key: str, event_time_us: int) -> str:
-    """The same alert has the same id, whoever finds it and in whichever version."""
-    text = "\n".join([pipeline, name, key, str(event_time_us)])
-    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
 
 
 class Memory:

@@ -10,11 +10,11 @@ import logging
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind
+from catchment.pipelines.driving.jvm import end_with_input
 from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.driving.status import QueryStatus
 from catchment.pipelines.realtime.eligibility import reasons_against
@@ -91,8 +91,7 @@ class Companion:
     def close(self) -> None:
         """Let it end by itself, but not for ever."""
         if self._process is not None:
-            with suppress(OSError):
-                self._close()
+            self._close()
 
     def _ended(self, code: int, now_s: float) -> Failure | None:
         self._failures += 1
@@ -113,10 +112,4 @@ class Companion:
     def _close(self) -> None:
         process, self._process = self._process, None
         assert process is not None, "only a process that was started is closed"
-        assert process.stdin is not None, "its input is a pipe"
-        process.stdin.close()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_with_input(process, _END_S)

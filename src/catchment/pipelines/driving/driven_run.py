@@ -9,6 +9,7 @@ import time
 from typing import Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from catchment.pipelines.brokers import brokers
 from catchment.pipelines.driving.companion import Companion, realtime_alerts
@@ -17,7 +18,7 @@ from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.fleet import Fleet
 from catchment.pipelines.driving.jvm import end_jvm, is_alive, jvm_pid
-from catchment.pipelines.driving.keeping import Patience, Query
+from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.lineage import Lineage
 from catchment.pipelines.driving.publishing import Publisher
@@ -136,10 +137,10 @@ class DrivenRun:
         """How long a query waits for its store's answer; for the fleet."""
         return self._run.place.store_calls.lasts_s(name) if self._run is not None else 0.0
 
-    def start(self, name: str) -> Query:
+    def start(self, name: str) -> StreamingQuery:
         """Start a query, or start it again; for the fleet."""
         assert self._run is not None, "queries are started once they are built"
-        query: Query = self._run.start_query(name, available_now=not self._options.is_endless)
+        query: StreamingQuery = self._run.start_query(name, available_now=not self._options.is_endless)
         if self._lineage is not None:
             self._lineage.started(name)
         return query

@@ -7,8 +7,10 @@ from collections.abc import Collection
 from functools import partial
 from typing import Protocol
 
+from pyspark.sql.streaming.query import StreamingQuery
+
 from catchment.pipelines.driving.failures import Failure
-from catchment.pipelines.driving.keeping import Patience, Query, QueryKeeper
+from catchment.pipelines.driving.keeping import Patience, QueryKeeper
 from catchment.pipelines.driving.names import origins, target_name
 from catchment.pipelines.driving.progress import ProgressReader
 from catchment.pipelines.driving.status import QueryKind, QueryStatus
@@ -19,7 +21,7 @@ from catchment.pipelines.graph import Graph
 class Queries(Protocol):
     """What is used of a `Run`."""
 
-    def start(self, name: str) -> Query: ...
+    def start(self, name: str) -> StreamingQuery: ...
 
     def has_finished(self, name: str) -> bool: ...
 

@@ -15,6 +15,18 @@ from catchment.pipelines.execution.run import Run
 _END_S: Final = 15.0
 
 
+def end_with_input(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """End a process that ends when its standard input does, by force if that takes too long."""
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def jvm_pid(spark: SparkSession) -> int | None:
     """None on a server that others started."""
     process = _process(spark)
@@ -35,15 +47,7 @@ def end_jvm(spark: SparkSession, run: Run | None) -> None:
                 run.stop()
             spark.stop()
     if process is not None:
-        # It ends when its standard input does.
-        if process.stdin is not None:
-            with suppress(OSError):
-                process.stdin.close()
-        try:
-            process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_with_input(process, _END_S)
 
 
 def _process(spark: SparkSession) -> subprocess.Popen[bytes] | None:

@@ -10,11 +10,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pyspark.sql import Row
+from pyspark.sql.streaming.query import StreamingQuery
 
-from catchment.pipelines.driving.checks import breach
+from catchment.pipelines.driving.checks import CheckShares
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.progress import Progress, ProgressReader
@@ -27,21 +28,6 @@ _logger = logging.getLogger(__name__)
 _BROKERS: Final = "the brokers"
 _STALLED_S: Final = 5.0
 """A store that has not answered for this long is waited for."""
-
-
-class Query(Protocol):
-    """What is used of Spark's streaming query."""
-
-    @property
-    def isActive(self) -> bool: ...  # noqa: N802 - the name is Spark's
-
-    @property
-    def lastProgress(self) -> Any: ...  # noqa: N802 - the name is Spark's
-
-    @property
-    def recentProgress(self) -> Any: ...  # noqa: N802 - the name is Spark's
-
-    def exception(self) -> BaseException | None: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +48,7 @@ class QueryKeeper:
     def __init__(
         self,
         status: QueryStatus,
-        start: Callable[[], Query],
+        start: Callable[[], StreamingQuery],
         *,
         has_finished: Callable[[], bool] = lambda: False,
         stalled_s: Callable[[], float] = lambda: 0.0,
@@ -79,11 +65,11 @@ class QueryKeeper:
         self._has_finished = has_finished
         self._stalled_s = stalled_s
         self._target = target
-        self._checks = checks
+        self._shares = CheckShares(checks)
         self.reader = reader or ProgressReader(status)
         self._patience = patience or Patience()
         self._clock = clock
-        self._query: Query | None = None
+        self._query: StreamingQuery | None = None
         self._start_at_s = clock()
         self._failing_since_s: float | None = None
         self._failures = 0
@@ -122,19 +108,19 @@ class QueryKeeper:
             return self._failed(judge(error))
         return None
 
-    def _read_progress(self, query: Query) -> Failure | None:
+    def _read_progress(self, query: StreamingQuery) -> Failure | None:
         for progress in self._news(query):
             self._seen = (progress["timestamp"], progress["batchId"])
             self.reader.read(progress, self._clock())
             # Spark reports of batches that are finished, and of looking for one: a query that fails does neither.
             self._is_well_again()
-            if (said := breach(self._checks, _observed(progress))) is not None:
+            if (said := self._shares.breach(_observed(progress))) is not None:
                 return self._ended(
                     Failure(FailureKind.PERMANENT, f"{STOPPED_BY_CHECK}: {said}", ExitCode.STOPPED_BY_CHECK)
                 )
         return None
 
-    def _news(self, query: Query) -> Iterable[Progress]:
+    def _news(self, query: StreamingQuery) -> Iterable[Progress]:
         """Reports that were not read yet. Only if several were made since is it worth while to ask for all."""
         last = query.lastProgress
         if last is None or last["timestamp"] <= self._seen[0]:
@@ -184,5 +170,8 @@ class QueryKeeper:
 
 
 def _observed(progress: Progress) -> Any:
+    """What Spark counted in a batch. A report of nothing new may repeat the counts of the batch before it."""
+    if not progress.get("numInputRows"):
+        return None
     observed: Any = (progress.get("observedMetrics") or {}).get(CHECKS_METRIC)
     return observed.asDict() if isinstance(observed, Row) else observed

@@ -19,9 +19,10 @@ from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Boundary
 
-_JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
-"""Spark's own format would cut microseconds off."""
-TARGET_BATCH_S: Final = 1.0
+TIMESTAMP_FORMAT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+"""Spark's own format for JSON would cut microseconds off."""
+_JSON: Final = {"timestampFormat": TIMESTAMP_FORMAT, "ignoreNullFields": "true"}
+_TARGET_BATCH_S: Final = 1.0
 
 
 def as_json(columns: list[str]) -> Column:
@@ -46,24 +47,29 @@ def to_records(rows: DataFrame, topic: str, key: tuple[str, ...], time_ms: int |
     )
 
 
-def read_boundary(place: Workplace, name: str, query: str, noted: tuple[str, ...] = ()) -> DataFrame:
-    """The rows that an intake or a step has written, for a query that reads them as a stream."""
-    boundary = place.graph.boundary(name)
-    assert boundary is not None, f"{name} has a topic if somebody reads it"
+def stream_options(place: Workplace, topic: str, query: str, noted: tuple[str, ...] = ()) -> dict[str, str]:
+    """The options by which every query of a pipeline reads a topic; `noted` are the topics of tables that it joins."""
     options = place.connection | {
-        "subscribe": boundary.topic,
+        "subscribe": topic,
         "startingOffsets": "earliest",
         "kafka.isolation.level": "read_committed",
         "kafka.group.id": f"{place.pipeline}.{query}",
         "maxOffsetsPerTrigger": "auto",
-        "targetBatchSeconds": str(TARGET_BATCH_S),
+        "targetBatchSeconds": str(_TARGET_BATCH_S),
+    }
+    return options | {"noteTopics": ",".join(noted)} if noted else options
+
+
+def read_boundary(place: Workplace, name: str, query: str, noted: tuple[str, ...] = ()) -> DataFrame:
+    """The rows that an intake or a step has written, for a query that reads them as a stream."""
+    boundary = place.graph.boundary(name)
+    assert boundary is not None, f"{name} has a topic if somebody reads it"
+    options = stream_options(place, boundary.topic, query, noted) | {
         "admission": "timestamp",
         "admitUpTo": place.checkpoint(name),
         "valueFormat": "json",
         "valueSchema": place.schemas[name].json(),
     }
-    if noted:
-        options["noteTopics"] = ",".join(noted)
     reader = read_stream(place.spark, name).format("catchment").options(**options)
     rows = reader.schema(_value_alone(place.schemas[name])).load().select("value.*")
     return with_watermark(rows, boundary)

@@ -10,6 +10,8 @@ the batch, so that a repeated batch judges alike.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -18,7 +20,8 @@ from pyspark.sql.types import StructType, TimestampType
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.durations import interval
-from catchment.pipelines.execution.boundaries import TARGET_BATCH_S, as_json, as_key
+from catchment.pipelines.execution.boundaries import as_json, as_key, stream_options
+from catchment.pipelines.execution.calendar_years import beyond_calendar
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
@@ -46,7 +49,7 @@ def cleaned_records(place: Workplace, intake: Intake, events: DataFrame) -> Data
     fields = [name for name in rows.columns if name not in (*_RESERVED, "_decode_error", "_watermark")]
     place.schemas[intake.name] = StructType([one for one in rows.schema if one.name in fields])
     check_columns(place.schemas[intake.name], intake)
-    judged = _judged(rows, intake, fields)
+    judged = _judged(rows, intake)
     kept = _without_duplicates(judged, intake)
     return _routed(kept, place, intake, fields)
 
@@ -55,15 +58,10 @@ def _events(place: Workplace, intake: Intake) -> DataFrame:
     """The records of the source's topic."""
     source = intake.source
     options = (
-        place.connection
+        stream_options(place, source.topic, intake.name)
         | decoding_options(source, place.folder)
         | {
-            "subscribe": source.topic,
             "startingOffsets": source.start,
-            "kafka.isolation.level": "read_committed",
-            "kafka.group.id": f"{place.pipeline}.{intake.name}",
-            "maxOffsetsPerTrigger": "auto",
-            "targetBatchSeconds": str(TARGET_BATCH_S),
             "admission": "timestamp",
             "onDecodeError": "null",
             "includeBytes": "true",
@@ -88,11 +86,15 @@ def _typed(rows: DataFrame, intake: Intake) -> DataFrame:
     )
 
 
-def _judged(rows: DataFrame, intake: Intake, fields: list[str]) -> DataFrame:
+def _judged(rows: DataFrame, intake: Intake) -> DataFrame:
     """Each row with the reason why it is set aside, if there is one, and the time that Spark shall judge it by."""
     source = intake.source
     failing = [(one, ~F.coalesce(F.expr(one.expect), F.lit(False))) for one in intake.checks]
-    reasons = [F.col("_decode_error")]
+    reasons = [F.col("_decode_error"), *beyond_calendar(rows, source.format)]
+    if intake.dedupe:
+        # Spark takes rows without a key for duplicates of one another.
+        is_nameless = reduce(and_, (F.col(f"`{name}`").isNull() for name in intake.dedupe))
+        reasons.append(F.when(is_nameless, F.lit(f"has no {' and no '.join(intake.dedupe)}")))
     if source.event_time is not None:
         time = F.col(source.event_time)
         ahead_ms = F.expr(f"INTERVAL '{source.ahead / 1000}' SECOND")
@@ -102,8 +104,9 @@ def _judged(rows: DataFrame, intake: Intake, fields: list[str]) -> DataFrame:
     reasons += [F.when(fails, _failed(one)) for one, fails in failing]
     rows = rows.withColumn(ERROR, F.coalesce(*reasons))
     if any(one.stop_above is not None for one in intake.checks):
-        failed = [F.count_if(fails).alias(f"check{number}") for number, (_, fails) in enumerate(failing)]
-        rows = rows.observe(CHECKS_METRIC, F.count(F.lit(1)).alias("rows"), *failed)
+        is_row = F.col("_decode_error").isNull()
+        failed = [F.count_if(is_row & fails).alias(f"check{number}") for number, (_, fails) in enumerate(failing)]
+        rows = rows.observe(CHECKS_METRIC, F.count_if(is_row).alias("rows"), *failed)
     rows = _dropped(rows, intake, failing)
     if source.event_time is None or source.lateness is None:
         return rows.withColumn(LATE, F.lit(False))

@@ -84,7 +84,7 @@ def _handler(place: Workplace, outlet: Outlet, rows: DataFrame, query: str) -> B
 
 
 def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:
-    lake = open_lake(expanded(sink.lake, place.folder), format=sink.format, partition_by=sink.partition_by)
+    lake = open_lake(expanded(sink.lake, place.folder), kind=sink.format, partition_by=sink.partition_by)
     maintained_s = time.monotonic()
 
     def handle(rows: DataFrame, batch_id: int) -> None:

@@ -14,15 +14,15 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.spark import session
+from catchment.spark.session_settings import ROCKSDB, STATE_STORE
 
 SOURCE_EVOLUTION: Final = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
-_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS: Final[Mapping[str, str]] = {
     # Queries share the cores evenly: one with much to do does not hold up the others.
     "spark.scheduler.mode": "FAIR",
     # State may outgrow the memory; of each batch only the changes are written.
-    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    STATE_STORE: ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A checkpoint that knows its sources by name stays good when another is added. It cannot be turned on later.
     SOURCE_EVOLUTION: "true",

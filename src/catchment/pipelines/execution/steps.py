@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.execution.boundaries import TARGET_BATCH_S, read_boundary
+from catchment.pipelines.execution.boundaries import read_boundary, stream_options
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
@@ -77,20 +77,8 @@ def _table(place: Workplace, name: str, query: str | None) -> DataFrame:
 
 def _source(place: Workplace, name: str, query: str, tables: tuple[str, ...]) -> DataFrame:
     source = place.graph.sources[name]
-    options = (
-        place.connection
-        | decoding_options(source, place.folder)
-        | {
-            "subscribe": source.topic,
-            "startingOffsets": source.start,
-            "kafka.isolation.level": "read_committed",
-            "kafka.group.id": f"{place.pipeline}.{query}",
-            "maxOffsetsPerTrigger": "auto",
-            "targetBatchSeconds": str(TARGET_BATCH_S),
-        }
-    )
-    if tables:
-        options["noteTopics"] = ",".join(tables)
+    options = stream_options(place, source.topic, query, tables) | decoding_options(source, place.folder)
+    options["startingOffsets"] = source.start
     rows = read_stream(place.spark, name).format("catchment").options(**options).load()
     return rows.select("value") if source.format == "text" else rows.select("value.*")
 

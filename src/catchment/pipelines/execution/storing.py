@@ -22,8 +22,8 @@ from catchment.pipelines.specification import StoreSink
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
 from catchment.spark.connection import Connection
-from catchment.spark.noted_offsets import NotedOffsets
-from catchment.spark.positions import Offsets, from_json
+from catchment.spark.noted_offsets import read_up_to
+from catchment.spark.positions import Offsets
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _WINDOW_END: Final = "end"
@@ -77,9 +77,7 @@ class StoreOutlet:
             self._is_shown = True
             return
         plan = SparkCheckpoint.at(self._place.checkpoint(self._query)).plan(batch_id)
-        reached: Offsets = {}
-        for source in plan.ends:
-            reached |= NotedOffsets.of(from_json(source)).read
+        reached = read_up_to(plan.ends)
         if self._goal is None:
             with Connection.read(self._place.connection).new_cluster() as cluster:
                 ends = cluster.list_offsets(list(reached), LATEST, read_committed=True)

@@ -12,16 +12,15 @@ from catchment.pipelines.lakes.parquet import OWN_FOLDER, ParquetLake
 from catchment.pipelines.lakes.partitioning import parse_partition_by
 
 
-# The option is named as a pipeline declares it, though Python has a function of that name.
-def open_lake(path: str, *, format: str = "delta", partition_by: str | Sequence[str] = ()) -> Lake:  # noqa: A002
+def open_lake(path: str, *, kind: str = "delta", partition_by: str | Sequence[str] = ()) -> Lake:
     """The lake at a path, in the format "delta" or "parquet"; the first batch makes it."""
     columns = parse_partition_by([partition_by] if isinstance(partition_by, str) else partition_by)
     folder = folder_at(path)
-    if format == "delta":
+    if kind == "delta":
         return DeltaLake(folder, columns)
-    if format == "parquet":
+    if kind == "parquet":
         return ParquetLake(folder, columns)
-    raise LakeRefused(f"there is no format {format!r} of lakes", 'Choose "delta" or "parquet".')
+    raise LakeRefused(f"there is no format {kind!r} of lakes", 'Choose "delta" or "parquet".')
 
 
 def find_lake(path: str) -> DeltaLake | ParquetLake:

@@ -45,6 +45,14 @@ class Version:
     is_live: bool
 
 
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """How far a query has come in a table: `query` is the name that its batches were written under."""
+
+    query: str
+    batch_id: int
+
+
 def check_table_name(table: str) -> None:
     """Refuse a name that would not survive in every store."""
     if not _TABLE_NAME.fullmatch(table) or table.lower().startswith(_RESERVED_TABLES):

@@ -68,9 +68,13 @@ for _, key in ipairs(cjson.decode(ARGV[1])) do
 end
 """
 
-# KEYS: the view, the versions, when each was shown until. ARGV: a version, until. Gives 0 where there is no such version.
+NO_VERSION: Final = 0
+SWITCHED: Final = 1
+# KEYS: the view, the versions, when each was shown until, and the number of a query's newest batch, if it matters. ARGV: a version,
+# until, and the newest number that it may be. Gives 0 where there is no such version, 2 where the number is higher.
 SWITCH: Final = """
 if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then return 0 end
+if KEYS[4] and tonumber(redis.call('GET', KEYS[4]) or '-1') > tonumber(ARGV[3]) then return 2 end
 redis.call('HSET', KEYS[1], 'version', ARGV[1], 'until', ARGV[2])
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
 return 1

@@ -26,7 +26,7 @@ import redis
 from catchment.pipelines.stores import redis_scripts
 from catchment.pipelines.stores.definition import Definition, shown_columns
 from catchment.pipelines.stores.errors import StoreAway, StoreError, StoreRefused
-from catchment.pipelines.stores.layout import Layout, Version
+from catchment.pipelines.stores.layout import Layout, Version, Written
 from catchment.pipelines.stores.redis_rows import commands, escaped, from_answer
 from catchment.pipelines.stores.redis_transaction import Transaction, watching
 from catchment.pipelines.stores.rows import Batch
@@ -96,7 +96,7 @@ class RedisStore(RealTimeStore):
 
     def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
         """As the contract says."""
-        note = f"{self._table}:batches:{escaped(query)}"
+        note = self._note(query)
         for _ in range(_ATTEMPTS):
             with self._explained(), watching(self._client, note, self._versions) as transaction:
                 last = transaction.ask("GET", note)
@@ -114,7 +114,7 @@ class RedisStore(RealTimeStore):
     def last_batch(self, query: str) -> int | None:
         """As the contract says."""
         with self._explained():
-            last: Any = self._client.get(f"{self._table}:batches:{escaped(query)}")
+            last: Any = self._client.get(self._note(query))
         return None if last is None else int(last)
 
     def read(self) -> pyarrow.Table:
@@ -158,15 +158,20 @@ class RedisStore(RealTimeStore):
             seen = live.until if live and live.version == version else None
             self._remove(self._index(version, "batch"), f"({microseconds(seen)}" if seen else "-inf", "+inf")
 
-    def switch(self, version: int, until: datetime | None) -> None:
+    def switch(self, version: int, until: datetime | None, *, unless_after: Written | None = None) -> bool:
         """As the contract says: one hash changes."""
         with self._explained():
             if until is not None:
                 window_end(self._definition(version))
-            keys = (self._view, self._versions, self._untils)
-            value = "" if until is None else str(microseconds(until))
-            if not self._client.eval(redis_scripts.SWITCH, len(keys), *keys, str(version), value):
+            keys = [self._view, self._versions, self._untils]
+            values = [str(version), "" if until is None else str(microseconds(until))]
+            if unless_after is not None:
+                keys.append(self._note(unless_after.query))
+                values.append(str(unless_after.batch_id))
+            answer = self._client.eval(redis_scripts.SWITCH, len(keys), *keys, *values)
+            if answer == redis_scripts.NO_VERSION:
                 raise not_prepared(self._table, version)
+            return bool(answer == redis_scripts.SWITCHED)
 
     def versions(self) -> list[Version]:
         """As the contract says."""
@@ -191,6 +196,10 @@ class RedisStore(RealTimeStore):
     def close(self) -> None:
         """As the contract says."""
         self._client.close()
+
+    def _note(self, query: str) -> str:
+        """Where the number of a query's newest batch is."""
+        return f"{self._table}:batches:{escaped(query)}"
 
     def _index(self, version: int, layer: str) -> str:
         return f"{self._table}:{version}:{layer}"

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from catchment.pipelines.stores.columns import moment_from, moment_text
 from catchment.pipelines.stores.definition import Definition, shown_columns
-from catchment.pipelines.stores.layout import WRITTEN, Version
+from catchment.pipelines.stores.layout import WRITTEN, Version, Written
 from catchment.pipelines.stores.sql_session import Session, listed, quoted
 
 
@@ -163,3 +163,13 @@ def last_batch(session: Session, table: str, query: str) -> int | None:
         return None
     rows = session.execute("SELECT batch_id FROM catchment_batches WHERE view = ? AND query = ?", table, query)
     return int(rows[0][0]) if rows else None
+
+
+def is_further(session: Session, table: str, known: Written) -> bool:
+    """Whether a query has come further than is known. Its next batch waits for our end, and we for that of one under way."""
+    rows = session.execute(
+        "UPDATE catchment_batches SET batch_id = batch_id WHERE view = ? AND query = ? RETURNING batch_id",
+        table,
+        known.query,
+    )
+    return bool(rows) and int(rows[0][0]) > known.batch_id

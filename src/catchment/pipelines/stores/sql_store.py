@@ -13,7 +13,7 @@ from catchment.pipelines.stores import sql_catalog
 from catchment.pipelines.stores.columns import moment_text
 from catchment.pipelines.stores.definition import Definition, shown_columns
 from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.layout import WRITTEN, Layout, Version
+from catchment.pipelines.stores.layout import WRITTEN, Layout, Version, Written
 from catchment.pipelines.stores.rows import Batch
 from catchment.pipelines.stores.sql_session import Session, quoted
 from catchment.pipelines.stores.store import Clock, RealTimeStore
@@ -129,13 +129,16 @@ class SqlStore(RealTimeStore):
             kept = f" WHERE {end} > '{moment_text(seen)}'" if seen else ""
             session.change(f"DELETE FROM {quoted(sql_catalog.batch_table(self._table, version))}{kept}")
 
-    def switch(self, version: int, until: datetime | None) -> None:
+    def switch(self, version: int, until: datetime | None, *, unless_after: Written | None = None) -> bool:
         """As the contract says: one row changes."""
         with self._lock, self._transaction() as session:
             definition = self._definition(session, version)
             if until is not None:
                 window_end(definition)
+            if unless_after is not None and sql_catalog.is_further(session, self._table, unless_after):
+                return False
             sql_catalog.show(session, self._table, version, until)
+            return True
 
     def versions(self) -> list[Version]:
         """As the contract says."""

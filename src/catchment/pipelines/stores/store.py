@@ -16,9 +16,9 @@ from typing import Self
 
 import pyarrow
 
-from catchment.pipelines.stores.layout import Layout, Version
+from catchment.pipelines.stores.layout import Layout, Version, Written
 
-__all__ = ["Clock", "Layout", "RealTimeStore", "Version"]
+__all__ = ["Clock", "Layout", "RealTimeStore", "Version", "Written"]
 
 Clock = Callable[[], datetime]
 
@@ -62,8 +62,11 @@ class RealTimeStore(abc.ABC):
         """Forget what an unfinished recomputation has left: all of the batch layer that no reader sees."""
 
     @abc.abstractmethod
-    def switch(self, version: int, until: datetime | None) -> None:
-        """Show a version: windows up to `until` from its batch layer, later ones from its speed layer, in one moment."""
+    def switch(self, version: int, until: datetime | None, *, unless_after: Written | None = None) -> bool:
+        """Show a version: windows up to `until` from its batch layer, later ones from its speed layer, in one moment.
+
+        False, and nothing happens, where a query has come further than `unless_after` says: what it has added would be missing.
+        """
 
     @abc.abstractmethod
     def versions(self) -> list[Version]:

@@ -1,22 +1,25 @@
 """The format `json`. Arrow's own reader parses a whole column at once, several times as fast as Python does row by row.
 
 It says only that something in the column is wrong, and it does not know every type; Python's reader, which gives the reasons,
-then reads the same rows. Where both accept a record they give the same value.
+then reads the same rows. Both accept the same records and give the same values, so that what becomes of a record does not depend
+on those beside it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 from pyspark.sql import types as spark
 
 from catchment.spark.formats.decoder import Decoded, Undecodable, arrow_type
 from catchment.spark.formats.framing import unframe
-from catchment.spark.formats.json_values import converter, parse_json
+from catchment.spark.formats.json_values import Convert, Unreadable, converter, parse_json
 from catchment.spark.formats.payloads import Payloads
 
 _KNOWN_TO_ARROW: Final = (
@@ -29,6 +32,10 @@ _KNOWN_TO_ARROW: Final = (
     spark.StringType,
     spark.TimestampType,
     spark.DecimalType,
+)
+_EARLIEST, _LATEST = (
+    pa.scalar(moment, pa.timestamp("us", "UTC"))
+    for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 )
 
 
@@ -67,27 +74,57 @@ def _is_known_to_arrow(data_type: spark.DataType) -> bool:
 def read_by_arrow(rows: list[bytes | None], target: Any) -> Any:
     """The column, or None if anything is wrong.
 
-    Each record stands in an object of its own. A record could close that object and open another, but none can swallow the
-    next one, so that as many objects as records means one for each.
+    Each record stands in an array in an object of its own. A record could close these and open others, but none can swallow
+    the next one, so that as many objects as records, with one item each, means one for each.
     """
     if not rows:
         return pa.nulls(0, target)
-    text = b'{"v":' + b'}\n{"v":'.join([b"null" if row is None else row for row in rows]) + b"}"
+    text = b'{"v":[' + b']}\n{"v":['.join([b"null" if row is None else row for row in rows]) + b"]}"
+    if not _is_utf8(text):
+        # Arrow does not look at the text of fields that it ignores.
+        return None
     try:
         table = arrow_json.read_json(
             pa.BufferReader(text),
             read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
             parse_options=arrow_json.ParseOptions(
-                explicit_schema=pa.schema([("v", target)]),
+                explicit_schema=pa.schema([("v", pa.list_(target))]),
                 newlines_in_values=True,
                 unexpected_field_behavior="ignore",
             ),
         )
-        column = table.column("v").combine_chunks()
-        column.validate(full=True)
+        lists = table.column("v").combine_chunks()
+        lists.validate(full=True)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
-    return column if len(column) == len(rows) and column.type == target else None
+    if len(lists) != len(rows) or lists.null_count or not pc.all(pc.equal(pc.list_value_length(lists), 1)).as_py():
+        return None
+    column = lists.flatten()
+    return column if column.type == target and _is_as_python_has_it(column) else None
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_as_python_has_it(column: Any) -> bool:
+    """Whether all moments are in the years that Python has, and no number was too large to be one."""
+    if pa.types.is_struct(column.type):
+        return all(_is_as_python_has_it(child) for child in column.flatten())
+    if pa.types.is_list(column.type):
+        return _is_as_python_has_it(column.flatten())
+    if pa.types.is_floating(column.type):
+        return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
+    if pa.types.is_timestamp(column.type):
+        is_inside = pc.and_(pc.greater_equal(column, _EARLIEST), pc.less_equal(column, _LATEST))
+        return bool(pc.all(is_inside, min_count=0).as_py())
+    return True
 
 
 def read_by_python(rows: list[bytes | None], data_type: spark.DataType) -> Decoded:
@@ -96,8 +133,19 @@ def read_by_python(rows: list[bytes | None], data_type: spark.DataType) -> Decod
     errors: dict[int, str] = {}
     for index, row in enumerate(rows):
         try:
-            values.append(None if row is None else parse_json(row, convert))
+            values.append(None if row is None else _read_one(row, convert, data_type))
         except Undecodable as error:
             values.append(None)
             errors[index] = str(error)
     return Decoded(pa.array(values, arrow_type(data_type)), errors)
+
+
+def _read_one(row: bytes, convert: Convert, data_type: spark.DataType) -> Any:
+    """One record, which Arrow may read where Python cannot: what is too deep or too long for it may be in a field to ignore."""
+    try:
+        return parse_json(row, convert)
+    except Unreadable:
+        column = read_by_arrow([row], arrow_type(data_type)) if _is_known_to_arrow(data_type) else None
+        if column is None:
+            raise
+        return column[0].as_py()

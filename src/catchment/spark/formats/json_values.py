@@ -19,12 +19,19 @@ from catchment.spark.formats.decoder import Undecodable
 
 Convert = Callable[[Any, str], Any]
 
+
+class Unreadable(Undecodable):
+    """JSON, as far as Python can tell, but beyond its limits. Another reader may have others."""
+
+
 _INTEGER_BITS: Final[dict[type[spark.DataType], int]] = {
     spark.ByteType: 8,
     spark.ShortType: 16,
     spark.IntegerType: 32,
     spark.LongType: 64,
 }
+_NOT_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
+"""Spark writes these as text, since JSON has no numbers of the kind."""
 
 
 def parse_json(payload: bytes, convert: Convert) -> Any:
@@ -35,10 +42,15 @@ def parse_json(payload: bytes, convert: Convert) -> Any:
         raise Undecodable(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except UnicodeDecodeError as error:
         raise Undecodable(f"byte {error.start} is not UTF-8 ({error.reason})") from None
+    except UnicodeEncodeError:
+        raise Undecodable("a name in it is no text") from None
     except RecursionError:
-        raise Undecodable("not JSON that can be read: it is nested too deeply") from None
-    except ValueError as error:
-        raise Undecodable(f"not JSON that can be read: {error}") from None
+        raise Unreadable("not JSON that can be read: it is nested too deeply") from None
+    except decimal.DecimalException:
+        raise Unreadable("not JSON that can be read: the exponent of a number is too large") from None
+    except ValueError:
+        # All that is left is Python's limit on the digits of a whole number.
+        raise Unreadable("not JSON that can be read: a number has too many digits") from None
 
 
 def converter(data_type: spark.DataType) -> Convert:
@@ -128,6 +140,8 @@ def _integer(bits: int) -> Convert:
 def _double(value: Any, place: str) -> Any:
     if value is None:
         return None
+    if value in _NOT_NUMBERS:
+        return float(value)
     if type(value) not in (int, decimal.Decimal, float):
         raise _wrong(place, value, "a number")
     try:

@@ -1,0 +1,76 @@
+"""The moment at which a recomputed version of a table takes the place of the old one, whose pipeline may go on meanwhile.
+
+The new version's query reads what the old one reads. It is caught up, and then follows until it has read all that the old one has
+put into the store. The store itself sees to it that nothing is put there between that finding and the switch. So whoever reads
+never sees a row go, or a count go back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from catchment.client.errors import ClientError
+from catchment.pipelines.execution.run import Run
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.stores.store import RealTimeStore, Written
+from catchment.spark.noted_offsets import read_up_to
+from catchment.spark.spark_checkpoint import SparkCheckpoint
+
+_FOLLOW_S: Final = 120.0
+_LOOK_S: Final = 0.05
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What readers see, and what they are to see."""
+
+    old_version: int
+    version: int
+    until: datetime
+
+
+def switch_when_caught_up(place: Workplace, query: str, store: RealTimeStore, shown: Shown, tell: Tell) -> None:
+    """Show the new version as soon as its speed layer is where the old one is."""
+    beside = replace(place, versions={**place.versions, query: shown.version}, shows_new_versions=False)
+    old = SparkCheckpoint.at(str(place.home.checkpoint(query, shown.old_version)))
+    new = SparkCheckpoint.at(beside.checkpoint(query))
+    run = Run(beside)
+    run.build([query])
+    tell("the speed layer of the new version catches up")
+    run.drain()
+    if _has_switched(store, shown, old, new):
+        return
+    tell("the speed layer of the new version follows the running pipeline")
+    following = run.start_query(query)
+    deadline_s = time.monotonic() + _FOLLOW_S
+    try:
+        while not _has_switched(store, shown, old, new):
+            if (error := following.exception()) is not None:
+                raise error
+            if time.monotonic() > deadline_s:
+                raise ClientError(
+                    f"the new version of {query} does not catch up with the old one, which goes on",
+                    "Stop the pipeline, and run the backfill again.",
+                )
+            time.sleep(_LOOK_S)
+    finally:
+        run.stop()
+
+
+def _has_switched(store: RealTimeStore, shown: Shown, old: SparkCheckpoint, new: SparkCheckpoint) -> bool:
+    """Switch, if all is read that the old version has in the store."""
+    query_id, newest = old.query_id(), new.newest_finished()
+    assert query_id is not None, "a query that has finished a batch has an id"
+    last = store.last_batch(query_id)
+    needed = {} if last is None else read_up_to(old.plan(last).ends)
+    reached = {} if newest is None else read_up_to(new.plan(newest).ends)
+    # Where a query above them began anew, they read different topics, and offsets say nothing.
+    topics = {topic for topic, _ in reached}
+    if any(reached.get(place, 0) < offset for place, offset in needed.items() if place[0] in topics):
+        return False
+    return store.switch(shown.version, shown.until, unless_after=Written(query_id, -1 if last is None else last))

@@ -1,0 +1,137 @@
+"""One run of the whole city under fire: who is struck and when, that it goes on after every blow, and what is left at the end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from tests.checkers.log_checker import Anomaly
+from tests.pipelines.soak.evidence import read_back
+from tests.pipelines.soak.reckoning import reckon, sums
+from tests.pipelines.soak.town import Town, Victim
+
+from catchment.pipelines.driving.run_file import is_running
+
+Blow = tuple[Victim, ...]
+_PROGRESS_S: Final = 300.0
+_CATCH_UP_S: Final = 60.0
+_STOP_S: Final = 90.0
+_LOOK_S: Final = 0.1
+_LONGEST_LIFE_S: Final = 2.0
+_LONGEST_START_S: Final = 20.0
+_LONGEST_ABSENCE_S: Final = 3.0
+_GAVE_UP: Final = "it is not started again"
+_WAITS_FOR: Final[dict[Victim, str]] = {
+    "broker": "the brokers",
+    "postgresql": "store postgresql://",
+    "redis": "store redis://",
+}
+
+
+class Campaign:
+    """A town, and chance."""
+
+    def __init__(self, town: Town, random: Random) -> None:
+        self.blows: Counter[str] = Counter()
+        self.sums: dict[str, int] = {}
+        self.runs = 1
+        self._town = town
+        self._random = random
+        self._troubles: dict[Anomaly, None] = {}
+
+    def strike(self, blow: Blow, *, is_told: bool = False, in_recovery: bool = False) -> None:
+        """Kill these at once, at a moment that chance chooses, and bring back the servers among them.
+
+        They come back once the status has told of their absence, if that is asked for. A blow in recovery does not wait until
+        the town is well again after the one before.
+        """
+        if not in_recovery:
+            self.wait_for_growth()
+        # When somebody dies is left to chance, so there is no condition to wait for.
+        time.sleep(self._random.uniform(0, _LONGEST_START_S if in_recovery else _LONGEST_LIFE_S))
+        for victim in blow:
+            self.wait(partial(self._town.kill, victim), f"there is no {victim} to kill")
+        self.blows[" and ".join(blow)] += 1
+        servers = [one for one in blow if self._town.is_server(one)]
+        if is_told:
+            self.wait(lambda: all(_WAITS_FOR[one] in self._state for one in servers), f"nobody misses {servers}")
+        elif servers:
+            time.sleep(self._random.uniform(0, _LONGEST_ABSENCE_S))
+        for server in servers:
+            self._town.revive(server)
+
+    def wait_for_growth(self) -> None:
+        """Until every query has finished a batch more."""
+        before = self._batches()
+
+        def has_grown() -> bool:
+            now = self._batches()
+            return bool(now) and all(batch > before.get(name, -1) for name, batch in now.items())
+
+        self.wait(has_grown, "not all queries go on")
+
+    def finish(self) -> list[Anomaly]:
+        """Stop the events, let the pipeline end its work, and hold everything against everything."""
+        world = self._town.world
+        self.wait_for_growth()
+        assert world.generator.stop() == 0, world.generator.log_tail()
+        self.wait(self._is_idle, "not all is processed")
+        deadline_s = time.monotonic() + _CATCH_UP_S
+        while self._reckon() and time.monotonic() < deadline_s:
+            time.sleep(_LOOK_S)
+        if (code := world.pipeline.stop(_STOP_S)) != 0:
+            self._note(f"it was stopped and ended with {code}")
+        return [*self._troubles, *self._reckon()]
+
+    def wait(self, condition: Callable[[], bool], complaint: str) -> None:
+        deadline_s = time.monotonic() + _PROGRESS_S
+        while not condition():
+            assert time.monotonic() < deadline_s, (
+                f"{complaint} after {dict(self.blows)}; {self._town.run}\n{self._town.world.pipeline.log_tail()}"
+            )
+            self._keep_running()
+            time.sleep(_LOOK_S)
+
+    @property
+    def _state(self) -> str:
+        return str(self._town.run.get("state", ""))
+
+    def _batches(self) -> dict[str, int]:
+        return {one["name"]: -1 if one["batch_id"] is None else one["batch_id"] for one in self._queries}
+
+    @property
+    def _queries(self) -> list[dict[str, Any]]:
+        return list(self._town.run.get("queries", ()))
+
+    def _is_idle(self) -> bool:
+        return self._state == "running" and all(one["lag"] == 0 for one in self._queries)
+
+    def _keep_running(self) -> None:
+        """What a user does: look at the status, and start again what has ended. Only a kill may end a run."""
+        world, run = self._town.world, self._town.run
+        for child in (world.generator, world.actuator):
+            assert child is not None
+            assert child.exit_code in (None, 0), child.log_tail()
+        for fault in run.get("faults", ()):
+            self._note(fault)
+        code = world.pipeline.exit_code
+        if code is None or is_running(world.layout.home):
+            return
+        if code != -signal.SIGKILL and _GAVE_UP not in str(run.get("error")):
+            self._note(f"it ended with {code}: {run.get('error')}")
+        self.runs += 1
+        world.pipeline.start()
+
+    def _note(self, trouble: str) -> None:
+        self._troubles[Anomaly("run in trouble", trouble)] = None
+
+    def _reckon(self) -> list[Anomaly]:
+        world = self._town.world
+        evidence = read_back(world.layout, world.broker.servers, self._town.stores)
+        self.sums = sums(evidence)
+        return reckon(evidence)

@@ -1,0 +1,78 @@
+"""The reckoning by DuckDB, which knows nothing of pipelines: every way in which the evidence may contradict itself, by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import duckdb
+import pyarrow
+from tests.checkers.log_checker import Anomaly
+
+_NAMED: Final = 5
+_VIEWS: Final = """
+CREATE TEMP VIEW kept AS SELECT * FROM log ANTI JOIN aside USING (part, place);
+CREATE TEMP VIEW sound AS SELECT log.* FROM log JOIN sent USING (number) WHERE deed <> 'broken';
+CREATE TEMP VIEW wanted AS
+    SELECT district, at_us // 10_000_000 * 10_000_000 AS start_us, start_us + 10_000_000 AS end_us,
+        count(*) AS count, count_if(origin = 'citizen') AS calls, any_value(crew) AS crew
+    FROM clean LEFT JOIN crews USING (district) GROUP BY ALL;
+CREATE TEMP VIEW stores AS SELECT unnest(['sqlite', 'postgresql', 'redis']) AS store;
+CREATE TEMP VIEW dispatched AS SELECT * FROM told WHERE topic = 'dispatch';
+CREATE TEMP VIEW bursts AS SELECT district, end_us FROM wanted WHERE calls > 40 AND crew < 3;
+"""
+_ANOMALIES: Final = {
+    "lost by the log": """
+        SELECT number, copies, count(log.part) AS found FROM sent LEFT JOIN log USING (number)
+        GROUP BY number, copies, resent HAVING found NOT BETWEEN copies AND copies + resent""",
+    "lost write": "SELECT number, part, place FROM kept ANTI JOIN clean USING (number)",
+    "duplicate": "SELECT number, count(*) AS times FROM clean GROUP BY number HAVING times > 1",
+    "stored from nowhere": "SELECT number FROM clean ANTI JOIN kept USING (number)",
+    "set aside twice": "SELECT part, place, count(*) AS times FROM aside GROUP BY ALL HAVING times > 1",
+    "set aside from nowhere": "SELECT number, kind, part, place FROM aside ANTI JOIN log USING (part, place, number)",
+    "broken and not rejected": """
+        SELECT number FROM clean JOIN sent USING (number) WHERE deed = 'broken'
+        UNION ALL SELECT number FROM aside JOIN sent USING (number) WHERE deed = 'broken' AND kind = 'late'""",
+    "sound and rejected": "SELECT number FROM aside JOIN sent USING (number) WHERE kind = 'rejected' AND deed <> 'broken'",
+    "late without a cause": """
+        SELECT number, part, place, at_us, watermark_us FROM aside JOIN log USING (part, place, number)
+        WHERE aside.kind = 'late' AND (at_us > watermark_us
+            OR watermark_us NOT IN (SELECT at_us - 20_000_000 FROM sound))""",
+    "not in the lake": "SELECT * FROM clean EXCEPT ALL SELECT * FROM lake",
+    "in the lake alone": "SELECT * FROM lake EXCEPT ALL SELECT * FROM clean",
+    "not in a store": "SELECT stores.store, wanted.* FROM stores, wanted EXCEPT ALL SELECT * FROM boards",
+    "in a store alone": "SELECT * FROM boards EXCEPT ALL SELECT stores.store, wanted.* FROM stores, wanted",
+    "alert told twice": "SELECT topic, id, count(*) AS times FROM told GROUP BY ALL HAVING times > 1",
+    "alert not told to all": "SELECT id, list(topic) AS told FROM told GROUP BY id HAVING count(DISTINCT topic) < 3",
+    "alert without a cause": "SELECT district, end_us FROM dispatched ANTI JOIN bursts USING (district, end_us)",
+    "alert too soon": """
+        SELECT a.district, a.end_us FROM dispatched a JOIN dispatched b
+        ON a.district = b.district AND b.end_us > a.end_us AND b.end_us < a.end_us + 60_000_000""",
+    "alert that never came": """
+        SELECT district, end_us FROM bursts WHERE NOT EXISTS (
+            SELECT 1 FROM dispatched WHERE district = bursts.district AND abs(end_us - bursts.end_us) < 60_000_000)""",
+}
+
+
+def reckon(evidence: Mapping[str, pyarrow.Table]) -> list[Anomaly]:
+    """What does not add up; of each kind, the first few."""
+    with duckdb.connect() as connection:
+        for name, table in evidence.items():
+            connection.register(name, table)
+        connection.execute(_VIEWS)
+        return [
+            Anomaly(name, str(row))
+            for name, sql in _ANOMALIES.items()
+            for row in connection.execute(f"SELECT * FROM ({sql}) LIMIT {_NAMED}").fetchall()
+        ]
+
+
+def sums(evidence: Mapping[str, pyarrow.Table]) -> dict[str, int]:
+    """How much of what there was: a reckoning over nothing shows nothing."""
+    aside = Counter(evidence["aside"].column("kind").to_pylist())
+    arrived, stored = evidence["log"].num_rows, evidence["clean"].num_rows
+    duplicate = arrived - stored - aside.total()
+    alerts = len(set(evidence["told"].column("id").to_pylist()))
+    found = {"late": aside["late"], "rejected": aside["rejected"], "alerts": alerts}
+    return {"in": arrived, "stored": stored, "duplicate": duplicate, **found}

@@ -1,0 +1,102 @@
+"""A city that adds up has no anomalies, and whatever is taken from it or put into it is found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.pipelines.soak.evidence import SCHEMAS, table
+from tests.pipelines.soak.reckoning import reckon, sums
+
+Rows = dict[str, list[tuple[Any, ...]]]
+SECOND_US = 1_000_000
+CALLS = 41
+WATERMARK_US = 40 * SECOND_US
+LATE, BROKEN, TWICE = CALLS, CALLS + 1, CALLS + 2
+
+
+def report(number: int, at_s: int) -> tuple[Any, ...]:
+    return number, "Harbour", "citizen", "fire", at_s * SECOND_US
+
+
+def city() -> Rows:
+    """A burst in the first window, one event long after, then one that is late, one that is broken and one that came twice."""
+    clean = [*(report(number, 5) for number in range(CALLS)), report(TWICE, 60)]
+    copies = [*range(CALLS), TWICE, LATE, BROKEN, TWICE]
+    times_us: dict[int, int | None] = {number: at_us for number, *_, at_us in clean}
+    times_us |= {LATE: 5 * SECOND_US, BROKEN: None}
+    deeds = {LATE: "late", BROKEN: "broken", TWICE: "duplicate"}
+    log = [(0, place, number, times_us[number]) for place, number in enumerate(copies)]
+    windows = [("Harbour", 0, 10 * SECOND_US, CALLS, CALLS, 2), ("Harbour", 60 * SECOND_US, 70 * SECOND_US, 1, 1, 2)]
+    return {
+        "sent": [(number, deeds.get(number, "ok"), copies.count(number), 0) for number in range(TWICE + 1)],
+        "log": log,
+        "aside": [("late", 0, CALLS + 1, LATE, WATERMARK_US), ("rejected", 0, CALLS + 2, BROKEN, None)],
+        "clean": clean,
+        "lake": list(clean),
+        "boards": [(store, *window) for store in ("sqlite", "postgresql", "redis") for window in windows],
+        "crews": [("Harbour", 2)],
+        "told": [
+            ("dispatch", "a", "Harbour", 10 * SECOND_US),
+            ("emergency.alerts", "a", "Harbour", 10 * SECOND_US),
+            ("dispatch.acted", "a", None, None),
+        ],
+    }
+
+
+def anomalies(rows: Rows) -> set[str]:
+    return {one.name for one in reckon({name: table(name, rows[name]) for name in SCHEMAS})}
+
+
+def test_a_city_that_adds_up_has_no_anomalies() -> None:
+    rows = city()
+    assert reckon({name: table(name, rows[name]) for name in SCHEMAS}) == []
+    found = sums({name: table(name, rows[name]) for name in SCHEMAS})
+    assert found == {"in": 45, "stored": 42, "duplicate": 1, "late": 1, "rejected": 1, "alerts": 1}
+
+
+def add(name: str, *row: Any) -> Callable[[Rows], None]:
+    return lambda rows: rows[name].append(row)
+
+
+def take(name: str, number: int = 0) -> Callable[[Rows], None]:
+    def change(rows: Rows) -> None:
+        del rows[name][number]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (take("log", 3), {"lost by the log", "stored from nowhere"}),
+        (
+            take("clean", 3),
+            {"lost write", "in the lake alone", "in a store alone", "not in a store"} | {"alert without a cause"},
+        ),
+        (take("aside", 0), {"lost write"}),
+        (take("aside", 1), {"lost write"}),
+        (add("clean", *report(3, 5)), {"duplicate", "not in the lake", "in a store alone", "not in a store"}),
+        (add("aside", "late", 0, CALLS + 1, LATE, WATERMARK_US), {"set aside twice"}),
+        (add("aside", "rejected", 0, 99, 3, None), {"set aside from nowhere", "sound and rejected"}),
+        (add("aside", "late", 0, CALLS + 2, BROKEN, WATERMARK_US), {"set aside twice", "broken and not rejected"}),
+        (add("aside", "late", 0, CALLS, TWICE, WATERMARK_US), {"late without a cause"}),
+        (add("aside", "late", 0, CALLS, TWICE, 61 * SECOND_US), {"late without a cause"}),
+        (take("lake"), {"not in the lake"}),
+        (add("lake", *report(3, 5)), {"in the lake alone"}),
+        (take("boards", 4), {"not in a store"}),
+        (add("boards", "redis", "Market", 0, 10 * SECOND_US, 1, 1, None), {"in a store alone"}),
+        (add("told", "dispatch", "a", "Harbour", 10 * SECOND_US), {"alert told twice"}),
+        (take("told", 2), {"alert not told to all"}),
+        (take("told", 0), {"alert not told to all", "alert that never came"}),
+        (
+            add("told", "dispatch", "b", "Harbour", 60 * SECOND_US),
+            {"alert without a cause", "alert too soon", "alert not told to all"},
+        ),
+    ],
+)
+def test_what_does_not_add_up_is_found_by_its_name(change: Callable[[Rows], None], expected: set[str]) -> None:
+    rows = city()
+    change(rows)
+    assert anomalies(rows) == expected

@@ -1,0 +1,112 @@
+"""The main job's city with its board in three stores, and everything of it that can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Literal, NamedTuple
+
+from tests.pipelines.stores.servers import PostgresServer, RedisServer
+from tests.spark.soak.driver_process import Member, kill_worker, living_processes
+
+from catchment.applications.catalogue import pipeline_file
+from catchment.applications.running.world import World
+from catchment.bench.peers.server import free_port
+from catchment.pipelines.driving.run_file import read_run
+
+Victim = Literal["driver", "jvm", "worker", "supervisor", "broker", "postgresql", "redis"]
+_RATE: Final = 60.0
+_JVM: Final = "org.apache.spark.deploy.SparkSubmit"
+_MORE_BOARDS: Final = """
+city.sink(board, store("{postgresql}", table="board"), name="postgresql")
+city.sink(board, store("{redis}", table="board"), name="redis")
+"""
+
+
+class Stores(NamedTuple):
+    """Where the boards are."""
+
+    sqlite: Path
+    postgresql: str
+    redis: str
+
+
+class Town:
+    """The processes of the city and the servers of its stores."""
+
+    def __init__(self, folder: Path, postgresql: PostgresServer, redis: RedisServer, random: Random) -> None:
+        self.stores = Stores(folder / "city.db", postgresql.new_database(), redis.new_database())
+        more = _MORE_BOARDS.format(postgresql=self.stores.postgresql, redis=self.stores.redis)
+        (folder / "pipeline.py").write_text(pipeline_file("emergency").read_text() + more)
+        self.world = World("emergency", folder, rate=_RATE, port=free_port(), master="local[2]")
+        self._kills: dict[Victim, Callable[[], bool]] = {
+            "driver": lambda: _kill_all([one for one in self._members() if one.process_id == one.session_id]),
+            "jvm": lambda: _kill_all([one for one in self._members() if _JVM in one.command]),
+            "worker": lambda: kill_worker(self._members(), random) is not None,
+            "supervisor": self._kill_supervisor,
+            "broker": lambda: _done(self.world.broker.kill),
+            "postgresql": lambda: _done(postgresql.kill),
+            "redis": lambda: _done(lambda: redis.stop(signal.SIGKILL)),
+        }
+        self._starts: dict[Victim, Callable[[], None]] = {
+            "broker": self.world.broker.start,
+            "postgresql": postgresql.start,
+            "redis": redis.start,
+        }
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What the pipeline says of itself."""
+        return read_run(self.world.layout.home) or {}
+
+    def kill(self, victim: Victim) -> bool:
+        """Kill -9; False if it is not there just now."""
+        return self._kills[victim]()
+
+    def is_server(self, victim: Victim) -> bool:
+        """Whether it stays away until it is started again; for the others, the pipeline or its user sees to that."""
+        return victim in self._starts
+
+    def revive(self, victim: Victim) -> None:
+        self._starts[victim]()
+
+    def _members(self) -> list[Member]:
+        """The driver, its JVM and Spark's Python processes. They are in the session that the driver leads."""
+        living = list(living_processes())
+        drivers = [one.process_id for one in living if one.parent_id == self.world.pipeline.pid]
+        return [one for one in living if one.session_id in drivers]
+
+    def _kill_supervisor(self) -> bool:
+        pid = self.world.pipeline.pid
+        if pid is None or not self.world.pipeline.is_alive:
+            return False
+        os.kill(pid, signal.SIGKILL)
+        return True
+
+
+@contextmanager
+def town(folder: Path, random: Random) -> Iterator[Town]:
+    """With its servers started and its events flowing; nothing of it is left behind."""
+    with ExitStack() as stack:
+        # Processes are killed here, not the machine: what the system has been given to write is written.
+        postgresql = stack.enter_context(PostgresServer("-c", "fsync=off"))
+        redis = stack.enter_context(RedisServer("--appendfsync", "always"))
+        made = Town(folder, postgresql, redis, random)
+        stack.callback(made.world.close)
+        made.world.start()
+        yield made
+
+
+def _kill_all(members: list[Member]) -> bool:
+    for one in members:
+        one.kill()
+    return bool(members)
+
+
+def _done(kill: Callable[[], object]) -> bool:
+    kill()
+    return True

@@ -1,0 +1,63 @@
+"""The main job with its board in SQLite, PostgreSQL and Redis, everybody killed at random: log, lake, stores and alerts add up.
+
+Set CATCHMENT_PIPELINE_KILLS for a longer run, such as 300, and CATCHMENT_PIPELINE_SEED to repeat one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from tests.pipelines.soak.campaign import Blow, Campaign
+from tests.pipelines.soak.town import town
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+
+FIRST: Final[tuple[Blow, ...]] = (("postgresql",), ("jvm", "redis"), ("broker",), ("worker",))
+"""A short run has these."""
+ALL: Final[tuple[Blow, ...]] = (
+    *FIRST,
+    ("driver",),
+    ("jvm",),
+    ("supervisor",),
+    ("redis",),
+    ("driver", "postgresql"),
+    ("supervisor", "driver"),
+    ("postgresql", "redis"),
+    ("broker", "worker"),
+    ("broker", "jvm"),
+    ("supervisor", "driver", "jvm", "broker", "postgresql", "redis"),
+)
+KILLS: Final = int(os.environ.get("CATCHMENT_PIPELINE_KILLS", len(FIRST)))
+IN_RECOVERY: Final = 0.3
+TOLD: Final = 0.3
+
+
+def strike(running: Campaign, blow: Blow, random: Random) -> None:
+    """As chance has it, in the middle of a recovery, or until the status tells of it."""
+    is_told = blow in (("postgresql",), ("redis",)) and random.random() < TOLD
+    running.strike(blow, is_told=is_told, in_recovery=not is_told and random.random() < IN_RECOVERY)
+
+
+@pytest.mark.timeout(600 + 120 * KILLS)
+def test_log_lake_stores_and_alerts_add_up_whoever_is_killed(tmp_path: Path) -> None:
+    seed = int(os.environ.get("CATCHMENT_PIPELINE_SEED", Random().getrandbits(32)))
+    random = Random(seed)
+    first, rest = list(FIRST), random.choices(ALL, k=KILLS - len(FIRST))
+    random.shuffle(first)
+    sys.stdout.write(f"seed {seed}\n")
+    with town(tmp_path, random) as made:
+        running = Campaign(made, random)
+        for blow in first:
+            running.strike(blow, is_told=blow == ("postgresql",))
+        for blow in rest:
+            strike(running, blow, random)
+        anomalies = running.finish()
+        told = f"seed {seed}, blows {dict(running.blows)}, runs {running.runs}, {running.sums}"
+        sys.stdout.write(f"{told}\n")
+        assert anomalies == [], told
+        assert min(running.sums[one] for one in ("stored", "duplicate", "late", "rejected")) > 0, told
