@@ -79,6 +79,24 @@ def test_a_program_repairs_values_and_what_it_refuses_stays(run: Run, pipeline: 
     assert sorted(values) == [b"{}", b"{}"]
 
 
+def test_a_program_that_prints_nothing_has_repaired_nothing(run: Run, pipeline: str) -> None:
+    said = json.loads(run("quarantine", "replay", pipeline, "--with", "true", "--execute", "--json").stdout)
+    assert said == {"sent": 0, "left": ["0:0", "0:1", "0:2"], "sent_before": 0}
+
+
+def test_a_large_record_goes_back_too(run: Run, pipeline: str, bootstrap_servers: str) -> None:
+    large = b"x" * 1_048_000
+    facts: list[tuple[str, str | bytes | None]] = [("catchment.topic", f"{pipeline}-reports".encode())]
+    facts += [("catchment.error", b"large"), ("catchment.stage", b"\xff")]
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "message.max.bytes": 2_000_000})
+    producer.produce(f"{pipeline}.quarantine", large, headers=facts)
+    assert producer.flush(30) == 0
+    said = json.loads(run("quarantine", "replay", pipeline, "--error", "large", "--execute", "--json").stdout)
+    assert said["sent"] == 1
+    values = read_arrow(f"{pipeline}-reports", bootstrap_servers, columns=["value"]).column("value").to_pylist()
+    assert values == [large]
+
+
 def test_a_program_that_is_not_there_is_named(run: Run, pipeline: str) -> None:
     failed = run("quarantine", "replay", pipeline, "--with", "no-such-program")
     assert failed.exit_code == 1

@@ -193,6 +193,22 @@ def test_the_largest_record_fits_and_one_byte_more_is_refused_by_its_row() -> No
         encode(fitting, timestamp_ms=0, max_batch_bytes=size - 1)
 
 
+def test_a_record_that_is_larger_than_a_batch_goes_alone_and_in_its_place() -> None:
+    values = [b"a", b"x" * 300, b"b", b"c", b"y" * 400]
+    table = pa.table({"value": values})
+    largest = len(encode(table.slice(4), timestamp_ms=0)[0].data)
+    batches = encode(table, timestamp_ms=0, max_batch_bytes=120, max_record_bytes=largest, base_sequence=7)
+    assert [(one.first_row, one.record_count, one.base_sequence) for one in batches] == [
+        (0, 1, 7),
+        (1, 1, 8),
+        (2, 2, 9),
+        (4, 1, 11),
+    ]
+    assert [one["value"] for one in decoded(batches)] == values
+    with pytest.raises(RecordTooLarge, match=f"row 4 does not fit into a batch of {largest - 1} bytes"):
+        encode(table, timestamp_ms=0, max_batch_bytes=120, max_record_bytes=largest - 1)
+
+
 KINDS: Final = (
     pa.string(),
     pa.large_string(),

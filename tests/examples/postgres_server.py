@@ -10,8 +10,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -115,6 +115,20 @@ class PostgresServer:
                 os.kill(process_id, signal.SIGKILL)
         self._process.wait()
         self._process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Connections stay open and nobody answers, until the block ends."""
+        assert self._process is not None, "only a server that runs is frozen"
+        stopped = process_tree(self._process.pid)
+        try:
+            for process_id in stopped:
+                os.kill(process_id, signal.SIGSTOP)
+            yield
+        finally:
+            for process_id in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(process_id, signal.SIGCONT)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

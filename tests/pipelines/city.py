@@ -62,7 +62,9 @@ class City:
         self.name = name or f"city{next(_numbers)}"
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         admin = AdminClient({"bootstrap.servers": servers})
-        wanted = [NewTopic(self.reports, 2), NewTopic(self.crews, 1, config={"cleanup.policy": "compact"})]
+        # The story's records are of a time long past.
+        kept = {"retention.ms": "-1"}
+        wanted = [NewTopic(self.reports, 2, config=kept), NewTopic(self.crews, 1, config={"cleanup.policy": "compact"})]
         for made in admin.create_topics(wanted).values():
             made.result(_TIMEOUT_S)
 

@@ -58,6 +58,21 @@ def test_code_that_reads_a_plain_source_reads_its_topic(tmp_path: Path) -> None:
     assert graph.steps["counts"].inputs == ("reports",)
 
 
+def test_a_stage_passes_rows_on_as_late_as_they_came_unless_it_says_otherwise(tmp_path: Path) -> None:
+    stages = """\
+  staffed: {from: [clean, crews], sql: SELECT * FROM clean JOIN crews USING (district), event_time: at}
+  ordered: {from: staffed, sql: SELECT * FROM staffed, event_time: at, lateness: 0 seconds}
+  last: {from: ordered, sql: SELECT * FROM ordered}
+sinks:
+  - {from: last, topic: last}"""
+    graph = _graph(tmp_path, YAML.replace("sinks:", stages))
+    assert [(one.topic, one.lateness_ms) for one in graph.topics()] == [
+        ("reports.clean", 20_000),
+        ("emergency.staffed", 20_000),
+        ("emergency.ordered", 0),
+    ]
+
+
 def test_sinks_of_one_kind_and_stage_have_names_of_their_own(tmp_path: Path) -> None:
     more = "sinks:\n  - {from: clean, lake: lake/other}\n  - {from: clean, lake: lake/third, name: third}"
     graph = _graph(tmp_path, YAML.replace("sinks:", more))

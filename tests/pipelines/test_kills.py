@@ -17,7 +17,7 @@ from tests.pipelines.soak.town import town
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 
-FIRST: Final[tuple[Blow, ...]] = (("postgresql",), ("jvm", "redis"), ("broker",), ("worker",))
+FIRST: Final[tuple[Blow, ...]] = (("worker",), ("postgresql",), ("jvm", "redis"), ("broker",))
 """A short run has these."""
 ALL: Final[tuple[Blow, ...]] = (
     *FIRST,
@@ -26,12 +26,13 @@ ALL: Final[tuple[Blow, ...]] = (
     ("supervisor",),
     ("redis",),
     ("driver", "postgresql"),
-    ("supervisor", "driver"),
+    ("driver", "supervisor"),
     ("postgresql", "redis"),
-    ("broker", "worker"),
-    ("broker", "jvm"),
-    ("supervisor", "driver", "jvm", "broker", "postgresql", "redis"),
+    ("worker", "broker"),
+    ("jvm", "broker"),
+    ("jvm", "driver", "supervisor", "broker", "postgresql", "redis"),
 )
+"""In this order: without its supervisor or a server, there may be no driver to kill."""
 KILLS: Final = int(os.environ.get("CATCHMENT_PIPELINE_KILLS", len(FIRST)))
 IN_RECOVERY: Final = 0.3
 TOLD: Final = 0.3

@@ -1,17 +1,42 @@
-"""A stage that was wrong is computed anew from the lake, and readers see the old history or the new one, nothing between."""
+"""A stage that was wrong is computed anew from the lake, and readers see the old history or the new one, nothing between.
+
+Set CATCHMENT_LIVE_STORES=sqlite,postgresql to have a live board read in both.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+import psycopg
 import pytest
-from tests.pipelines.city import City, Report, count_reports
+from tests.pipelines.city import City, Report, at, count_reports
+from tests.pipelines.driving.supervised import wait_for
+from tests.pipelines.stores.servers import PostgresServer
+from tests.pipelines.watched_board import Reader, Rows, Sender, Window, faults, reading
 
 from catchment.client.errors import SettingsError
+from catchment.pipelines import Pipeline, store
 from catchment.pipelines.backfill import Changes, backfill, rollback
+from catchment.pipelines.python_form import Node
+from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from catchment.pipelines.execution.run import Run
+    from catchment.pipelines.execution.workplace import Workplace
+
+STORES: Final = os.environ.get("CATCHMENT_LIVE_STORES", "sqlite").split(",")
+DEADLINE_S: Final = 240.0
+HARBOUR: Final[Window] = ("harbour", 0)
+HILLS: Final[Window] = ("hills", 0)
 
 
 def count_twice(clean: DataFrame, crews: DataFrame) -> DataFrame:
@@ -60,3 +85,112 @@ def test_what_cannot_be_computed_anew_is_said(city: City) -> None:
     place = city.place(city.pipeline(version=2))
     with pytest.raises(SettingsError, match=r"clean is no stage with a function or SQL.*board"):
         list(backfill(place, "clean"))
+
+
+def count_below_zero(clean: DataFrame, crews: DataFrame) -> DataFrame:
+    """Another mistake, which shows in every row."""
+    from pyspark.sql import functions as F
+
+    return count_reports(clean, crews).withColumn("count", -F.col("count"))
+
+
+@pytest.fixture
+def database() -> Iterator[str | None]:
+    """An empty one of PostgreSQL, if it is wanted."""
+    if "postgresql" not in STORES:
+        yield None
+        return
+    with PostgresServer("-c", "fsync=off") as server:
+        yield server.new_database()
+
+
+@pytest.mark.timeout(600)
+def test_no_reader_sees_a_gap_a_double_count_or_a_mixture_while_events_keep_coming(
+    city: City, database: str | None
+) -> None:
+    def declared(count: Callable[[DataFrame, DataFrame], DataFrame], version: int) -> Pipeline:
+        made = city.pipeline(count, version=version)
+        if database is not None:
+            made.sink(Node("board"), store(database, table="board"), name="other-board")
+        return made
+
+    outlets = ["outlet-board"] if database is None else ["outlet-board", "outlet-other-board"]
+    wrong, repaired = declared(count_below_zero, 1), declared(count_reports, 2)
+    with Sender(city) as sender:
+        readers = [
+            Reader(lambda: sqlite3.connect(city.folder / "city.db"), sqlite3.OperationalError, sender.sent),
+        ]
+        if database is not None:
+            connect = partial(psycopg.connect, database, autocommit=True)
+            readers.append(Reader(connect, psycopg.errors.UndefinedTable, sender.sent))
+        with reading(readers):
+            with running(in_a_session_of_its_own(city.place(wrong))) as old:
+                wait(old, "windows are closed", lambda: all(has_closed_windows(city, one) for one in outlets))
+                done = list(backfill(city.place(repaired), "board"))
+                assert [(one.version, one.is_shown, one.rows > 0) for one in done] == [(2, True, True)] * len(outlets)
+                wait(old, "the new version is seen", lambda: all(one.versions[-1:] == [1] for one in readers))
+            count = max(len(one.seen) for one in readers)
+            with running(city.place(repaired, dict.fromkeys(outlets, 2))) as new:
+                wait(new, "new events are counted", lambda: all(len(one.seen) > count + 2 for one in readers))
+                sender.stop()
+                wait(new, "all events are counted", lambda: all(one.seen == dict(sender.sent) for one in readers))
+        assert [(one.faults[:3], one.versions) for one in readers] == [([], [-1, 1])] * len(outlets)
+        assert city.rows(f"{city.name}.late") == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ([(HARBOUR, 5), (HILLS, 5)], None),
+        ([(HARBOUR, -4), (HILLS, -4)], None),
+        ([(HARBOUR, 4), (HILLS, 4), (HARBOUR, 4)], "('harbour', 0) is there twice"),
+        ([(HARBOUR, 4), (HILLS, -4)], "two versions at once: [(('harbour', 0), 4), (('hills', 0), -4)]"),
+        ([(HARBOUR, 4)], "('hills', 0) has gone"),
+        ([(HARBOUR, 3), (HILLS, 4)], "('harbour', 0) went back from -4 to 3"),
+        ([(HARBOUR, 4), (HILLS, 6)], "('hills', 0) counts 6 of 5"),
+    ],
+)
+def test_what_no_reader_may_see_is_noticed(rows: Rows, fault: str | None) -> None:
+    before = {HARBOUR: -4, HILLS: -4}
+    assert faults(before, rows, Counter({HARBOUR: 5, HILLS: 5})) == ([fault] if fault else [])
+
+
+def in_a_session_of_its_own(place: Workplace) -> Workplace:
+    """As another process would have one: a session takes a query's name only once."""
+    from pyspark.sql import SparkSession
+
+    # A copy knows the formats, which cannot be registered for a second session.
+    copied = place.spark._jsparkSession.cloneSession()
+    return replace(place, spark=SparkSession(place.spark.sparkContext, copied))
+
+
+def has_closed_windows(city: City, query: str) -> bool:
+    """Whether a batch is done for which the first two windows were complete."""
+    notes = SparkCheckpoint.at(str(city.home.checkpoint(query, 1)))
+    newest = notes.newest_finished()
+    return newest is not None and notes.plan(newest).watermark_ms >= at(20).timestamp() * 1000
+
+
+@contextmanager
+def running(place: Workplace) -> Iterator[Run]:
+    """All queries, without an end."""
+    from catchment.pipelines.execution.run import Run
+
+    run = Run(place)
+    run.build()
+    run.start()
+    try:
+        yield run
+    finally:
+        run.stop()
+
+
+def wait(run: Run, what: str, holds: Callable[[], bool]) -> None:
+    """Until it holds, as long as all queries go on."""
+
+    def looked() -> bool:
+        for query in run.queries.values():
+            assert query.isActive, query.exception()
+        return holds()
+
+    wait_for(what, looked, DEADLINE_S)

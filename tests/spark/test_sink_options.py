@@ -36,7 +36,7 @@ def test_options_are_read_whatever_their_case() -> None:
     assert not options.is_exactly_once
     assert options.transactional_id_prefix == "Ours"
     assert (options.codec, options.level) == ("zstd", 7)
-    assert (options.transaction_timeout_ms, options.delivery_timeout_ms, options.max_batch_bytes) == (1000, 2000, 3000)
+    assert (options.transaction_timeout_ms, options.delivery_timeout_ms, options.max_record_bytes) == (1000, 2000, 3000)
     assert options.checkpoint == "/tmp/c"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -182,7 +183,37 @@ def test_a_small_batch_that_was_quick_does_not_raise_the_pace() -> None:
     assert pace.rows == FIRST_ROWS
 
 
-def test_a_small_batch_that_was_slow_lowers_it() -> None:
+def test_a_part_of_a_batch_that_was_slow_lowers_it() -> None:
     pace = BatchPace(1.0)
-    pace.observe(1000, 4.0)
-    assert pace.rows == 500
+    pace.observe(20_000, 4.0)
+    assert pace.rows == 10_000
+
+
+def test_a_few_rows_that_took_long_say_nothing_about_many() -> None:
+    pace = BatchPace(1.0)
+    for _ in range(20):
+        pace.observe(7, 4.0)
+    assert pace.rows == FIRST_ROWS
+
+
+@pytest.mark.parametrize("rows_per_s", [500.0, 30_000.0, 1e6])
+@pytest.mark.parametrize("own_s", [0.6, 1.5, 4.9])
+def test_where_a_batch_takes_long_however_few_its_rows_they_get_as_long_again(own_s: float, rows_per_s: float) -> None:
+    pace = BatchPace(1.0)
+    for _ in range(60):
+        pace.observe(pace.rows, own_s + pace.rows / rows_per_s)
+    assert pace.rows / rows_per_s == pytest.approx(own_s, rel=0.2) or pace.rows == LEAST_ROWS
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("own_s", [0.0, 0.3, 3.0])
+def test_the_pace_keeps_near_its_aim_when_durations_scatter(own_s: float, seed: int) -> None:
+    random, pace, rows_per_s = Random(seed), BatchPace(1.0), 50_000.0
+    rows, seconds = 0, 0.0
+    for number in range(200):
+        duration_s = (own_s + pace.rows / rows_per_s) * random.lognormvariate(0, 0.3)
+        if number >= 30:
+            rows, seconds = rows + pace.rows, seconds + duration_s
+        pace.observe(pace.rows, duration_s)
+    assert seconds / 170 < 3 * max(1.0, 2 * own_s)
+    assert rows / seconds > rows_per_s / 6

@@ -22,7 +22,7 @@ from catchment.cli.options import (
 from catchment.cli.output import print_json, print_note, print_table
 
 if TYPE_CHECKING:
-    from catchment.pipelines.quarantine import Quarantined, Repair
+    from catchment.pipelines.quarantine import Quarantined
 
 app = typer.Typer(
     help="See what pipelines have set aside, and send back what is repaired.",
@@ -112,7 +112,7 @@ def replay(
             "--with",
             metavar="COMMAND",
             help="A program that repairs a value: it gets the bytes and prints the repaired ones. "
-            "A record for which it fails stays where it is.",
+            "A record for which it fails, or prints nothing, stays where it is.",
         ),
     ] = None,
     is_run: Annotated[
@@ -137,15 +137,18 @@ def replay(
         return value
 
     with _explained(), Cluster(bootstrap_servers, settings) as cluster:
-        before = quarantine.replayed_places(cluster, pipeline, bootstrap_servers, settings)
         chosen = _chosen(pipeline, bootstrap_servers, settings, error, at)
-        waiting = [one for one in chosen if one.place not in before]
-        sent = quarantine.replay(cluster, pipeline, waiting, repair) if is_run else _count(waiting, repair)
+        if is_run:
+            sent, before = quarantine.replay(cluster, pipeline, bootstrap_servers, chosen, repair, settings)
+        else:
+            places = quarantine.replayed_places(cluster, pipeline, bootstrap_servers, settings)
+            sent = sum(repair(one) is not None for one in chosen if one.place not in places)
+            before = len(places)
     if as_json:
-        print_json({"sent" if is_run else "would_be_sent": sent, "left": refused, "sent_before": len(before)})
+        print_json({"sent" if is_run else "would_be_sent": sent, "left": refused, "sent_before": before})
         return
     verb = "sent back" if is_run else "would be sent back (add --execute to do it)"
-    print_note(f"{sent:,} records {verb}, {len(refused):,} could not be repaired, {len(before):,} were sent before")
+    print_note(f"{sent:,} records {verb}, {len(refused):,} could not be repaired, {before:,} were sent before")
 
 
 def _chosen(
@@ -158,11 +161,6 @@ def _chosen(
             yield one
 
 
-def _count(waiting: list[Quarantined], repair: Repair) -> int:
-    """How many a replay would send."""
-    return sum(repair(one) is not None for one in waiting)
-
-
 def _repaired(command: str, one: Quarantined) -> bytes | None:
     try:
         done = subprocess.run(
@@ -172,7 +170,7 @@ def _repaired(command: str, one: Quarantined) -> bytes | None:
         raise CommandError(f"cannot run {command!r}: {error}") from error
     except subprocess.TimeoutExpired:
         return None
-    return done.stdout if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 and done.stdout else None
 
 
 def _described(one: Quarantined) -> dict[str, Any]:

@@ -60,6 +60,13 @@ class _Producer(NamedTuple):
     is_transactional: bool
 
 
+class _Limits(NamedTuple):
+    """How large a batch may be, and how large one of a single record."""
+
+    batch_bytes: int
+    record_bytes: int
+
+
 class _Columns(NamedTuple):
     """The rows to be written, as the compiled loops read them."""
 
@@ -75,13 +82,16 @@ def encode(
     codec: Codec = "none",
     level: int | None = None,
     max_batch_bytes: int = DEFAULT_BATCH_BYTES,
+    max_record_bytes: int | None = None,
     timestamp_ms: int,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> list[EncodedBatch]:
-    """Rows of one partition, in their order, as batches of at most `max_batch_bytes`; RecordTooLarge if one row is more.
+    """Rows of one partition, in their order, as batches of at most `max_batch_bytes`.
+
+    A row that is larger has a batch of its own if that is at most `max_record_bytes`, and is RecordTooLarge otherwise.
 
     Of the columns, `value` must be there; `key`, `headers` and `timestamp` may be, and others are not looked at. A row
     without a time gets `timestamp_ms`. Sequences go on from batch to batch, and start again behind 2³¹ − 1.
@@ -95,8 +105,9 @@ def encode(
     chunks = rows.combine_chunks().to_batches() if isinstance(rows, pa.Table) else [rows]
     encoded: list[EncodedBatch] = []
     first_row = 0
+    limits = _Limits(max_batch_bytes, max(max_batch_bytes, max_record_bytes or 0))
     for chunk in chunks:
-        encoded += _encode_chunk(chunk, producer, max_batch_bytes, timestamp_ms, base_sequence, first_row)
+        encoded += _encode_chunk(chunk, producer, limits, timestamp_ms, base_sequence, first_row)
         base_sequence = _advanced(base_sequence, chunk.num_rows)
         first_row += chunk.num_rows
     return encoded
@@ -105,22 +116,29 @@ def encode(
 def _encode_chunk(
     rows: pa.RecordBatch,
     producer: _Producer,
-    max_batch_bytes: int,
+    limits: _Limits,
     timestamp_ms: int,
     base_sequence: int,
     rows_before: int,
 ) -> list[EncodedBatch]:
     columns = _columns(rows, timestamp_ms)
-    scratch = np.empty(min(max_batch_bytes, HEADER_SIZE + _bound_bytes(columns)), np.uint8)
+    scratch = np.empty(min(limits.batch_bytes, HEADER_SIZE + _bound_bytes(columns)), np.uint8)
     totals = np.zeros(2, np.int64)
     encoded = []
     row = 0
     while row < rows.num_rows:
         count = encode_records(row, *columns, scratch[HEADER_SIZE:], totals)
+        if not count and limits.record_bytes > limits.batch_bytes:
+            alone = _Limits(limits.record_bytes, limits.record_bytes)
+            one = rows.slice(row, 1)
+            encoded += _encode_chunk(one, producer, alone, timestamp_ms, base_sequence, rows_before + row)
+            base_sequence = _advanced(base_sequence, 1)
+            row += 1
+            continue
         if not count:
             raise RecordTooLarge(
-                f"row {rows_before + row} does not fit into a batch of {max_batch_bytes} bytes",
-                "Raise max_batch_bytes, and max.message.bytes of the topic with it, or store the value elsewhere.",
+                f"row {rows_before + row} does not fit into a batch of {limits.batch_bytes} bytes",
+                "Raise max_record_bytes, and max.message.bytes of the topic with it, or store the value elsewhere.",
             )
         size_bytes, latest_ms = map(int, totals)
         times_ms = (int(columns.timestamps_ms[row]), latest_ms)

@@ -49,10 +49,13 @@ class Producer:
         codec: Codec = "none",
         level: int | None = None,
         max_batch_bytes: int = DEFAULT_BATCH_BYTES,
+        max_record_bytes: int | None = None,
         delivery_timeout_s: float = 120.0,
         first_partition: int = 0,
     ) -> None:
         """With a transactional id this takes the id over: an open transaction of a producer before it is aborted.
+
+        Rows are sent in batches of at most `max_batch_bytes`; one that is larger goes alone, up to `max_record_bytes`.
 
         Rows without a key go to the partitions in turn, beginning with `first_partition` (modulo how many there are): a
         producer that writes few rows is told another one each time it is made.
@@ -61,6 +64,7 @@ class Producer:
         self._codec = codec
         self._level = level
         self._max_batch_bytes = max_batch_bytes
+        self._max_record_bytes = max_record_bytes
         self._delivery_timeout_s = delivery_timeout_s
         self._transactions: Transactions | None = None
         newest_produce = None
@@ -186,6 +190,7 @@ class Producer:
                 codec=self._codec,
                 level=self._level,
                 max_batch_bytes=self._max_batch_bytes,
+                max_record_bytes=self._max_record_bytes,
                 timestamp_ms=time.time_ns() // 1_000_000,
                 producer_id=self._handle.producer_id,
                 producer_epoch=self._handle.epoch,

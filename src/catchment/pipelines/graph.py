@@ -184,9 +184,18 @@ class Graph:
             key=(stage.to.key if stage.to else ()) or stage.key,
             partitions=stage.to.partitions if stage.to else None,
             event_time=stage.event_time,
-            lateness_ms=stage.lateness,
+            lateness_ms=self._lateness_ms(name),
             is_changelog=is_changelog,
         )
+
+    def _lateness_ms(self, name: str) -> int:
+        """How late rows of a source or a stage may come. A stage that passes rows on does not put them in order."""
+        if name in self.sources:
+            return self.sources[name].lateness or 0
+        if name in self.tables:
+            return 0
+        stage = self.specification.stages[name]
+        return max(map(self._lateness_ms, stage.from_)) if stage.lateness is None else stage.lateness
 
     def _topic(self, name: str, to: TopicOut | None) -> str:
         topic = to.topic if to else f"{self.specification.pipeline}.{name}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow
 
@@ -23,7 +23,10 @@ REPLAYED_SUFFIX: Final = ".quarantine.replayed"
 _OURS: Final = "catchment."
 _COLUMNS: Final = ("key", "value", "headers", "partition", "offset", "timestamp")
 _AT_ONCE: Final = 1000
-"""Records in one transaction of a replay."""
+_AT_ONCE_BYTES: Final = 16 * 1024 * 1024
+"""No more records and bytes than these are in one transaction of a replay, unless a single record is larger."""
+_LARGEST_RECORD_BYTES: Final = 1 << 30
+"""The topic that a record came from has let it in before."""
 
 Repair = Callable[["Quarantined"], bytes | None]
 """The repaired value of a record; None to leave it where it is."""
@@ -52,6 +55,13 @@ class Quarantined:
         return self.facts.get("error", "unknown")
 
 
+class Replayed(NamedTuple):
+    """How many records were sent back now, and how many before."""
+
+    sent: int
+    sent_before: int
+
+
 def pipelines_with_quarantine(cluster: Cluster) -> list[str]:
     """The pipelines of a cluster that have a quarantine."""
     return sorted(name.removesuffix(SUFFIX) for name in cluster.topics() if name.endswith(SUFFIX))
@@ -77,16 +87,26 @@ def replayed_places(
     return {key.decode() for batch in batches for key in batch.column("key").to_pylist()}
 
 
-def replay(cluster: Cluster, pipeline: str, records: Iterable[Quarantined], repair: Repair) -> int:
-    """Send what can be repaired back to where it came from, and say how many that were. Those sent before must be left out."""
+def replay(
+    cluster: Cluster,
+    pipeline: str,
+    servers: str,
+    records: Iterable[Quarantined],
+    repair: Repair,
+    settings: Mapping[str, str] | None = None,
+) -> Replayed:
+    """Send what can be repaired back to where it came from, but for what was sent before."""
     sent = 0
-    with Producer(cluster, transactional_id=f"{pipeline}{SUFFIX}-replay") as producer:
-        for some in _in_groups(records):
+    transactional_id = f"{pipeline}{SUFFIX}-replay"
+    with Producer(cluster, transactional_id=transactional_id, max_record_bytes=_LARGEST_RECORD_BYTES) as producer:
+        # Now that the id is ours, the transactions of earlier replays have ended, and all their notes can be read.
+        before = replayed_places(cluster, pipeline, servers, settings)
+        for some in _in_groups(one for one in records if one.place not in before):
             repaired = [(one, value) for one in some if (value := repair(one)) is not None]
             if repaired:
                 _send(producer, pipeline, repaired)
                 sent += len(repaired)
-    return sent
+    return Replayed(sent, len(before))
 
 
 def _send(producer: Producer, pipeline: str, repaired: Sequence[tuple[Quarantined, bytes]]) -> None:
@@ -124,16 +144,23 @@ def _quarantined(row: Mapping[str, Any]) -> Quarantined:
         row["key"],
         row["value"],
         headers=tuple((name, value) for name, value in headers if not name.startswith(_OURS)),
-        facts={name.removeprefix(_OURS): (value or b"").decode() for name, value in headers if name.startswith(_OURS)},
+        # A record may have had headers of such names before it was set aside: ours come behind them.
+        facts={
+            name.removeprefix(_OURS): (value or b"").decode(errors="backslashreplace")
+            for name, value in headers
+            if name.startswith(_OURS)
+        },
     )
 
 
 def _in_groups(records: Iterable[Quarantined]) -> Iterator[list[Quarantined]]:
     group: list[Quarantined] = []
+    size_bytes = 0
     for one in records:
         group.append(one)
-        if len(group) == _AT_ONCE:
+        size_bytes += len(one.value or b"")
+        if len(group) == _AT_ONCE or size_bytes >= _AT_ONCE_BYTES:
             yield group
-            group = []
+            group, size_bytes = [], 0
     if group:
         yield group

@@ -129,7 +129,8 @@ class Stage(Declaration):
     """The columns that identify a row of the result: a later row replaces an earlier one."""
     event_time: str | None = None
     """The column of the result that later stages take for the time of its rows."""
-    lateness: DurationMs = 0
+    lateness: DurationMs | None = None
+    """How much later than the newest a row of the result may come; as late as what it reads, unless told."""
     to: TopicOut | None = None
 
     @model_validator(mode="after")

@@ -1,7 +1,12 @@
 """How many rows a batch should have so that it takes about as long as wanted: `maxOffsetsPerTrigger` = `auto`.
 
-The number follows the ratio of the time wanted to the time taken. It at most doubles or halves from one batch to the next, so
-that a stall of the sink, which says nothing about rows, is forgotten within a few batches.
+A batch takes a time of its own, whatever its rows, and a time for each row. The first is told from the last batches by the line
+through their rows and durations. What is left of the time wanted is for rows; but where a batch's own time is more than half of it,
+rows get as long again, up to ten times the time wanted. Otherwise a machine with too much to do would take ever smaller batches,
+and fall behind for ever.
+
+The number at most doubles or halves from one batch to the next, so that a stall of the sink, which says nothing about rows, is
+forgotten within a few batches.
 """
 
 from __future__ import annotations
@@ -10,11 +15,19 @@ from typing import Final
 
 FIRST_ROWS: Final = 100_000
 LEAST_ROWS: Final = 100
-"""Where a batch takes its time however few rows it has, fewer still would not help."""
 MOST_ROWS: Final = 2**40
 _LARGEST_STEP: Final = 2.0
 _NEARLY_FULL: Final = 0.9
+_TELLING: Final = 0.1
+"""A smaller part of a batch does not show how long a whole one takes."""
 _SHORTEST_S: Final = 0.001
+_MEMORY: Final = 0.6
+"""The weight of a batch beside the one after it."""
+_LARGEST_OWN_SHARE: Final = 2 / 3
+_LONGEST: Final = 10
+"""Times the time wanted."""
+_LEAST_SPREAD: Final = 0.1
+"""Batches that hardly differ in rows do not tell the two times apart."""
 
 
 class BatchPace:
@@ -22,13 +35,38 @@ class BatchPace:
 
     def __init__(self, target_s: float) -> None:
         self._target_s = target_s
+        self._line = _Line()
         self.rows = FIRST_ROWS
 
     def observe(self, rows: int, duration_s: float) -> None:
         """Take notice of a finished batch."""
-        step = self._target_s / max(duration_s, _SHORTEST_S)
-        # A batch that was small for want of records does not show how long a large one takes.
+        duration_s = max(duration_s, _SHORTEST_S)
+        self._line.add(rows, duration_s)
+        if rows < self.rows * _TELLING:
+            return
+        own_s = min(self._line.own_s, duration_s * _LARGEST_OWN_SHARE, self._target_s * _LONGEST / 2)
+        step = (max(self._target_s, 2 * own_s) - own_s) / (duration_s - own_s)
         if step > 1 and rows < self.rows * _NEARLY_FULL:
             return
         step = min(max(step, 1 / _LARGEST_STEP), _LARGEST_STEP)
         self.rows = min(max(round(min(rows, self.rows) * step), LEAST_ROWS), MOST_ROWS)
+
+
+class _Line:
+    """Where the line through rows and durations begins: the time of a batch without rows. Old batches weigh less and less."""
+
+    def __init__(self) -> None:
+        self.own_s = 0.0
+        self._weight = self._rows = self._seconds = self._squares = self._products = 0.0
+
+    def add(self, rows: int, seconds: float) -> None:
+        self._weight = self._weight * _MEMORY + 1
+        self._rows = self._rows * _MEMORY + rows
+        self._seconds = self._seconds * _MEMORY + seconds
+        self._squares = self._squares * _MEMORY + rows * rows
+        self._products = self._products * _MEMORY + rows * seconds
+        mean_rows, mean_s = self._rows / self._weight, self._seconds / self._weight
+        variance = self._squares / self._weight - mean_rows**2
+        if variance > (mean_rows * _LEAST_SPREAD) ** 2:
+            slope = (self._products / self._weight - mean_rows * mean_s) / variance
+            self.own_s = max(0.0, mean_s - slope * mean_rows)

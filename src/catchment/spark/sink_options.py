@@ -51,7 +51,7 @@ class SinkOptions:
     delivery_timeout_ms: int
     codec: Codec
     level: int | None
-    max_batch_bytes: int
+    max_record_bytes: int
     checkpoint: str | None
     sink_name: str | None = None
     """Tells several writes of one batch apart; None for the only one."""
@@ -82,7 +82,7 @@ class SinkOptions:
             delivery_timeout_ms=_number(kafka, "delivery.timeout.ms", 120_000),
             codec=codec,
             level=_level(kafka, codec) if level_name in kafka else None,
-            max_batch_bytes=_number(kafka, "max.request.size", DEFAULT_BATCH_BYTES),
+            max_record_bytes=_number(kafka, "max.request.size", DEFAULT_BATCH_BYTES),
             checkpoint=given.get("checkpointlocation"),
             sink_name=_name("sinkName", given.get("sinkname")),
         )

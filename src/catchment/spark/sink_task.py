@@ -10,7 +10,7 @@ from itertools import chain
 import pyarrow
 from kio.schema.errors import ErrorCode
 
-from catchment.client.encoding import RecordTooLarge
+from catchment.client.encoding import DEFAULT_BATCH_BYTES, RecordTooLarge
 from catchment.client.errors import BrokerError, ClientError, SettingsError
 from catchment.client.producer import Producer
 from catchment.client.topic_metadata import Place
@@ -92,7 +92,8 @@ def _producer(options: SinkOptions, transactional_id: str | None, first_partitio
             transaction_timeout_ms=options.transaction_timeout_ms,
             codec=options.codec,
             level=options.level,
-            max_batch_bytes=options.max_batch_bytes,
+            max_batch_bytes=min(options.max_record_bytes, DEFAULT_BATCH_BYTES),
+            max_record_bytes=options.max_record_bytes,
             delivery_timeout_s=options.delivery_timeout_ms / 1000,
             first_partition=first_partition,
         )
@@ -112,7 +113,7 @@ def _write(producer: Producer, options: SinkOptions, rows: pyarrow.Table) -> Non
             producer.write(topic, written)
         except RecordTooLarge as error:
             raise RecordTooLarge(
-                f"a record for topic {topic} is larger than {options.max_batch_bytes} bytes",
+                f"a record for topic {topic} is larger than {options.max_record_bytes} bytes",
                 "Raise kafka.max.request.size, and max.message.bytes of the topic with it, or store the value elsewhere.",
             ) from error
 

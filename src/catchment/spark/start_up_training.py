@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +36,12 @@ def train() -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
-            _record(java, Path(temporary) / path.name)
-            # The rename is the last step: a cache that is there is whole.
-            (Path(temporary) / path.name).replace(path)
+        # One that was killed may have left its own behind; the JVM makes the file anew.
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.unlink(missing_ok=True)
+        _record(java, unfinished)
+        # The rename is the last step: a cache that is there is whole.
+        unfinished.replace(path)
     drop_oldest_caches(path.parent)
 
 

@@ -143,25 +143,50 @@ def test_records_of_others_are_counted_apart(broker: BrokerChild, layout: Layout
     assert account.balance.is_even
 
 
-def test_each_command_is_acted_upon_once_though_the_actuator_is_killed(broker: BrokerChild, layout: Layout) -> None:
+def actuator_of(layout: Layout, servers: str) -> Child:
     assert layout.commands is not None
-    options = ["--servers", broker.servers, "--commands", layout.commands, "--acted", layout.acted]
-    actuator = Child("actuator", [_ACTING, layout.name, *options], layout.folder / "actuator.log")
+    options = ["--servers", servers, "--commands", layout.commands, "--acted", layout.acted]
+    return Child("actuator", [_ACTING, layout.name, *options], layout.folder / "actuator.log")
+
+
+def give_commands(layout: Layout, producer: Producer, numbers: range) -> None:
+    assert layout.commands is not None
+    for number in numbers:
+        alert = {"id": str(number), "alert": "burst", "message": "m", "row": {"district": "Harbour"}}
+        producer.produce(layout.commands, json.dumps(alert))
+    assert producer.flush(_DEADLINE_S) == 0
+
+
+def is_answered(account: Account, count: int) -> bool:
+    account.refresh()
+    return sum(one.acknowledgements for one in account.commands.values()) >= count
+
+
+def test_each_command_is_acted_upon_once_though_the_broker_is_killed(broker: BrokerChild, layout: Layout) -> None:
+    actuator = actuator_of(layout, broker.servers)
+    actuator.start()
+    account = Account(layout, broker.servers)
+    producer = Producer({"bootstrap.servers": broker.servers, "log_level": 0})
+    for first in range(0, 30, 10):
+        give_commands(layout, producer, range(first, first + 10))
+        broker.kill()
+        broker.start()
+        wait_until(partial(is_answered, account, first + 10))
+    account.close()
+    assert actuator.stop() == 0, actuator.log_tail()
+    assert len(account.commands) == 30
+    assert command_differences(account) == []
+
+
+def test_each_command_is_acted_upon_once_though_the_actuator_is_killed(broker: BrokerChild, layout: Layout) -> None:
+    actuator = actuator_of(layout, broker.servers)
     account = Account(layout, broker.servers)
     producer = Producer({"bootstrap.servers": broker.servers})
-
-    def is_answered(count: int) -> bool:
-        account.refresh()
-        return sum(one.acknowledgements for one in account.commands.values()) >= count
-
     for round_number in range(3):
         actuator.start()
-        for number in range(10 * round_number, 10 * round_number + 10):
-            alert = {"id": str(number), "alert": "burst", "message": "m", "row": {"district": "Harbour"}}
-            producer.produce(layout.commands, json.dumps(alert))
-        assert producer.flush(_DEADLINE_S) == 0
+        give_commands(layout, producer, range(10 * round_number, 10 * round_number + 10))
         # Of all but the last round some are still to be answered, by the actuator that comes after.
-        wait_until(partial(is_answered, 10 * round_number + (10 if round_number == 2 else 1)))
+        wait_until(partial(is_answered, account, 10 * round_number + (10 if round_number == 2 else 1)))
         actuator.kill()
     account.close()
     assert len(account.commands) == 30

@@ -13,7 +13,7 @@ from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure
 from catchment.pipelines.driving.fleet import Fleet
 from catchment.pipelines.driving.keeping import Patience, QueryKeeper
-from catchment.pipelines.driving.status import QueryStatus
+from catchment.pipelines.driving.status import QueryStatus, RunStatus
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.specification import Check
 from catchment.pipelines.stores.errors import StoreAway, StoreRefused
@@ -226,3 +226,46 @@ def test_a_store_that_does_not_answer_is_waited_for_though_nothing_has_failed() 
     store.reports.append(batch(0, source("a", rows=1, end=1, latest=1)))
     one.look()
     assert one.statuses[1].waits_for is None
+
+
+def test_a_batch_that_takes_far_longer_than_the_last_is_named_with_what_it_writes_to() -> None:
+    query = FakeQuery(batch(11, source("a", rows=1, end=1, latest=1)))
+    starts = Starts(query)
+    keeper = starts.keeper(target="lake /data/reports", trigger_s=2.0)
+    assert starts.look_until(keeper, 20.0) is None
+    assert keeper.status.overdue is None
+
+    assert starts.look_until(keeper, 42.0) is None
+    said = keeper.status.overdue
+    assert said == "batch 12 has been under way for 41 s, writing to lake /data/reports; the last one took 1.0 s"
+    assert RunStatus("city", 1, [keeper.status]).faults == [f"outlet-board-store: {said}"]
+
+    query.reports.append(batch(12, source("a", rows=5, end=6, latest=6), at_s=42.0))
+    assert starts.look_until(keeper, 43.0) is None
+    assert keeper.status.overdue is None
+
+
+def test_a_query_that_has_nothing_to_do_is_not_overdue() -> None:
+    query = FakeQuery(batch(11, source("a", rows=1, end=1, latest=1)))
+    starts = Starts(query)
+    keeper = starts.keeper()
+    for moment_s in range(10, 200, 10):
+        assert starts.look_until(keeper, float(moment_s)) is None
+        assert keeper.status.overdue is None
+        idle = source("a", rows=0, end=1, latest=1)
+        query.reports.append(batch(12, idle, at_s=float(moment_s), durationMs={"triggerExecution": 3}))
+    assert keeper.status.batch_id == 11
+
+
+def test_a_first_batch_that_does_not_end_is_named_too_and_forgotten_when_it_fails() -> None:
+    query = FakeQuery()
+    starts = Starts(query)
+    keeper = starts.keeper()
+    assert starts.look_until(keeper, 60.0) is None
+    assert keeper.status.overdue is None
+    assert starts.look_until(keeper, 70.0) is None
+    assert keeper.status.overdue == "its first batch has been under way for 70 s"
+
+    query.error, query.is_active = StoreAway("away"), False
+    assert starts.look_until(keeper, 71.0) is None
+    assert keeper.status.overdue is None

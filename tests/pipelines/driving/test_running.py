@@ -6,38 +6,24 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from tests.pipelines.driving.commanded_world import COMMAND_S, CommandedWorld
 from tests.pipelines.driving.supervised import is_alive, wait_for
 
 from catchment import Broker
 from catchment.pipelines.driving.leftovers import processes_of
-from catchment.pipelines.driving.run_file import is_running, read_run
-from catchment.pipelines.home import Home
+from catchment.pipelines.driving.run_file import is_running
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 # Each test starts Spark more than once.
 pytestmark = pytest.mark.timeout(900)
 
-PIPELINE: Final = """
-pipeline: city
-parallelism: 1
-sources:
-  reports:
-    topic: reports
-    schema: id int, at timestamp
-    event_time: at
-    lateness: 1 minute
-    on_error: quarantine
+STAGES: Final = """
 stages:
   clean:
     from: reports
@@ -45,57 +31,21 @@ stages:
 sinks:
   - {from: clean, store: "sqlite:///city.db", table: reports}
 """
-COMMAND_S: Final = 400.0
 
 
-class World:
-    """A broker with a topic, a pipeline's file, and the command."""
-
-    def __init__(self, servers: str, folder: Path) -> None:
-        self.servers = servers
-        self.folder = folder
-        self.home = Home(folder / "home", "city")
-        self.file = folder / "city.yaml"
-        self.file.write_text(PIPELINE)
-        admin = AdminClient({"bootstrap.servers": servers})
-        [made] = admin.create_topics([NewTopic("reports", 2)]).values()
-        made.result(30)
-
-    def send(self, numbers: range) -> None:
-        producer = Producer({"bootstrap.servers": self.servers})
-        for number in numbers:
-            producer.produce("reports", json.dumps({"id": number, "at": datetime.now(UTC).isoformat()}))
-        assert producer.flush(30) == 0
-
-    def command(self, verb: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        line = [
-            sys.executable,
-            "-m",
-            "catchment.cli",
-            "pipeline",
-            verb,
-            *map(str, arguments),
-            "--home",
-            str(self.home.root),
-        ]
-        return subprocess.run(line, capture_output=True, text=True, timeout=COMMAND_S)
-
-    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        return self.command("run", self.file, "--servers", self.servers, "--master", "local[2]", *arguments)
+class World(CommandedWorld):
+    """One whose rows are kept in SQLite."""
 
     def stored(self) -> list[int]:
         """The ids in the store, sorted."""
         with closing(sqlite3.connect(self.folder / "city.db")) as store:
             return sorted(number for (number,) in store.execute("SELECT id FROM reports"))
 
-    def status(self) -> dict[str, Any]:
-        return read_run(self.home) or {}
-
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with Broker() as broker:
-        one = World(broker.bootstrap_servers, tmp_path)
+        one = World(broker.bootstrap_servers, tmp_path, STAGES)
         yield one
         if is_running(one.home):
             one.command("stop", "city")

@@ -41,8 +41,13 @@ def text_of(name: str) -> str:
         (text_of("check_stops"), FailureKind.PERMANENT, ExitCode.STOPPED_BY_CHECK),
         (text_of("state_changed"), FailureKind.PERMANENT, ExitCode.REFUSED),
         ("SparkContext was shut down", FailureKind.SPARK_LOST, ExitCode.START_AGAIN),
+        (
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            FailureKind.SPARK_LOST,
+            ExitCode.START_AGAIN,
+        ),
     ],
-    ids=["store", "brokers", "killed", "worker", "in-batch", "column", "check", "state", "spark"],
+    ids=["store", "brokers", "killed", "worker", "in-batch", "column", "check", "state", "spark", "java"],
 )
 def test_what_spark_says_is_judged_by_its_innermost_cause(text: str, kind: FailureKind, code: ExitCode) -> None:
     failure = judge(SparkSaid(text))

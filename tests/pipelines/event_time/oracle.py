@@ -85,13 +85,14 @@ class Oracle:
             self._database.executemany("INSERT INTO crews VALUES (?, ?, ?)", rows)
 
     def check(self, question: Question, answer: pyarrow.Table) -> None:
-        """Both answers have the same rows, as often."""
+        """Both answers have the same rows, as often; columns that DuckDB is not asked for may be there too."""
         self._database.register("answer", _without_zone(answer))
-        expected = f"SELECT {', '.join(map(_quoted, answer.column_names))} FROM ({question.oracle})"
-        given = f"SELECT * FROM answer WHERE district <> '{END}'"
+        expected = question.oracle
+        columns = ", ".join(f'"{name}"' for name in self._database.sql(expected).columns)
+        given = f"SELECT {columns} FROM answer WHERE district <> '{END}'"
         assert self._rows(f"SELECT count(*) FROM ({expected})") != [(0,)], f"nothing is asked by {question.name}"
-        missing = self._rows(f"{expected} EXCEPT ALL {given} ORDER BY ALL")
-        wrong = self._rows(f"{given} EXCEPT ALL {expected} ORDER BY ALL")
+        missing = self._rows(f"({expected}) EXCEPT ALL ({given}) ORDER BY ALL")
+        wrong = self._rows(f"({given}) EXCEPT ALL ({expected}) ORDER BY ALL")
         assert (missing, wrong) == ([], []), f"{question.name}: missing, and wrong"
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -120,7 +121,3 @@ def _without_zone(table: pyarrow.Table) -> pyarrow.Table:
         for column in table.columns
     ]
     return pyarrow.table(columns, names=table.column_names)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'

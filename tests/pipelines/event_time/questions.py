@@ -99,13 +99,6 @@ BOARD: Final = Question(
     """,
     key=("district", "start"),
 )
-SLIDING: Final = Question(
-    "sliding",
-    ("calls",),
-    "SELECT district, w.start, count FROM "
-    "(SELECT district, window(moment, '20 seconds', '5 seconds') AS w, count(*) AS count FROM calls GROUP BY 1, 2)",
-    _SLIDING_ORACLE,
-)
 TREND: Final = Question("trend", ("calls",), _trend, _SLIDING_ORACLE, key=("district", "start"))
 SESSIONS: Final = Question(
     "sessions",
@@ -151,5 +144,13 @@ STAFFED: Final = Question(
     ("calls", "crews"),
     "SELECT district, id, moment, crew FROM calls LEFT JOIN crews USING (district)",
     "SELECT district, id, moment, crew FROM calls LEFT JOIN crews USING (district, drain)",
+    event_time="moment",
 )
-ALL: Final = (TUMBLING, MINUTES, BOARD, SLIDING, TREND, SESSIONS, PAIRS, ANSWERED, STAFFED)
+SLIDING: Final = Question(
+    "sliding",
+    ("staffed",),
+    "SELECT district, w.start, count FROM "
+    "(SELECT district, window(moment, '20 seconds', '5 seconds') AS w, count(*) AS count FROM staffed GROUP BY 1, 2)",
+    _SLIDING_ORACLE,
+)
+ALL: Final = (TUMBLING, MINUTES, BOARD, TREND, SESSIONS, PAIRS, ANSWERED, STAFFED, SLIDING)

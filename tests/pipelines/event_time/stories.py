@@ -65,10 +65,14 @@ def story(random: Random, name: str, shape: Shape) -> list[Event]:
     return [replace(one, drain=sum(one.serial >= cut for cut in cuts)) for one in whole]
 
 
-def the_end(events: list[Event], drain: int, partition: int = 0) -> Event:
-    """An event so late that everything before it is over."""
-    moment_us = max(one.sent_us for one in events) + 1000 * SECOND_US
-    return Event(len(events), f"end {drain}", END, moment_us, moment_us, partition, drain)
+def ends(events: list[Event], drain: int = 0) -> list[Event]:
+    """Two events so late that everything before them is over, also for a stage that reads of the first when the second comes."""
+    last_us = max(one.sent_us for one in events)
+    moments_us = [last_us + number * 1000 * SECOND_US for number in (1, 2)]
+    return [
+        Event(len(events) + number, f"end {number}", END, moment_us, moment_us, 0, drain)
+        for number, moment_us in enumerate(moments_us)
+    ]
 
 
 def _originals(random: Random, name: str, shape: Shape) -> Iterator[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.pipelines.city import City, at
 from tests.pipelines.event_time.questions import Question
 from tests.pipelines.event_time.stories import SECOND_US, Event
+from typing_extensions import override
 
 from catchment.pipelines import Pipeline, store, topic
 from catchment.pipelines.python_form import Node
@@ -20,6 +21,7 @@ from catchment.pipelines.stores.opening import open_store
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from catchment.pipelines.execution.run import Run
 
@@ -27,6 +29,8 @@ SCHEMA: Final = "serial int, id string, district string, moment timestamp"
 STREAMS: Final = {"calls": 3, "visits": 2}
 """Each with how many partitions it has."""
 _TIMEOUT_S: Final = 30.0
+_AT_ONCE: Final = 2
+"""Each query starts processes, and Spark does not wait for them long on a machine that is busy."""
 
 
 class Town(City):
@@ -36,10 +40,14 @@ class Town(City):
         super().__init__(spark, servers, folder)
         self.sent: dict[str, list[Event]] = {name: [] for name in STREAMS}
         self._events = Producer({"bootstrap.servers": servers, "log_level": 0})
-        admin = AdminClient({"bootstrap.servers": servers})
-        wanted = [NewTopic(self.topic(name), partitions) for name, partitions in STREAMS.items()]
-        for made in admin.create_topics(wanted).values():
-            made.result(_TIMEOUT_S)
+        for name, partitions in STREAMS.items():
+            # Its records are of a time long past.
+            self.make_topic(self.topic(name), partitions, {"retention.ms": "-1"})
+
+    def make_topic(self, name: str, partitions: int, config: dict[str, str]) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        [made] = admin.create_topics([NewTopic(name, partitions, config=config)]).values()
+        made.result(_TIMEOUT_S)
 
     def topic(self, stream: str) -> str:
         return f"{self.name}-{stream}"
@@ -68,6 +76,26 @@ class Town(City):
         for question in questions:
             nodes[question.name] = self._ask(made, question, [nodes[name] for name in question.reads])
         return made
+
+    @override
+    def drain(
+        self, pipeline: Pipeline, versions: Mapping[str, int] | None = None, only: Collection[str] | None = None
+    ) -> Run:
+        """Process all that is there, by all queries or some; of which Spark drops no row as late."""
+        from catchment.pipelines.execution.run import Run
+
+        run = Run(self.place(pipeline, versions))
+        run.build(only)
+        for every in run.place.graph.order:
+            level = [name for name in every if only is None or name in only]
+            for first in range(0, len(level), _AT_ONCE):
+                started = [run.start_query(name, available_now=True) for name in level[first : first + _AT_ONCE]]
+                for query in started:
+                    query.awaitTermination()
+        run.place.at_end.close()
+        dropped = {name: dropped_rows(query) for name, query in run.queries.items()}
+        assert not any(dropped.values()), dropped
+        return run
 
     def boundary(self, stream: str) -> str:
         """The topic of the events of a stream that count."""
@@ -116,13 +144,10 @@ def bound_batches(monkeypatch: pytest.MonkeyPatch, *, intakes: int | None = None
             monkeypatch.setattr(module, "stream_options", lambda *given, bound=bound: free(*given) | bound)
 
 
-def dropped_rows(run: Run) -> dict[str, int]:
-    """Rows that Spark's operators dropped as late, by query."""
-    return {
-        name: sum(
-            operator["numRowsDroppedByWatermark"]
-            for progress in query.recentProgress
-            for operator in progress["stateOperators"]
-        )
-        for name, query in run.queries.items()
-    }
+def dropped_rows(query: StreamingQuery) -> int:
+    """Rows that Spark's operators have dropped as late."""
+    return sum(
+        operator["numRowsDroppedByWatermark"]
+        for progress in query.recentProgress
+        for operator in progress["stateOperators"]
+    )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tests.pipelines.city import City
-from tests.pipelines.everywhere.story import Chapter, Outcome, outcome
+from tests.pipelines.everywhere.story import Board, Chapter, Outcome, Story, outcome
 
 from catchment.pipelines.driving.run_file import read_run
 from catchment.spark.noted_offsets import read_up_to
+from catchment.spark.python_launcher import python_command
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 from catchment.spark.start_up_cache import SWITCH
 
@@ -35,8 +38,16 @@ class CommandedRun:
         self._intake = SparkCheckpoint.at(str(city.home.checkpoint("clean", 1)))
         self._sent = 0
 
-    def tell(self, chapter: Chapter, disturb: Callable[[int], None] = lambda number: None) -> None:
-        """Send a chapter, each slice when the intake has done with the one before it; `disturb` comes after each sending."""
+    def tell(self, story: Story, disturb: Callable[[int], None]) -> None:
+        """Send it, each slice when the intake has done with the one before it, each chapter when the last one is on the board.
+
+        `disturb` is called after each slice of the first chapter.
+        """
+        for number, chapter in enumerate(story.chapters, 1):
+            self._send(chapter, disturb if number == 1 else lambda _: None)
+            self.wait_for(f"chapter {number} is on the board", partial(self._shows, story.board(number)))
+
+    def _send(self, chapter: Chapter, disturb: Callable[[int], None]) -> None:
         for district, crew in chapter.crews.items():
             self._city.send_crew(district, crew)
         for number, (seconds, events) in enumerate(chapter.slices):
@@ -78,6 +89,13 @@ class CommandedRun:
         newest = self._intake.newest_finished()
         return 0 if newest is None else sum(read_up_to(self._intake.plan(newest).ends).values())
 
+    def _shows(self, board: Board) -> bool:
+        try:
+            return self._city.board() == board
+        except sqlite3.OperationalError:
+            # The table is made by the first batch.
+            return False
+
     def _check_alive(self) -> None:
         assert self._process.poll() is None, self._log.read_text()[-3000:]
 
@@ -90,11 +108,13 @@ def commanded_run(file: Path, city: City, master: str, spark_settings: dict[str,
     lines = [f"{name} {value}\n" for name, value in spark_settings.items()]
     (configuration / "spark-defaults.conf").write_text("".join(lines))
     options = ["--servers", city.servers, "--master", master, "--home", str(city.home.root)]
+    # Workers on this machine may have the interpreter that starts quickly, as those of a local master do.
+    python = python_command("local")
     log = city.folder / "run.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "catchment.cli", "pipeline", "run", str(file), *options],
-            env=os.environ | {"SPARK_CONF_DIR": str(configuration), SWITCH: "off"},
+            env=os.environ | {"SPARK_CONF_DIR": str(configuration), "PYSPARK_PYTHON": python, SWITCH: "off"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

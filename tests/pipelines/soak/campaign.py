@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections import Counter
@@ -17,6 +18,8 @@ from tests.pipelines.soak.town import Town, Victim
 
 from catchment.pipelines.driving.run_file import is_running
 
+_logger = logging.getLogger(__name__)
+
 Blow = tuple[Victim, ...]
 _PROGRESS_S: Final = 300.0
 _CATCH_UP_S: Final = 60.0
@@ -25,6 +28,7 @@ _LOOK_S: Final = 0.1
 _LONGEST_LIFE_S: Final = 2.0
 _LONGEST_START_S: Final = 20.0
 _LONGEST_ABSENCE_S: Final = 3.0
+_DROPPED: Final = "Spark dropped"
 _GAVE_UP: Final = "it is not started again"
 _WAITS_FOR: Final[dict[Victim, str]] = {
     "broker": "the brokers",
@@ -57,6 +61,7 @@ class Campaign:
         for victim in blow:
             self.wait(partial(self._town.kill, victim), f"there is no {victim} to kill")
         self.blows[" and ".join(blow)] += 1
+        _logger.info("%s %s", self.blows.total(), " and ".join(blow))
         servers = [one for one in blow if self._town.is_server(one)]
         if is_told:
             self.wait(lambda: all(_WAITS_FOR[one] in self._state for one in servers), f"nobody misses {servers}")
@@ -74,6 +79,7 @@ class Campaign:
             return bool(now) and all(batch > before.get(name, -1) for name, batch in now.items())
 
         self.wait(has_grown, "not all queries go on")
+        _logger.info("all is well")
 
     def finish(self) -> list[Anomaly]:
         """Stop the events, let the pipeline end its work, and hold everything against everything."""
@@ -81,6 +87,7 @@ class Campaign:
         self.wait_for_growth()
         assert world.generator.stop() == 0, world.generator.log_tail()
         self.wait(self._is_idle, "not all is processed")
+        _logger.info("all is processed")
         deadline_s = time.monotonic() + _CATCH_UP_S
         while self._reckon() and time.monotonic() < deadline_s:
             time.sleep(_LOOK_S)
@@ -118,7 +125,9 @@ class Campaign:
             assert child is not None
             assert child.exit_code in (None, 0), child.log_tail()
         for fault in run.get("faults", ()):
-            self._note(fault)
+            # Others tell of what takes long, which is what kills are for.
+            if _DROPPED in fault:
+                self._note(fault)
         code = world.pipeline.exit_code
         if code is None or is_running(world.layout.home):
             return

@@ -41,7 +41,9 @@ class Town:
     def __init__(self, folder: Path, postgresql: PostgresServer, redis: RedisServer, random: Random) -> None:
         self.stores = Stores(folder / "city.db", postgresql.new_database(), redis.new_database())
         more = _MORE_BOARDS.format(postgresql=self.stores.postgresql, redis=self.stores.redis)
-        (folder / "pipeline.py").write_text(pipeline_file("emergency").read_text() + more)
+        # Batches without a pause would leave the start of killed ones few processors.
+        paced = pipeline_file("emergency").read_text().replace("parallelism=2", 'parallelism=2, trigger="1 second"')
+        (folder / "pipeline.py").write_text(paced + more)
         self.world = World("emergency", folder, rate=_RATE, port=free_port(), master="local[2]")
         self._kills: dict[Victim, Callable[[], bool]] = {
             "driver": lambda: _kill_all([one for one in self._members() if one.process_id == one.session_id]),
@@ -94,7 +96,7 @@ def town(folder: Path, random: Random) -> Iterator[Town]:
     with ExitStack() as stack:
         # Processes are killed here, not the machine: what the system has been given to write is written.
         postgresql = stack.enter_context(PostgresServer("-c", "fsync=off"))
-        redis = stack.enter_context(RedisServer("--appendfsync", "always"))
+        redis = stack.enter_context(RedisServer())
         made = Town(folder, postgresql, redis, random)
         stack.callback(made.world.close)
         made.world.start()

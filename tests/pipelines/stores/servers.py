@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 
 class RedisServer:
-    """A Redis that hands every change to the system before it answers, so that it survives the process, if not the machine."""
+    """A Redis that has every change on the disk before it answers."""
 
     def __init__(self, *options: str) -> None:
         program = shutil.which("redis-server")
@@ -35,7 +35,7 @@ class RedisServer:
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         places = ["--bind", "127.0.0.1", "--port", str(self._port), "--dir", str(self._directory)]
-        durable = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--databases", str(_DATABASES)]
+        durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--databases", str(_DATABASES)]
         self._command = [program, *places, *durable, *options]
 
     def __enter__(self) -> RedisServer:

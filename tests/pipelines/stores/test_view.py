@@ -14,7 +14,7 @@ from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, hour, la
 
 from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.opening import open_store
-from catchment.pipelines.stores.store import Layout, Version
+from catchment.pipelines.stores.store import Layout, Version, Written
 
 HOURS = 20
 SWITCHES = 60
@@ -47,6 +47,17 @@ def test_a_switch_goes_to_another_version_and_back(address: str) -> None:
         store.switch(1, None)
         assert cells(store.read()) == [("north", 1, 1)]
         assert store.versions() == [Version(1, None, is_live=True), Version(2, hour(3), is_live=False)]
+
+
+def test_a_switch_is_refused_where_a_query_has_come_further_than_is_known(address: str) -> None:
+    with board(address, 1, 2) as store:
+        assert not store.versions()[1].is_live
+        store.write(rows([("north", 1, 1)]), "query", 3, 1)
+        assert not store.switch(2, None, unless_after=Written("query", 2))
+        assert cells(store.read()) == [("north", 1, 1)]
+        assert store.switch(2, None, unless_after=Written("query", 3))
+        assert store.switch(1, None, unless_after=Written("another query", -1))
+        assert cells(store.read()) == [("north", 1, 1)]
 
 
 def test_the_batch_layer_that_readers_see_cannot_be_changed_under_them(address: str) -> None:

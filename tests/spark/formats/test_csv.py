@@ -98,6 +98,13 @@ def test_quotes_hold_delimiters_quotes_and_line_ends_and_must_be_closed() -> Non
     assert [text is None for text in errors(decoding, rows)] == [True, False, False, True]
 
 
+def test_a_field_is_as_long_as_its_record_allows() -> None:
+    decoding = load(valueFormat="csv", valueSchema="id string, name string")
+    long = "x" * 500_000
+    rows = column(decoding, [f"1,{long}".encode(), f'2,"{long}"'.encode()])
+    assert rows == [{"id": "1", "name": long}, {"id": "2", "name": long}]
+
+
 def test_delimiter_and_quote_are_options() -> None:
     decoding = csv_of("a string, b int", csvDelimiter="\\t", csvQuote="'")
     assert column(decoding, [b"x\t1", b"'x\ty'\t2"]) == [{"a": "x", "b": 1}, {"a": "x\ty", "b": 2}]

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event as Flag
+from threading import Timer
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -26,6 +30,7 @@ _RETRY_S: Final = 0.5
 _BATCH: Final = 100
 _REMEMBERED: Final = 10_000
 _TRANSACTION_S: Final = 10.0
+_STUCK_S: Final = 25.0
 
 
 def main() -> int:
@@ -65,8 +70,9 @@ class _Once:
 
 
 def _work(actuator: _Once, options: argparse.Namespace, stop: Flag) -> None:
-    """Until it is told to stop, or a transaction fails for good."""
-    common = {"bootstrap.servers": options.servers, "log_level": 0, "error_cb": lambda error: None}
+    """Until it is told to stop, a transaction fails for good, or the broker was lost: librdkafka's transactions may not get over that."""
+    is_lost = Flag()
+    common = {"bootstrap.servers": options.servers, "log_level": 0, "error_cb": lambda error: is_lost.set()}
     group = f"{options.application}.actuator"
     consumer = Consumer(
         {
@@ -87,16 +93,37 @@ def _work(actuator: _Once, options: argparse.Namespace, stop: Flag) -> None:
         consumer.subscribe([options.commands])
         while not stop.is_set():
             commands = [one for one in consumer.consume(_BATCH, _POLL_S) if _is_record(one)]
+            if is_lost.is_set():
+                return
             if commands:
-                producer.begin_transaction()
-                for command in commands:
-                    producer.produce(options.acted, _acknowledgement(actuator, command), command.key())
-                producer.send_offsets_to_transaction(
-                    consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), _TRANSACTION_S
-                )
-                producer.commit_transaction(_TRANSACTION_S)
+                with _not_for_ever():
+                    producer.begin_transaction()
+                    for command in commands:
+                        producer.produce(options.acted, _acknowledgement(actuator, command), command.key())
+                    producer.send_offsets_to_transaction(
+                        consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), _TRANSACTION_S
+                    )
+                    producer.commit_transaction(_TRANSACTION_S)
     finally:
         consumer.close()
+
+
+@contextmanager
+def _not_for_ever() -> Iterator[None]:
+    """Where the broker dies within a transaction, librdkafka may never end it, whatever time-out it is given: begin anew then."""
+    timer = Timer(_STUCK_S, _begin_anew)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _begin_anew() -> None:
+    """The same program from its beginning, as the same process. Its transaction is ended by the next one."""
+    sys.stderr.write(f"the actuator begins anew: a transaction has not ended after {_STUCK_S:g} s\n")
+    os.execv(sys.executable, sys.orig_argv)
 
 
 def _is_record(message: Message) -> bool:

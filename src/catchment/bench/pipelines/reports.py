@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
@@ -19,7 +20,6 @@ SCHEMA: Final = "id string, district string, kind string, at timestamp"
 KINDS: Final = ("fire", "flood", "quake")
 DISTRICTS: Final = tuple(f"district {number}" for number in range(20))
 PER_SECOND: Final = 1_000
-_BEGIN_S: Final = 1_777_636_800
 _REPEATED_EVERY: Final = 50
 _CHUNK: Final = 100_000
 
@@ -38,18 +38,20 @@ def distinct(records: int) -> int:
 
 
 def fill(stage: Stage, topic: str, crews: str, records: int) -> None:
-    """Reports at an even pace, every fiftieth one the one before again; and a crew for each district."""
+    """Reports at an even pace until now, every fiftieth one the one before again; and a crew for each district."""
+    # Older ones would be deleted by the topic's retention while the benchmark runs.
+    begin_ms = int(time.time() * 1000) - records * 1000 // PER_SECOND
     for begin in range(0, records, _CHUNK):
         numbers = numpy.arange(begin, min(records, begin + _CHUNK))
         numbers = numpy.where(numbers % _REPEATED_EVERY == _REPEATED_EVERY - 1, numbers - 1, numbers)
-        write_arrow(topic, _rows(numbers), stage.bootstrap_servers)
+        write_arrow(topic, _rows(numbers, begin_ms), stage.bootstrap_servers)
     values = [json.dumps({"district": one, "crew": number}) for number, one in enumerate(DISTRICTS)]
     rows = {"key": pyarrow.array(DISTRICTS, pyarrow.binary()), "value": pyarrow.array(values, pyarrow.binary())}
     write_arrow(crews, pyarrow.table(rows), stage.bootstrap_servers)
 
 
-def _rows(numbers: numpy.ndarray[tuple[int], numpy.dtype[numpy.int64]]) -> pyarrow.Table:
-    times_ms = _BEGIN_S * 1000 + numbers * 1000 // PER_SECOND
+def _rows(numbers: numpy.ndarray[tuple[int], numpy.dtype[numpy.int64]], begin_ms: int) -> pyarrow.Table:
+    times_ms = begin_ms + numbers * 1000 // PER_SECOND
     moments = pyarrow.array(times_ms, pyarrow.timestamp("ms", "UTC"))
     texts = compute.strftime(moments, "%Y-%m-%dT%H:%M:%SZ")
     ids = compute.cast(pyarrow.array(numbers), pyarrow.string())

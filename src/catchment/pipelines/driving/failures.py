@@ -67,6 +67,7 @@ _LOST_WORK: Final = re.compile(
 _LOST_SPARK: Final = re.compile(
     r"SparkContext was shut down|stopped SparkContext|Answer from Java side is empty"
     r"|error occurred while trying to connect to the Java server|All masters are unresponsive|application has been killed"
+    r"|Java gateway process exited"
 )
 _PY4J_NETWORK: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "EOFError")
 _CODE: Final = re.compile(r"\(([A-Z][A-Z_]+)\)")

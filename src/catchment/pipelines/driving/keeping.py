@@ -28,6 +28,11 @@ _logger = logging.getLogger(__name__)
 _BROKERS: Final = "the brokers"
 _STALLED_S: Final = 5.0
 """A store that has not answered for this long is waited for."""
+_QUIET_S: Final = 15.0
+"""Spark reports every ten seconds of a query that has nothing to do, and of any other whenever a batch ends."""
+_SLOWER: Final = 5.0
+_FIRST_BATCH_S: Final = 10.0
+"""A batch that takes so many times as long as the last one is worth a word; the first one may take this long."""
 
 
 @dataclass(frozen=True)
@@ -53,24 +58,27 @@ class QueryKeeper:
         has_finished: Callable[[], bool] = lambda: False,
         stalled_s: Callable[[], float] = lambda: 0.0,
         target: str | None = None,
+        trigger_s: float = 0.0,
         checks: Sequence[Check] = (),
         reader: ProgressReader | None = None,
         patience: Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`has_finished` tells whether a query that ended without an error was done: one that is to go on never is.
-        `stalled_s` is how long its call to the store has been under way, `target` the store's name."""
+        `stalled_s` is how long its call to the store has been under way, `target` the store's name; `trigger_s` is the time
+        between the beginnings of two batches, if it takes longer than the first of them."""
         self.status = status
         self._start = start
         self._has_finished = has_finished
         self._stalled_s = stalled_s
         self._target = target
+        self._trigger_s = trigger_s
         self._shares = CheckShares(checks)
         self.reader = reader or ProgressReader(status)
         self._patience = patience or Patience()
         self._clock = clock
         self._query: StreamingQuery | None = None
-        self._start_at_s = clock()
+        self._start_at_s = self._heard_s = clock()
         self._failing_since_s: float | None = None
         self._failures = 0
         self._seen = ("", -1)
@@ -92,6 +100,7 @@ class QueryKeeper:
         if is_active:
             if self._stalled_s() > _STALLED_S:
                 self.status.waits_for = self._target
+            self.status.overdue = self._overdue(self._clock() - self._heard_s)
             return None
         error = query.exception()
         if error is not None:
@@ -102,6 +111,7 @@ class QueryKeeper:
         return self._failed(Failure(FailureKind.WORK_LOST, "it ended without saying why", ExitCode.FAILED))
 
     def _start_again(self) -> Failure | None:
+        self._heard_s = self._clock()
         try:
             self._query = self._start()
         except Exception as error:
@@ -111,6 +121,7 @@ class QueryKeeper:
     def _read_progress(self, query: StreamingQuery) -> Failure | None:
         for progress in self._news(query):
             self._seen = (progress["timestamp"], progress["batchId"])
+            self._heard_s = self._clock()
             self.reader.read(progress, self._clock())
             # Spark reports of batches that are finished, and of looking for one: a query that fails does neither.
             self._is_well_again()
@@ -129,6 +140,17 @@ class QueryKeeper:
             return (last,)
         return [one for one in query.recentProgress if one["timestamp"] > self._seen[0]]
 
+    def _overdue(self, quiet_s: float) -> str | None:
+        """What to say of a batch that takes far longer than the last one did; None otherwise."""
+        status = self.status
+        usual_s = _FIRST_BATCH_S if status.batch_ms is None else status.batch_ms / 1000
+        if quiet_s < _QUIET_S + self._trigger_s + _SLOWER * usual_s:
+            return None
+        batch = "its first batch" if status.batch_id is None else f"batch {status.batch_id + 1}"
+        where = f", writing to {self._target}" if self._target else ""
+        before = "" if status.batch_ms is None else f"; the last one took {usual_s:.1f} s"
+        return f"{batch} has been under way for {quiet_s:.0f} s{where}{before}"
+
     def _is_well_again(self) -> None:
         self._failing_since_s = None
         self._failures = 0
@@ -137,6 +159,7 @@ class QueryKeeper:
 
     def _failed(self, failure: Failure) -> Failure | None:
         self._query = None
+        self.status.overdue = None
         self.status.last_error = failure.message
         if not failure.is_transient:
             return self._ended(failure)

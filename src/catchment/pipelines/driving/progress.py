@@ -44,7 +44,9 @@ class ProgressReader:
         status.rows += rows
         self._recent.append((now_s, rows))
         self._set_rate(now_s)
-        status.batch_id = progress["batchId"]
+        if "addBatch" in progress["durationMs"]:
+            # A report of nothing new has the number of the batch to come.
+            status.batch_id = progress["batchId"]
         if rows:
             status.batch_ms = progress["durationMs"].get("triggerExecution")
         self._read_offsets(progress)

@@ -37,6 +37,8 @@ class QueryStatus:
     """Rows that Spark dropped as late behind our back: more than none is a fault."""
     held_back_by: list[str] = field(default_factory=list)
     """Topics that have nothing new, so that the watermark of a join waits for them."""
+    overdue: str | None = None
+    """What there is to say of a batch that takes far longer than the last one did."""
     restarts: int = 0
     last_error: str | None = None
 
@@ -77,6 +79,7 @@ class RunStatus:
             for one in self.queries
             if one.dropped_rows
         ]
+        found += [f"{one.name}: {one.overdue}" for one in self.queries if one.overdue]
         for one in self.queries:
             found += [
                 f"{one.name}: nothing new in topic {topic} holds back its watermark" for topic in one.held_back_by

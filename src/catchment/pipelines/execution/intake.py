@@ -29,13 +29,17 @@ from catchment.pipelines.graph import Intake
 from catchment.pipelines.specification import Check
 
 RECORD: Final = "_record"
+DECODE_ERROR: Final = "_decode_error"
+WATERMARK: Final = "_watermark"
 ERROR: Final = "_error"
 LATE: Final = "_late"
 TIME: Final = "_time"
 ASIDE: Final = "_aside"
+KEY: Final = "_key"
 CHECKS_METRIC: Final = "checks"
 STOPPED_BY_CHECK: Final = "stopped by a check"
-_RESERVED: Final = frozenset({RECORD, ERROR, LATE, TIME, ASIDE})
+_BESIDE: Final = (RECORD, DECODE_ERROR, WATERMARK)
+_RESERVED: Final = frozenset({*_BESIDE, ERROR, LATE, TIME, ASIDE, KEY})
 
 
 def intake_records(place: Workplace, intake: Intake) -> DataFrame:
@@ -46,12 +50,11 @@ def intake_records(place: Workplace, intake: Intake) -> DataFrame:
 def cleaned_records(place: Workplace, intake: Intake, events: DataFrame) -> DataFrame:
     """The same from any stream of events that has the source's columns."""
     rows = _typed(events, intake)
-    fields = [name for name in rows.columns if name not in (*_RESERVED, "_decode_error", "_watermark")]
-    place.schemas[intake.name] = StructType([one for one in rows.schema if one.name in fields])
+    place.schemas[intake.name] = StructType(rows.schema.fields[len(_BESIDE) :])
     check_columns(place.schemas[intake.name], intake)
-    judged = _judged(rows, intake)
-    kept = _without_duplicates(judged, intake)
-    return _routed(kept, place, intake, fields)
+    judged = _judged(rows, intake, place.schemas[intake.name])
+    kept = _without_duplicates(_relieved(judged, intake), intake)
+    return _routed(kept, place, intake, place.schemas[intake.name].fieldNames())
 
 
 def _events(place: Workplace, intake: Intake) -> DataFrame:
@@ -80,17 +83,17 @@ def _typed(rows: DataFrame, intake: Intake) -> DataFrame:
         record.alias(RECORD),
         F.when(F.col("valueError").isNotNull(), F.concat(F.lit("does not decode: "), F.col("valueError")))
         .when(F.col("value").isNull(), F.lit("has no value"))
-        .alias("_decode_error"),
-        F.col("watermark").alias("_watermark"),
+        .alias(DECODE_ERROR),
+        F.col("watermark").alias(WATERMARK),
         *value,
     )
 
 
-def _judged(rows: DataFrame, intake: Intake) -> DataFrame:
+def _judged(rows: DataFrame, intake: Intake, schema: StructType) -> DataFrame:
     """Each row with the reason why it is set aside, if there is one, and the time that Spark shall judge it by."""
     source = intake.source
     failing = [(one, ~F.coalesce(F.expr(one.expect), F.lit(False))) for one in intake.checks]
-    reasons = [F.col("_decode_error"), *beyond_calendar(rows, source.format)]
+    reasons = [F.col(DECODE_ERROR), *beyond_calendar(schema, source.format)]
     if intake.dedupe:
         # Spark takes rows without a key for duplicates of one another.
         is_nameless = reduce(and_, (F.col(f"`{name}`").isNull() for name in intake.dedupe))
@@ -104,17 +107,17 @@ def _judged(rows: DataFrame, intake: Intake) -> DataFrame:
     reasons += [F.when(fails, _failed(one)) for one, fails in failing]
     rows = rows.withColumn(ERROR, F.coalesce(*reasons))
     if any(one.stop_above is not None for one in intake.checks):
-        is_row = F.col("_decode_error").isNull()
+        is_row = F.col(DECODE_ERROR).isNull()
         failed = [F.count_if(is_row & fails).alias(f"check{number}") for number, (_, fails) in enumerate(failing)]
         rows = rows.observe(CHECKS_METRIC, F.count_if(is_row).alias("rows"), *failed)
     rows = _dropped(rows, intake, failing)
     if source.event_time is None or source.lateness is None:
         return rows.withColumn(LATE, F.lit(False))
-    late = F.col(ERROR).isNull() & (F.col(source.event_time) <= F.col("_watermark"))
+    late = F.col(ERROR).isNull() & (F.col(source.event_time) <= F.col(WATERMARK))
     rows = rows.withColumn(LATE, F.coalesce(late, F.lit(False)))
-    is_aside = F.col(ERROR).isNotNull() | F.col(LATE)
-    just_in_time = F.col("_watermark") + F.expr("INTERVAL '0.001' SECOND")
-    rows = rows.withColumn(TIME, F.when(is_aside, just_in_time).otherwise(F.col(source.event_time)))
+    # Spark counts its watermark in milliseconds: a microsecond is after it, and does not move it.
+    just_in_time = F.col(WATERMARK) + F.expr("INTERVAL '0.000001' SECOND")
+    rows = rows.withColumn(TIME, F.when(_is_aside(), just_in_time).otherwise(F.col(source.event_time)))
     return rows.withWatermark(TIME, interval(source.lateness))
 
 
@@ -128,32 +131,41 @@ def _dropped(rows: DataFrame, intake: Intake, failing: list[tuple[Check, Column]
     """Without what is to be dropped; with `fail`, a row that has an error fails the query."""
     for one, fails in failing:
         if one.otherwise == "drop":
-            rows = rows.where(~fails | F.col("_decode_error").isNotNull())
+            rows = rows.where(~fails | F.col(DECODE_ERROR).isNotNull())
     if intake.source.on_error == "drop":
-        rows = rows.where(F.col("_decode_error").isNull())
+        rows = rows.where(F.col(DECODE_ERROR).isNull())
     if intake.source.on_error == "fail":
         where = F.format_string("record %s-%d@%d ", f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset")
-        failure = F.raise_error(F.concat(where, F.col("_decode_error")))
-        rows = rows.withColumn(ERROR, F.when(F.col("_decode_error").isNotNull(), failure).otherwise(F.col(ERROR)))
+        failure = F.raise_error(F.concat(where, F.col(DECODE_ERROR)))
+        rows = rows.withColumn(ERROR, F.when(F.col(DECODE_ERROR).isNotNull(), failure).otherwise(F.col(ERROR)))
     return rows
+
+
+def _relieved(rows: DataFrame, intake: Intake) -> DataFrame:
+    """Without the record beside what is kept, which would go through Spark's shuffle twice the size; the key may be needed."""
+    key = as_key(intake.boundary.key) if intake.boundary.key else F.col(f"{RECORD}.key")
+    is_aside = _is_aside()
+    rows = rows.withColumn(KEY, F.when(is_aside, F.col(f"{RECORD}.key")).otherwise(key))
+    return rows.withColumn(RECORD, F.when(is_aside, F.col(RECORD)))
+
+
+def _is_aside() -> Column:
+    return F.col(ERROR).isNotNull() | F.col(LATE)
 
 
 def _without_duplicates(rows: DataFrame, intake: Intake) -> DataFrame:
     if not intake.dedupe:
         return rows
-    is_aside = F.col(ERROR).isNotNull() | F.col(LATE)
     # What is set aside gets a key that no other row has.
-    unique = F.when(is_aside, F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset"))
+    unique = F.when(_is_aside(), F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset"))
     return rows.withColumn(ASIDE, unique).dropDuplicatesWithinWatermark([*intake.dedupe, ASIDE])
 
 
 def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]) -> DataFrame:
     """One record a row, for the topic where it belongs."""
-    is_broken, is_late = F.col(ERROR).isNotNull(), F.col(LATE)
-    is_aside = is_broken | is_late
+    is_broken, is_late, is_aside = F.col(ERROR).isNotNull(), F.col(LATE), _is_aside()
     topic = F.when(is_broken, place.graph.quarantine).when(is_late, place.graph.late).otherwise(intake.boundary.topic)
-    key = as_key(intake.boundary.key) if intake.boundary.key else F.col(f"{RECORD}.key")
-    reason = F.coalesce(F.col(ERROR), F.concat(F.lit("late: watermark "), F.col("_watermark").cast("string")))
+    reason = F.coalesce(F.col(ERROR), F.concat(F.lit("late: watermark "), F.col(WATERMARK).cast("string")))
     facts = {
         "error": reason,
         "pipeline": F.lit(place.pipeline),
@@ -172,7 +184,7 @@ def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]
     theirs = F.coalesce(F.col(f"{RECORD}.headers"), F.expr("array()").cast("array<struct<key:string,value:binary>>"))
     return rows.select(
         topic.alias("topic"),
-        F.when(is_aside, F.col(f"{RECORD}.key")).otherwise(key).alias("key"),
+        F.col(KEY).alias("key"),
         F.when(is_aside, F.col(f"{RECORD}.value")).otherwise(as_json(fields)).alias("value"),
         F.when(is_aside, F.concat(theirs, ours)).alias("headers"),
         F.current_timestamp().alias("timestamp"),

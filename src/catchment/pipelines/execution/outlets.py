@@ -17,6 +17,7 @@ from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.handling import BatchHandler, in_few_words
 from catchment.pipelines.execution.steps import input_rows, step_rows
 from catchment.pipelines.execution.storing import StoreOutlet
+from catchment.pipelines.execution.topics import LARGEST_RECORD_BYTES
 from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
 from catchment.pipelines.lakes.opening import open_lake
@@ -54,13 +55,17 @@ def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWri
 
 def topic_writer(place: Workplace, records: DataFrame, query: str) -> DataStreamWriter:
     """Records into topics, each exactly once."""
-    options: dict[str, Any] = place.connection | {"checkpointLocation": place.checkpoint(query)}
-    return records.writeStream.format("catchment").outputMode("append").options(**options)
+    return records.writeStream.format("catchment").outputMode("append").options(**_sink_options(place, query))
+
+
+def _sink_options(place: Workplace, query: str) -> dict[str, Any]:
+    own = {"checkpointLocation": place.checkpoint(query), "kafka.max.request.size": str(LARGEST_RECORD_BYTES)}
+    return own | place.connection
 
 
 def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query: str) -> BatchHandler:
     """Changed rows into a topic, each exactly once. Spark does not let a sink in Python take them from it directly."""
-    options: dict[str, Any] = place.connection | {"checkpointLocation": place.checkpoint(query)}
+    options = _sink_options(place, query)
 
     def handle(rows: DataFrame, batch_id: int) -> None:
         # What runs in here has a time of its own. The batch's is in its plan, and the same again when it is repeated.

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from catchment.client.errors import ClientError, Unreachable
+from catchment.client.errors import ClientError, SettingsError, Unreachable
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.quarantine import REPLAYED_SUFFIX
 from catchment.pipelines.specification import Alert, TopicOut
 
 _TIMEOUT_S = 30.0
+_AWAY: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+"""What the library itself says of brokers that do not answer; it takes only their own answers for retriable."""
+LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
+_LARGE = {"max.message.bytes": str(LARGEST_RECORD_BYTES)}
+"""What is set aside has headers of ours, and JSON takes more room than Avro: a record may grow on its way between queries."""
 _CHANGELOG = {"cleanup.policy": "compact"}
+_TIMES = "message.timestamp.type"
+_AS_WRITTEN = "CreateTime"
 
 
 def make_topics(place: Workplace, parallelism: int) -> None:
     """Make those that are missing; topics that others write are left to them."""
-    _create(place, wanted_topics(place.graph, parallelism).values())
+    # Brokers that are away are told of by us; the library would say it twenty times a second.
+    admin = AdminClient({"log_level": 0, "bootstrap.servers": place.servers, **place.kafka})
+    there = _create(admin, wanted_topics(place.graph, parallelism).values())
+    _check_times(admin, there & {boundary.topic for boundary in place.graph.topics()})
 
 
 def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
@@ -29,14 +40,14 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
         boundary.topic: NewTopic(
             boundary.topic,
             num_partitions=boundary.partitions or parallelism,
-            config=_CHANGELOG if boundary.is_changelog else {},
+            config={_TIMES: _AS_WRITTEN} | (_CHANGELOG if boundary.is_changelog else {}),
         )
         for boundary in graph.topics()
     }
     written = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes else []
     written += [f"{pipeline}.alerts"] if graph.specification.alerts else []
     for topic in (*written, *_named(graph)):
-        wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism))
+        wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism, config=_LARGE))
     return wanted
 
 
@@ -47,15 +58,36 @@ def _named(graph: Graph) -> Iterable[str]:
         yield from (one.topic for one in targets if isinstance(one, TopicOut))
 
 
-def _create(place: Workplace, wanted: Iterable[NewTopic]) -> None:
-    admin = AdminClient({"bootstrap.servers": place.servers, **place.kafka})
+def _create(admin: AdminClient, wanted: Iterable[NewTopic]) -> set[str]:
+    """Make topics; those that were there before."""
+    there: set[str] = set()
     for topic, made in admin.create_topics(list(wanted), request_timeout=_TIMEOUT_S).items():
         try:
-            made.result(_TIMEOUT_S)
+            made.result()
         except KafkaException as cause:
-            error = cause.args[0]
-            if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                continue
-            if error.retriable():
-                raise Unreachable(f"topic {topic} cannot be made: {error.str()}") from cause
-            raise ClientError(f"topic {topic} cannot be made: {error.str()}") from cause
+            if cause.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _explained(f"topic {topic} cannot be made", cause) from cause
+            there.add(topic)
+    return there
+
+
+def _check_times(admin: AdminClient, topics: Iterable[str]) -> None:
+    """Refuse topics between queries whose records the brokers give another time: readers tell batches apart by it."""
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    described = admin.describe_configs(resources, request_timeout=_TIMEOUT_S) if resources else {}
+    for resource, asked in described.items():
+        try:
+            kind = asked.result()[_TIMES].value
+        except KafkaException as cause:
+            raise _explained(f"the settings of topic {resource.name} cannot be read", cause) from cause
+        if kind != _AS_WRITTEN:
+            raise SettingsError(
+                f"topic {resource.name} has {_TIMES}={kind}, and stages that read it tell batches apart by the time of records",
+                f"Set {_TIMES}={_AS_WRITTEN} on it, or name another topic, which the pipeline makes.",
+            )
+
+
+def _explained(what: str, cause: KafkaException) -> ClientError:
+    error = cause.args[0]
+    kind = Unreachable if error.retriable() or error.code() in _AWAY else ClientError
+    return kind(f"{what}: {error.str()}")

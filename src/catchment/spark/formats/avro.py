@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,8 @@ from catchment.spark.formats.decoder import Decoded, arrow_type
 from catchment.spark.formats.framing import decode_by_schema, refuse_all, unframe
 from catchment.spark.formats.payloads import Payloads
 from catchment.spark.formats.registry import Registry, UnknownSchema
+
+_LONGEST_REASON: Final = 200
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,8 @@ def resolve_one_by_one(
         try:
             resolved[row] = resolver.rewrite(payload)
         except Exception as error:  # fastavro has no class for all that can be wrong between two schemas.
-            errors[row] = f"its schema does not resolve to the one of the query: {str(error) or type(error).__name__}"
+            # It may hold both schemas.
+            reason = str(error)[:_LONGEST_REASON] or type(error).__name__
+            errors[row] = f"its schema does not resolve to the one of the query: {reason}"
     decoded = _sound(_tree(reader), Payloads.of(pa.array(resolved, pa.binary())))
     return Decoded(decoded.column, {**errors, **decoded.errors})

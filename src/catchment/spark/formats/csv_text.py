@@ -30,6 +30,9 @@ _BOOLEANS: Final = {"true": True, "false": False}
 _WHOLE_TYPES: Final = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType)
 _FLOATING_TYPES: Final = (spark.FloatType, spark.DoubleType)
 
+# A field is as long as its record allows. Python's own limit is for files that never end, and holds for the whole process.
+csv.field_size_limit(2**31 - 1)
+
 
 @dataclass(frozen=True)
 class CsvDecoder:

@@ -1,0 +1,25 @@
+"""The topics of a pipeline are made before its queries start, and brokers that are away by then are waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.pipelines.city import City
+
+from catchment.bench.peers.server import free_port
+from catchment.client.errors import Unreachable
+from catchment.pipelines.driving.failures import FailureKind, judge
+from catchment.pipelines.execution import topics
+
+
+def test_brokers_that_are_away_when_the_topics_are_made_are_no_mistake_of_the_pipeline(
+    city: City, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "_TIMEOUT_S", 0.5)
+    place = replace(city.place(city.pipeline()), servers=f"127.0.0.1:{free_port()}")
+
+    with pytest.raises(Unreachable, match=r"topic .* cannot be made: .*Timed out") as away:
+        topics.make_topics(place, 1)
+
+    assert judge(away.value, is_building=True).kind is FailureKind.BROKERS_AWAY
