@@ -26,9 +26,13 @@ test: setup ## Run every test
 	-$(BIN)/python -m catchment.spark.start_up_training
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(TESTS)
 
-soak: setup ## Kill Spark jobs for hours (KILLS=300), and compare rows with Spark's own connector at length
+soak: setup ## The long forms of tests that kill and flood, for hours: KILLS=300 is how often
 	CATCHMENT_SPARK_KILLS=$(or $(KILLS),300) CATCHMENT_SAME_ROWS_EXAMPLES=50 \
-		$(BIN)/python -m pytest tests/spark/test_exactly_once.py tests/spark/test_same_rows.py
+		CATCHMENT_PIPELINE_KILLS=$(or $(KILLS),300) CATCHMENT_EVENT_TIME_ROUNDS=20 CATCHMENT_LIVE_STORES=sqlite,postgresql \
+		CATCHMENT_POISON_RECORDS=1000000 CATCHMENT_STALL_SECONDS=60 \
+		$(BIN)/python -m pytest tests/spark/test_exactly_once.py tests/spark/test_same_rows.py tests/pipelines/test_kills.py \
+		tests/pipelines/event_time/test_against_duckdb.py tests/pipelines/test_lambda.py tests/pipelines/test_poison.py \
+		tests/pipelines/test_back_pressure.py
 
 lint: setup ## ruff, mypy strict, import-linter
 	$(BIN)/ruff format --check .

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from catchment.protocol.batch import CorruptBatch, check, read_header
 from catchment.protocol.compression import Compression
-from catchment.protocol.records import Record, encode_batch, encode_record, iterate_records, numbered, read_records
+from catchment.protocol.records import (
+    Record,
+    encode_batch,
+    encode_record,
+    iterate_records,
+    iterate_times,
+    numbered,
+    read_records,
+)
 
 LIMIT_BYTES = 1 << 20
 
@@ -28,6 +36,7 @@ records = st.builds(
 def test_records_survive_encoding(batch: list[Record]) -> None:
     data = b"".join(map(encode_record, batch))
     assert list(iterate_records(data, len(batch))) == batch
+    assert list(iterate_times(data, len(batch))) == [(one.timestamp_delta_ms, one.offset_delta) for one in batch]
 
 
 @pytest.mark.parametrize("compression", list(Compression))
@@ -113,6 +122,8 @@ def test_records_that_end_anywhere_else_are_corrupt() -> None:
     for size in range(len(data)):
         with pytest.raises(CorruptBatch):
             list(iterate_records(data[:size], 1))
+        with pytest.raises(CorruptBatch):
+            list(iterate_times(data[:size], 1))
     with pytest.raises(CorruptBatch):
         list(iterate_records(data + b"\x00", 1))
 
@@ -126,11 +137,12 @@ def test_a_wrong_count_is_corrupt(count: int) -> None:
 
 @given(st.binary(max_size=80), st.integers(0, 8))
 def test_random_bytes_are_records_or_corrupt(data: bytes, count: int) -> None:
-    try:
-        read = list(iterate_records(data, count))
-    except CorruptBatch:
-        return
-    assert len(read) == count
+    for iterate in (iterate_records, iterate_times):
+        try:
+            read: list[object] = list(iterate(data, count))
+        except CorruptBatch:
+            continue
+        assert len(read) == count
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,30 @@ def read_records(batch: memoryview | bytes, limit_bytes: int) -> Iterator[Record
     return iterate_records(payload, header.record_count)
 
 
+def read_times(batch: memoryview | bytes, limit_bytes: int) -> Iterator[tuple[int, int]]:
+    """Of each record of such a batch the deltas of its timestamp and its offset; the rest of it is passed over."""
+    header = read_header(batch)
+    payload = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit_bytes)
+    return iterate_times(payload, header.record_count)
+
+
+def iterate_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
+    """The same of an uncompressed payload."""
+    start = 0
+    for _ in range(count):
+        try:
+            length, start = read_varint(data, start)
+            # The first byte is for attributes.
+            timestamp_delta_ms, offset = read_varlong(data, start + 1)
+            offset_delta, offset = read_varint(data, offset)
+        except MalformedRequest as cause:
+            raise CorruptBatch(str(cause)) from cause
+        start += length
+        if offset > start or start > len(data):
+            raise CorruptBatch(f"a record claims {length} bytes")
+        yield timestamp_delta_ms, offset_delta
+
+
 def encode_batch(
     records: Sequence[Record],
     *,

@@ -35,13 +35,16 @@ class TimeEdges:
         self._timeout_s = options.connection.timeout_s
         self._cluster = options.connection.cluster()
         self._last: CutTime | None = None
+        self._newest: tuple[Offsets, int] | None = None
 
     def cut(self, start: Mapping[Place, int], available: Offsets, most: int) -> Offsets:
         """The oldest of what is waiting, which is more than `most`."""
         # Where the last batch ended, everything that is older has been read.
         since_ms = self._last.time_ms if self._last is not None and self._last.ends == start else 0
-        newest = self._cluster.list_offsets(available, _NEWEST).values()
-        newest_ms = max((one.timestamp_ms for one in newest), default=0)
+        if self._newest is None or self._newest[0] != available:
+            newest = self._cluster.list_offsets(available, _NEWEST).values()
+            self._newest = dict(available), max((one.timestamp_ms for one in newest), default=0)
+        newest_ms = self._newest[1]
 
         def search(ask: Ask) -> CutTime:
             found = cut_by_time(start, available, most, ask, since_ms=since_ms, newest_ms=newest_ms)

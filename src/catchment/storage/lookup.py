@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from catchment.ports.disk import File
 from catchment.protocol.batch import LOG_OVERHEAD, BatchHeader, CorruptBatch, partial_size
 from catchment.protocol.errors import ApiError
-from catchment.protocol.records import read_records
+from catchment.protocol.records import read_times
 from catchment.storage.segment import Segment
 from catchment.storage.segments import Segments
 from catchment.storage.validation import MOST_UNCOMPRESSED_BYTES
@@ -146,11 +146,11 @@ def _first_since(
     if header.is_log_append_time:
         return TimestampedOffset(header.max_timestamp_ms, max(header.base_offset, start_offset), header.leader_epoch)
     try:
-        for record in read_records(segment.file.read(position, header.size), MOST_UNCOMPRESSED_BYTES):
-            record_timestamp_ms = header.base_timestamp_ms + record.timestamp_delta_ms
-            offset = header.base_offset + record.offset_delta
-            if record_timestamp_ms >= timestamp_ms and offset >= start_offset:
-                return TimestampedOffset(record_timestamp_ms, offset, header.leader_epoch)
+        least_ms, least_offset = timestamp_ms - header.base_timestamp_ms, start_offset - header.base_offset
+        for delta_ms, offset_delta in read_times(segment.file.read(position, header.size), MOST_UNCOMPRESSED_BYTES):
+            if delta_ms >= least_ms and offset_delta >= least_offset:
+                found_ms, offset = header.base_timestamp_ms + delta_ms, header.base_offset + offset_delta
+                return TimestampedOffset(found_ms, offset, header.leader_epoch)
     except CorruptBatch as error:
         raise ApiError(ErrorCode.corrupt_message, str(error)) from error
     return None

@@ -51,7 +51,7 @@ class Shape:
 
     lateness_s: float
     partitions: int
-    originals: int = 120
+    originals: int = 90
     drains: int = 2
 
 

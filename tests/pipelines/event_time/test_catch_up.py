@@ -20,7 +20,7 @@ from catchment.spark.spark_checkpoint import SparkCheckpoint
 LATENESS_S: Final = 20
 QUESTIONS: Final = (TUMBLING, MINUTES, TREND)
 HOURS_S: Final = 3 * 3600
-ROWS: Final = 60
+ROWS: Final = 100
 """The most that a batch takes."""
 
 
@@ -62,7 +62,7 @@ def test_partitions_that_are_hours_apart_lose_nothing_in_a_catch_up(
     pipeline = town.asking(QUESTIONS, {"calls": f"{LATENESS_S} seconds"})
     checkpoint = town.place(pipeline).checkpoint("calls")
     bound_batches(monkeypatch, intakes=ROWS, others=ROWS)
-    stop_on_the_way(town, pipeline, lambda: (SparkCheckpoint.at(checkpoint).newest_finished() or 0) >= 2)
+    stop_on_the_way(town, pipeline, lambda: (SparkCheckpoint.at(checkpoint).newest_finished() or 0) >= 1)
     town.drain(pipeline)
 
     late, counted = town.late("calls"), town.counted("calls")

@@ -105,11 +105,10 @@ def write_story(seed: int) -> Story:
     last: list[Event] = [*late, *in_time]
     random.shuffle(last)
     chapters = [
-        Chapter(slices, {"harbour": 3, "old town": 1}),
-        Chapter([(_LEAP_S, [leap])]),
+        Chapter([*slices, (_LEAP_S, [leap])], {"harbour": 3, "old town": 1}),
         Chapter([(_LEAP_S + 1, last)], {"harbour": 9}),
     ]
-    return Story(seed, chapters, [kept, [leap], in_time], broken, late)
+    return Story(seed, chapters, [[*kept, leap], in_time], broken, late)
 
 
 def outcome(city: City) -> Outcome:
