@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pipelines.alerts.alert_world import alert_id
 
@@ -46,6 +46,7 @@ def test_what_does_not_fire_is_close_to_what_did(sent: list[list[Candidate]], co
 
 
 @given(batches, cooldowns_us, st.integers(1, 50), st.data())
+@settings(max_examples=1000)
 def test_a_driver_that_dies_and_repeats_batches_fires_the_same_and_nothing_twice(
     sent: list[list[Candidate]], cooldown_us: int, limit: int, data: st.DataObject
 ) -> None:

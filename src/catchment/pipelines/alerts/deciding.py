@@ -5,8 +5,8 @@ Behaviour
     did. Both are said of event times, and neither depends on the order in which rows come. So a batch that is repeated
     after a crash, with a memory read back from the log, fires what was missing and nothing else.
 Gaps
-    The memory holds the newest 100,000 alerts by event time. A candidate that is older than all of them never fires. If
-    more alerts than that fall within one cooldown, it is not kept for those that were forgotten.
+    The memory holds the newest 100,000 alerts by event time. A candidate that is older than all of them, or may be within the
+    cooldown of one that was forgotten, never fires. So no more than that many alerts fire within one cooldown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Decision(NamedTuple):
     cooling: int
     """Candidates too close to an alert of their key."""
     forgotten: int
-    """Candidates older than all that is remembered."""
+    """Candidates older than all that is remembered, or too close to what no longer is."""
 
 
 class Memory:
@@ -74,7 +74,7 @@ class Memory:
         fired: list[Candidate] = []
         repeated = cooling = forgotten = 0
         for candidate in sorted(candidates, key=lambda one: (one.event_time_us, one.key, one.value)):
-            if candidate.event_time_us <= self._forgotten_us:
+            if candidate.event_time_us < self._forgotten_us + max(1, self._cooldown_us):
                 forgotten += 1
                 continue
             distance_us = self._distance_us(candidate.key, candidate.event_time_us)

@@ -22,7 +22,8 @@ from catchment.pipelines.graph import Boundary
 TIMESTAMP_FORMAT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 """Spark's own format for JSON would cut microseconds off."""
 _JSON: Final = {"timestampFormat": TIMESTAMP_FORMAT, "ignoreNullFields": "true"}
-_TARGET_BATCH_S: Final = 1.0
+_TARGET_BATCH_S: Final = 2.0
+"""Of a query that is behind: half of a second is for the batch itself, however few its rows."""
 
 
 def as_json(columns: list[str]) -> Column:
