@@ -122,7 +122,6 @@ def replay(city: City) -> dict[str, Any]:
 
 def interrupt_a_replay(city: City, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """One that has several transactions behind it, and has repaired more records than it has sent."""
-    monkeypatch.setattr(quarantine, "_AT_ONCE", 5)
     repaired = 0
 
     def repair(one: quarantine.Quarantined) -> bytes | None:
@@ -134,6 +133,7 @@ def interrupt_a_replay(city: City, monkeypatch: pytest.MonkeyPatch, after: int) 
         return value
 
     records = quarantine.read_quarantine(city.name, city.servers)
-    with Cluster(city.servers) as cluster, pytest.raises(Interrupted):
-        quarantine.replay(cluster, city.name, city.servers, records, repair)
-    monkeypatch.undo()
+    with Cluster(city.servers) as cluster, monkeypatch.context() as patched:
+        patched.setattr(quarantine, "_AT_ONCE", 5)
+        with pytest.raises(Interrupted):
+            quarantine.replay(cluster, city.name, city.servers, records, repair)

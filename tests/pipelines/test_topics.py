@@ -13,6 +13,12 @@ from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
 
 
+def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: City) -> None:
+    made = topics.wanted_topics(city.place(city.pipeline()).graph, 1)
+    assert f"{city.name}.clean" in made
+    assert {(one.config or {}).get("max.message.bytes") for one in made.values()} == {str(topics.LARGEST_RECORD_BYTES)}
+
+
 def test_brokers_that_are_away_when_the_topics_are_made_are_no_mistake_of_the_pipeline(
     city: City, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,14 +10,13 @@ from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.pipelines.execution.boundaries import TIMESTAMP_FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _JSON: Final = {
-    "timestampFormat": TIMESTAMP_FORMAT,
-    # Ids are made of this: they must not change with the time zone of a session.
+    # Ids are made of this: they must change neither with the topics between stages nor with the time zone of a session.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timeZone": "UTC",
     "ignoreNullFields": "false",
 }

@@ -140,7 +140,7 @@ class DrivenRun:
     def start(self, name: str) -> StreamingQuery:
         """Start a query, or start it again; for the fleet."""
         assert self._run is not None, "queries are started once they are built"
-        query: StreamingQuery = self._run.start_query(name, available_now=not self._options.is_endless)
+        query = self._run.start_query(name, available_now=not self._options.is_endless)
         if self._lineage is not None:
             self._lineage.started(name)
         return query

@@ -19,9 +19,8 @@ from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Boundary
 
-TIMESTAMP_FORMAT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-"""Spark's own format for JSON would cut microseconds off."""
-_JSON: Final = {"timestampFormat": TIMESTAMP_FORMAT, "ignoreNullFields": "true"}
+_JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
+"""Spark's own format would cut microseconds off."""
 _TARGET_BATCH_S: Final = 2.0
 """Of a query that is behind: half of a second is for the batch itself, however few its rows."""
 

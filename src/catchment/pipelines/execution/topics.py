@@ -40,7 +40,7 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
         boundary.topic: NewTopic(
             boundary.topic,
             num_partitions=boundary.partitions or parallelism,
-            config={_TIMES: _AS_WRITTEN} | (_CHANGELOG if boundary.is_changelog else {}),
+            config=_LARGE | {_TIMES: _AS_WRITTEN} | (_CHANGELOG if boundary.is_changelog else {}),
         )
         for boundary in graph.topics()
     }
