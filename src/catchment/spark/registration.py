@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.utils import is_remote
 
 from catchment.spark.data_source import CatchmentDataSource
 from catchment.spark.notices import publish
@@ -17,5 +19,31 @@ def register(spark: SparkSession) -> None:
     class Registered(CatchmentDataSource):
         notices_address = address
 
-    spark.dataSource.register(Registered)
-    spark.dataSource.register(TableDataSource)
+    for source in (Registered, TableDataSource):
+        spark.dataSource.register(source)
+        if not is_remote():
+            _guard_environment(spark, source)
+
+
+def _guard_environment(spark: SparkSession, source: type[DataSource]) -> None:
+    """Give a format a process environment that many streams may write at once.
+
+    Spark keeps one map of environment variables for a format, and every stream that starts puts its own into it. As
+    Spark makes it, it is a plain HashMap: two streams that start together can leave it with a wrong size, and from then
+    on no task of the session that reads or writes the format can be deserialised.
+    """
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "a started context has a JVM"
+    sources = spark._jsparkSession.sessionState().dataSourceManager()
+    function = sources.lookupDataSource(source.name()).dataSourceCls()
+    guarded = jvm.org.apache.spark.api.python.SimplePythonFunction(
+        function.command(),
+        jvm.java.util.concurrent.ConcurrentHashMap(function.envVars()),
+        function.pythonIncludes(),
+        function.pythonExec(),
+        function.pythonVer(),
+        function.broadcastVars(),
+        function.accumulator(),
+    )
+    made = jvm.org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource(guarded)
+    sources.registerDataSource(source.name(), made)
