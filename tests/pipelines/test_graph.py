@@ -83,3 +83,15 @@ def test_a_query_that_began_anew_writes_to_a_topic_of_its_own(tmp_path: Path) ->
     clean = _graph(tmp_path, clean=2).boundary("clean")
     assert clean is not None
     assert clean.topic == "reports.clean.v2"
+
+
+def test_a_lake_is_written_seldom_and_timers_are_looked_at_every_second(tmp_path: Path) -> None:
+    graph = _graph(tmp_path)
+    queries = ("clean", "outlet-board-store", "outlet-clean-lake", "outlet-alert-burst")
+    assert [graph.trigger_ms(one) for one in queries] == [200, 200, 5_000, 200]
+    slow = _graph(tmp_path, YAML.replace("version: 1", "version: 1\ntrigger: 7 s"))
+    assert slow.trigger_ms("outlet-clean-lake") == 7_000
+    often = _graph(tmp_path, YAML.replace("lake: lake/reports", "lake: lake/reports, every: 1 s"))
+    assert often.trigger_ms("outlet-clean-lake") == 1_000
+    absence = _graph(tmp_path, YAML.replace("when: count > 40 AND crew < 3", "absent_for: 5 minutes"))
+    assert absence.trigger_ms("outlet-alert-burst") == 1_000

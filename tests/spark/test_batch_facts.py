@@ -20,6 +20,7 @@ from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 TEN = [b"%d" % number for number in range(10)]
 WATERMARK_MS = 1_767_225_604_250
+TIME_MS = WATERMARK_MS + 60_000
 
 
 @pytest.fixture(params=["v1", "v2"])
@@ -47,19 +48,22 @@ def test_a_damaged_plan_is_told(checkpoint: FakeCheckpoint, text: str) -> None:
         SparkCheckpoint.at(str(checkpoint)).plan(3)
 
 
-def test_rows_have_the_watermark_of_their_batch(catchment_logs: CatchmentLogs, checkpoint: FakeCheckpoint) -> None:
+def test_rows_have_the_watermark_and_the_time_of_their_batch(
+    catchment_logs: CatchmentLogs, checkpoint: FakeCheckpoint
+) -> None:
     topic = catchment_logs.topic(partitions=2)
     catchment_logs.fill(topic, TEN)
     catchment_logs.fill(topic, TEN, partition=1)
     query = Query(stream_reader(catchment_logs, subscribe=topic, startingOffsets="earliest", watermarkFrom=checkpoint))
     checkpoint.plan(0, watermark_ms=0)
-    checkpoint.plan(1, watermark_ms=WATERMARK_MS)
+    checkpoint.plan(1, watermark_ms=WATERMARK_MS, time_ms=TIME_MS)
     end = query.reader.latestOffset(query.start, query.limit)
     planned = query.reader.partitions(query.start, end)
     # What is planned stays so, whatever Spark plans meanwhile.
-    checkpoint.plan(2, watermark_ms=WATERMARK_MS + 1)
-    found = rows(query.reader, planned).column("watermark").to_pylist()
-    assert found == [datetime.fromtimestamp(WATERMARK_MS / 1000, tz=UTC)] * 20
+    checkpoint.plan(2, watermark_ms=WATERMARK_MS + 1, time_ms=TIME_MS + 1)
+    found = rows(query.reader, planned)
+    for name, noted_ms in (("watermark", WATERMARK_MS), ("batchTime", TIME_MS)):
+        assert found.column(name).to_pylist() == [datetime.fromtimestamp(noted_ms / 1000, tz=UTC)] * 20
 
 
 def test_the_watermark_may_be_all_that_is_asked_for_and_stands_beside_typed_columns(
@@ -84,7 +88,8 @@ def test_a_batch_query_has_no_watermark(catchment_logs: CatchmentLogs, checkpoin
     topic = catchment_logs.topic()
     catchment_logs.fill(topic, TEN)
     reader = batch_reader(catchment_logs, subscribe=topic, watermarkFrom=checkpoint)
-    assert rows(reader, reader.partitions()).column("watermark").to_pylist() == [None] * 10
+    found = rows(reader, reader.partitions())
+    assert found.column("watermark").to_pylist() == found.column("batchTime").to_pylist() == [None] * 10
 
 
 def test_a_checkpoint_without_a_plan_is_told(catchment_logs: CatchmentLogs, tmp_path: Path) -> None:

@@ -101,6 +101,31 @@ def test_all_columns_are_written_and_others_are_not(
     assert {one.timestamp()[1] for one in found} == {int(when.timestamp() * 1000)}
 
 
+def test_headers_may_be_the_json_that_spark_makes_of_them(
+    catchment_logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = catchment_logs.topic()
+    texts = ['[{"key":"h","value":"MQ=="},{"key":"ü"}]', None, "[]", '[{"key":"","value":""}]']
+    rows = pyarrow.record_batch({"value": pyarrow.array([b"0", b"1", b"2", b"3"]), "headers": texts})
+    nothing = pyarrow.record_batch({"value": pyarrow.array([b"4"]), "headers": pyarrow.array([None], pyarrow.string())})
+    write(monkeypatch, catchment_logs, schema(value="binary", headers="string"), [rows], topic=topic)
+    write(monkeypatch, catchment_logs, schema(value="binary", headers="string"), [nothing], topic=topic)
+    catchment_logs.settle(topic)
+    found = [one.headers() or [] for one in catchment_logs.messages(topic)]
+    assert found == [[("h", b"1"), ("ü", None)], [], [], [("", b"")], []]
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", '{"key":"h"}', '[{"value":""}]', '["h"]', '[{"key":"h","value":"?"}]'])
+def test_text_that_holds_no_headers_is_refused(
+    catchment_logs: Logs, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    topic = catchment_logs.topic()
+    rows = pyarrow.record_batch({"value": pyarrow.array([b"0"]), "headers": [text]})
+    with pytest.raises(SettingsError, match="these are no headers"):
+        write(monkeypatch, catchment_logs, schema(value="binary", headers="string"), [rows], topic=topic)
+    assert catchment_logs.settled_values(topic) == []
+
+
 def test_a_null_partition_leaves_the_choice_to_the_key_as_the_java_client_chooses(
     catchment_logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

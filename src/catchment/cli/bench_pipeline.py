@@ -44,7 +44,7 @@ def pipeline(
     try:
         with (
             shown_progress(console, runner.step_count(workloads, rounds)) as progress,
-            raised_stage(OURS, cores or os.cpu_count() or 1) as stage,
+            raised_stage(OURS, cores or os.cpu_count() or 1, plan.SETTINGS) as stage,
         ):
             runner.run(stage, workloads, rounds, results, progress)
     except PeerUnavailable as error:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from catchment.pipelines.specification import (
     Alert,
@@ -31,6 +32,8 @@ from catchment.pipelines.specification import (
     TopicOut,
     TopicSink,
 )
+
+_TIMERS_MS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,18 @@ class Graph:
     def streams_of(self, step: str) -> list[str]:
         """What a step reads that is no table."""
         return [one for one in self.steps[step].inputs if one not in self.tables]
+
+    def trigger_ms(self, query: str) -> int:
+        """How often a query looks for rows, at most."""
+        trigger_ms = self.specification.trigger
+        outlet = self.outlets.get(query.removeprefix("outlet-"))
+        match outlet and outlet.target:
+            case LakeSink() as lake:
+                return max(trigger_ms, lake.every)
+            # Timers are looked at in every batch, so there is one at each trigger even if no rows have come.
+            case Alert(absent_for=int()):
+                return max(trigger_ms, _TIMERS_MS)
+        return trigger_ms
 
     def topics(self) -> Iterator[Boundary]:
         """The topics between queries."""

@@ -17,6 +17,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 DEFAULT_AHEAD_MS: Final = 600_000
 DEFAULT_TRIGGER_MS: Final = 200
+DEFAULT_LAKE_EVERY_MS: Final = 5_000
 
 
 def _as_name(name: Any) -> Any:
@@ -167,6 +168,7 @@ class LakeSink(Declaration):
     lake: str
     format: Literal["delta", "parquet"] = "delta"
     partition_by: Columns = ()
+    every: DurationMs = DEFAULT_LAKE_EVERY_MS
 
 
 class TopicSink(TopicOut):

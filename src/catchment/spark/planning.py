@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
@@ -31,20 +31,29 @@ class OffsetRange(NamedTuple):
         return [self._replace(start=start, end=end) for start, end in pairwise(cuts)]
 
 
-class RangePartition(InputPartition):
-    """What one task reads, and the watermark of its batch if the query asks for it."""
+class BatchTimes(NamedTuple):
+    """What Spark has noted of a batch before it runs."""
 
-    def __init__(self, offsets: OffsetRange, watermark_ms: int | None = None) -> None:
-        super().__init__((tuple(offsets), watermark_ms))
+    watermark_ms: int | None
+    time_ms: int | None
+
+
+UNKNOWN_TIMES: Final = BatchTimes(None, None)
+
+
+class RangePartition(InputPartition):
+    """What one task reads, and the times of its batch if the query asks for them."""
+
+    def __init__(self, offsets: OffsetRange, times: BatchTimes) -> None:
+        super().__init__((tuple(offsets), tuple(times)))
 
     @property
     def offsets(self) -> OffsetRange:
         return OffsetRange(*self.value[0])
 
     @property
-    def watermark_ms(self) -> int | None:
-        watermark_ms: int | None = self.value[1]
-        return watermark_ms
+    def times(self) -> BatchTimes:
+        return BatchTimes(*self.value[1])
 
 
 def plan(
@@ -52,7 +61,7 @@ def plan(
     *,
     min_partitions: int | None = None,
     max_records: int | None = None,
-    watermark_ms: int | None = None,
+    times: BatchTimes = UNKNOWN_TIMES,
 ) -> list[RangePartition]:
     """A task for each range that is not empty, or several where an option asks for it."""
     wanted = [one for one in sorted(ranges) if one.size]
@@ -60,7 +69,7 @@ def plan(
         wanted = [part for one in wanted for part in one.split(-(-one.size // max_records))]
     if min_partitions is not None and len(wanted) < min_partitions:
         wanted = _split_large(wanted, min_partitions)
-    return [RangePartition(one, watermark_ms) for one in wanted]
+    return [RangePartition(one, times) for one in wanted]
 
 
 def _split_large(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRange]:

@@ -21,8 +21,8 @@ from catchment.spark.connection import Connection
 from catchment.spark.data_loss import data_lost
 from catchment.spark.formats.decoding import Decoding
 from catchment.spark.garbage import set_aside_what_is_loaded
-from catchment.spark.planning import OffsetRange, RangePartition
-from catchment.spark.source_columns import WATERMARK
+from catchment.spark.planning import BatchTimes, OffsetRange, RangePartition
+from catchment.spark.source_columns import BATCH_TIME, WATERMARK
 from catchment.spark.source_options import SourceOptions
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
@@ -53,20 +53,22 @@ class RecordReading:
         # A batch query without anything to read still gets one task, for a partition that is not ours.
         if isinstance(partition, RangePartition):
             for batch in self._read(partition.offsets):
-                yield self._finished(batch, partition.watermark_ms)
+                yield self._finished(batch, partition.times)
                 set_aside_what_is_loaded()
 
-    def _finished(self, batch: pa.RecordBatch, watermark_ms: int | None) -> pa.RecordBatch:
-        if WATERMARK in self.schema.names:
-            time_us = None if watermark_ms is None else watermark_ms * 1000
-            batch = batch.append_column(WATERMARK, pa.repeat(pa.scalar(time_us, _TIMESTAMP), batch.num_rows))
+    def _finished(self, batch: pa.RecordBatch, times: BatchTimes) -> pa.RecordBatch:
+        for name, time_ms in ((WATERMARK, times.watermark_ms), (BATCH_TIME, times.time_ms)):
+            if name in self.schema.names:
+                time_us = None if time_ms is None else time_ms * 1000
+                batch = batch.append_column(name, pa.repeat(pa.scalar(time_us, _TIMESTAMP), batch.num_rows))
         if self.decoding.decoders:
             return self.decoding.apply(batch, self.schema)
         return batch if batch.schema.names == self.schema.names else batch.select(self.schema.names)
 
     def _read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-        # Rows must be counted even where nothing of them is asked for but the watermark.
-        columns = self.decoding.raw_columns([name for name in self.schema.names if name != WATERMARK]) or ["offset"]
+        # Rows must be counted even where nothing of them is asked for but the times of the batch.
+        of_records = [name for name in self.schema.names if name not in (WATERMARK, BATCH_TIME)]
+        columns = self.decoding.raw_columns(of_records) or ["offset"]
         left = wanted
         while left.size:
             span = Span(left.topic, left.partition, left.start, left.end)

@@ -6,6 +6,8 @@ written as they are.
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -31,10 +33,11 @@ _TYPES: Final[dict[str, tuple[tuple[type[DataType], ...], str]]] = {
     "topic": ((StringType,), "string"),
     "key": (_BYTES, "string or binary"),
     "value": (_BYTES, "string or binary"),
-    "headers": ((ArrayType,), "array<struct<key:string,value:binary>>"),
+    "headers": ((ArrayType, StringType), "array<struct<key:string,value:binary>>, or to_json of that"),
     "partition": ((IntegerType,), "int"),
     "timestamp": ((TimestampType, DoubleType), "timestamp or double"),
 }
+_HEADERS: Final = pyarrow.list_(pyarrow.struct({"key": pyarrow.string(), "value": pyarrow.binary()}))
 _MICROSECONDS_PER_SECOND: Final = 1_000_000
 
 
@@ -42,7 +45,8 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     """Refuse rows that cannot be written, before a task does."""
     for field in schema.fields:
         types, wanted = _TYPES.get(field.name, ((DataType,), ""))
-        if not isinstance(field.dataType, types) or (field.name == "headers" and not _is_headers(field.dataType)):
+        is_array = field.name == "headers" and isinstance(field.dataType, ArrayType)
+        if not isinstance(field.dataType, types) or (is_array and not _is_headers(field.dataType)):
             raise SettingsError(
                 f"the column {field.name} is of type {field.dataType.simpleString()}",
                 f"It must be {wanted}: cast it, or give it another name.",
@@ -77,6 +81,8 @@ def by_topic(rows: pyarrow.Table, topic: str | None) -> Iterator[tuple[str, pyar
     written = rows.select([name for name in rows.column_names if name in _TYPES and name != "topic"])
     if "timestamp" in written.column_names:
         written = _with_times(written)
+    if "headers" in written.column_names:
+        written = _with_headers(written)
     if topic is not None:
         yield topic, written
         return
@@ -99,6 +105,33 @@ def _with_times(rows: pyarrow.Table) -> pyarrow.Table:
     microseconds = pyarrow.compute.multiply(times, _MICROSECONDS_PER_SECOND).cast(pyarrow.int64(), safe=False)
     place = rows.column_names.index("timestamp")
     return rows.set_column(place, "timestamp", microseconds.cast(pyarrow.timestamp("us", "UTC")))
+
+
+def _with_headers(rows: pyarrow.Table) -> pyarrow.Table:
+    """Headers may come as text: Spark takes the longer for every row of a column of arrays the more rows it has sent."""
+    texts = rows.column("headers")
+    place = rows.column_names.index("headers")
+    if not pyarrow.types.is_string(texts.type):
+        return rows
+    if texts.null_count == len(texts):
+        return rows.remove_column(place)
+    headers = [None if text is None else headers_from_json(text) for text in texts.to_pylist()]
+    return rows.set_column(place, "headers", pyarrow.array(headers, _HEADERS))
+
+
+def headers_from_json(text: str) -> list[tuple[str, bytes | None]]:
+    """What Spark's `to_json` makes of headers, back again."""
+    try:
+        return [(one["key"], _decoded(one.get("value"))) for one in json.loads(text)]
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise SettingsError(
+            f"these are no headers: {text[:100]}",
+            'Text in the column headers must be to_json of an array of structs: [{"key":"…","value":"base64"}].',
+        ) from None
+
+
+def _decoded(value: str | None) -> bytes | None:
+    return None if value is None else b64decode(value, validate=True)
 
 
 def _is_headers(kind: DataType) -> bool:

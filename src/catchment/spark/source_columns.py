@@ -33,21 +33,22 @@ _RAW_TYPES: Final[dict[str, DataType]] = {
 }
 _HEADERS: Final[dict[str, DataType]] = {"headers": ArrayType(_HEADER)}
 WATERMARK: Final = "watermark"
-_WATERMARK: Final[dict[str, DataType]] = {WATERMARK: TimestampType()}
+BATCH_TIME: Final = "batchTime"
+_BATCH_TIMES: Final[dict[str, DataType]] = {WATERMARK: TimestampType(), BATCH_TIME: TimestampType()}
 
 
-def source_schema(decoding: Decoding, *, include_headers: bool, include_watermark: bool = False) -> StructType:
+def source_schema(decoding: Decoding, *, include_headers: bool, include_times: bool = False) -> StructType:
     """All columns, in the order of Spark's own source, and those that are new behind them."""
     key, value, *others = decoding.fields()
     columns = dict([key, value]) | _RAW_TYPES | (_HEADERS if include_headers else {}) | dict(others)
-    if include_watermark:
-        columns |= _WATERMARK
+    if include_times:
+        columns |= _BATCH_TIMES
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
-def check_schema(wanted: StructType, decoding: Decoding, *, include_watermark: bool = False) -> None:
+def check_schema(wanted: StructType, decoding: Decoding, *, include_times: bool = False) -> None:
     """SettingsError unless every column that the user's schema names is one of ours, with its type."""
-    known = source_schema(decoding, include_headers=True, include_watermark=include_watermark)
+    known = source_schema(decoding, include_headers=True, include_times=include_times)
     types = {field.name: field.dataType for field in known}
     for field in wanted:
         if field.name not in types:

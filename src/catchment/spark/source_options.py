@@ -76,7 +76,7 @@ class SourceOptions:
     group_prefix: str
     metadata_age_s: float
     watermark_from: str | None = None
-    """The checkpoint of the query itself, whose watermark becomes a column."""
+    """The checkpoint of the query itself, whose watermark and time become columns."""
     note_topics: tuple[str, ...] = ()
     """Topics whose ends are noted with every batch."""
     admits_by_time: bool = False

@@ -68,7 +68,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
-        """Deterministic: nothing but the offsets, the options and the watermark, which Spark has noted, decides."""
+        """Deterministic: nothing but the offsets, the options and the times of the batch, which Spark has noted, decides."""
         starts, ends = NotedOffsets.of(from_json(start)).read, NotedOffsets.of(from_json(end)).read
         options = self._options
         ranges = [self._run.range_between(place, starts, ends) for place in ends]
@@ -76,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges,
             min_partitions=options.min_partitions,
             max_records=options.max_records_per_partition,
-            watermark_ms=self._run.watermark_ms(),
+            times=self._run.times(),
         )
 
     @override

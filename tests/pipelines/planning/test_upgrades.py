@@ -67,7 +67,7 @@ def test_state_survives_a_change_that_is_allowed_and_not_one_that_is_not(city: C
 def test_a_sink_may_be_added_and_a_deduplication_changed_in_a_new_version(city: City) -> None:
     city.send([Report("a", 1), Report("a", 2), Report("b", 3)], 15)
     city.drain_as_planned(_once(city, 1, "id"))
-    assert [row["id"] for row in city.values(f"{city.name}.clean")] == ["a", "b"]
+    assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == ["a", "b"]
 
     from catchment.pipelines.planning import Refused
 
@@ -78,7 +78,7 @@ def test_a_sink_may_be_added_and_a_deduplication_changed_in_a_new_version(city: 
     more.sink(Node("clean"), store(f"sqlite:///{city.folder}/city.db", table="more"), name="more")
     assert city.drain_as_planned(more) == {"clean": "new version", "outlet-board": "new version", "outlet-more": "new"}
     assert [row["id"] for row in city.values(f"{city.name}.clean.v2")] == ["a"], "a topic of its own"
-    assert [row["id"] for row in city.values(f"{city.name}.clean")] == ["a", "b"], "the old one is as it was"
+    assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == ["a", "b"], "the old one is as it was"
 
 
 def _once(city: City, version: int, key: str) -> Pipeline:

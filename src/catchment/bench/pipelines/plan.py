@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from catchment.bench.pipelines.store_latency import StoreLatency
+from typing import Final
+
+from catchment.bench.pipelines.latencies import AlertLatency, StoreLatency
 from catchment.bench.pipelines.throughput import PipelineThroughput
 from catchment.bench.spark.workload import SparkWorkload
+from catchment.pipelines.execution import pipeline_session
+from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION
 
+SETTINGS: Final = {name: value for name, value in pipeline_session.SETTINGS.items() if name != SOURCE_EVOLUTION}
+"""Those of a pipeline, for both sides; but Spark takes names of all streams of a session or of none, and by hand one gives none."""
 _RECORDS = 2_000_000
 _QUICK_DIVISOR = 20
 
@@ -15,4 +21,5 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
     return [
         PipelineThroughput(_RECORDS // (_QUICK_DIVISOR if quick else 1)),
         StoreLatency(seconds=10 if quick else 60),
+        AlertLatency(seconds=10 if quick else 60),
     ]

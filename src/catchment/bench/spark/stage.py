@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,14 +112,14 @@ def record_chunks(record_bytes: int, records: int) -> Iterator[pyarrow.Table]:
 
 
 @contextmanager
-def raised_stage(broker: str, cores: int) -> Iterator[Stage]:
+def raised_stage(broker: str, cores: int, config: Mapping[str, str] | None = None) -> Iterator[Stage]:
     """Start the broker and the session; both are gone afterwards, with all topics and checkpoints."""
     jars = ",".join(map(str, connector_jars()))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="catchment-bench-spark-")))
         factory = factories(UNFLUSHED, [broker])[broker]
         server = stack.enter_context(factory())
-        spark = session(f"local[{cores}]", app_name="catchment-bench", config={"spark.jars": jars})
+        spark = session(f"local[{cores}]", app_name="catchment-bench", config={"spark.jars": jars, **(config or {})})
         stack.callback(spark.stop)
         # What fails comes back as an exception; a query that is stopped on purpose need not be reported as an error.
         spark.sparkContext.setLogLevel("OFF")

@@ -78,7 +78,7 @@ class Fleet:
             has_finished=partial(queries.has_finished, name),
             stalled_s=partial(queries.stalled_s, name),
             target=target_name(graph, name),
-            trigger_s=graph.specification.trigger / 1000,
+            trigger_s=graph.trigger_ms(name) / 1000,
             checks=checks,
             reader=ProgressReader(status, origins(graph)),
             patience=patience,

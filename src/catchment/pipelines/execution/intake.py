@@ -31,6 +31,7 @@ from catchment.pipelines.specification import Check
 RECORD: Final = "_record"
 DECODE_ERROR: Final = "_decode_error"
 WATERMARK: Final = "_watermark"
+BATCH_TIME: Final = "_batch_time"
 ERROR: Final = "_error"
 LATE: Final = "_late"
 TIME: Final = "_time"
@@ -38,7 +39,7 @@ ASIDE: Final = "_aside"
 KEY: Final = "_key"
 CHECKS_METRIC: Final = "checks"
 STOPPED_BY_CHECK: Final = "stopped by a check"
-_BESIDE: Final = (RECORD, DECODE_ERROR, WATERMARK)
+_BESIDE: Final = (RECORD, DECODE_ERROR, WATERMARK, BATCH_TIME)
 _RESERVED: Final = frozenset({*_BESIDE, ERROR, LATE, TIME, ASIDE, KEY})
 
 
@@ -52,8 +53,8 @@ def cleaned_records(place: Workplace, intake: Intake, events: DataFrame) -> Data
     rows = _typed(events, intake)
     place.schemas[intake.name] = StructType(rows.schema.fields[len(_BESIDE) :])
     check_columns(place.schemas[intake.name], intake)
-    judged = _judged(rows, intake, place.schemas[intake.name])
-    kept = _without_duplicates(_relieved(judged, intake), intake)
+    judged = _relieved(_judged(rows, intake, place.schemas[intake.name]), intake)
+    kept = _without_duplicates(_watermarked(judged, intake), intake)
     return _routed(kept, place, intake, place.schemas[intake.name].fieldNames())
 
 
@@ -85,6 +86,7 @@ def _typed(rows: DataFrame, intake: Intake) -> DataFrame:
         .when(F.col("value").isNull(), F.lit("has no value"))
         .alias(DECODE_ERROR),
         F.col("watermark").alias(WATERMARK),
+        F.col("batchTime").alias(BATCH_TIME),
         *value,
     )
 
@@ -117,8 +119,7 @@ def _judged(rows: DataFrame, intake: Intake, schema: StructType) -> DataFrame:
     rows = rows.withColumn(LATE, F.coalesce(late, F.lit(False)))
     # Spark counts its watermark in milliseconds: a microsecond is after it, and does not move it.
     just_in_time = F.col(WATERMARK) + F.expr("INTERVAL '0.000001' SECOND")
-    rows = rows.withColumn(TIME, F.when(_is_aside(), just_in_time).otherwise(F.col(source.event_time)))
-    return rows.withWatermark(TIME, interval(source.lateness))
+    return rows.withColumn(TIME, F.when(_is_aside(), just_in_time).otherwise(F.col(source.event_time)))
 
 
 def _failed(check: Check) -> Column:
@@ -142,11 +143,23 @@ def _dropped(rows: DataFrame, intake: Intake, failing: list[tuple[Check, Column]
 
 
 def _relieved(rows: DataFrame, intake: Intake) -> DataFrame:
-    """Without the record beside what is kept, which would go through Spark's shuffle twice the size; the key may be needed."""
+    """Without the record beside what is kept, but for the key where it is needed; what is set aside gets one of its own.
+
+    The rest is the larger half of a row. It must go before the watermark, where Spark copies rows, and before its shuffle.
+    """
     key = as_key(intake.boundary.key) if intake.boundary.key else F.col(f"{RECORD}.key")
     is_aside = _is_aside()
     rows = rows.withColumn(KEY, F.when(is_aside, F.col(f"{RECORD}.key")).otherwise(key))
+    if intake.dedupe:
+        # No other row has it.
+        place = F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset")
+        rows = rows.withColumn(ASIDE, F.when(is_aside, place))
     return rows.withColumn(RECORD, F.when(is_aside, F.col(RECORD)))
+
+
+def _watermarked(rows: DataFrame, intake: Intake) -> DataFrame:
+    lateness_ms = intake.source.lateness
+    return rows.withWatermark(TIME, interval(lateness_ms)) if TIME in rows.columns and lateness_ms is not None else rows
 
 
 def _is_aside() -> Column:
@@ -154,11 +167,7 @@ def _is_aside() -> Column:
 
 
 def _without_duplicates(rows: DataFrame, intake: Intake) -> DataFrame:
-    if not intake.dedupe:
-        return rows
-    # What is set aside gets a key that no other row has.
-    unique = F.when(_is_aside(), F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset"))
-    return rows.withColumn(ASIDE, unique).dropDuplicatesWithinWatermark([*intake.dedupe, ASIDE])
+    return rows.dropDuplicatesWithinWatermark([*intake.dedupe, ASIDE]) if intake.dedupe else rows
 
 
 def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]) -> DataFrame:
@@ -186,8 +195,10 @@ def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]
         topic.alias("topic"),
         F.col(KEY).alias("key"),
         F.when(is_aside, F.col(f"{RECORD}.value")).otherwise(as_json(fields)).alias("value"),
-        F.when(is_aside, F.concat(theirs, ours)).alias("headers"),
-        F.current_timestamp().alias("timestamp"),
+        # As text: arrays, even null ones, double the time that Spark needs to hand a row to Python.
+        F.when(is_aside, F.to_json(F.concat(theirs, ours))).alias("headers"),
+        # As a value in the plan it would be a new program for every batch, which the JVM compiles from the start.
+        F.col(BATCH_TIME).alias("timestamp"),
     )
 
 

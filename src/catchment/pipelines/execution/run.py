@@ -22,10 +22,7 @@ from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.secrets import with_variables
-from catchment.pipelines.specification import Alert
 from catchment.spark.spark_checkpoint import SparkCheckpoint
-
-_TIMERS_MS = 1000
 
 
 def workplace(
@@ -81,7 +78,9 @@ class Run:
         context = self.place.spark.sparkContext
         # Queries share the cores evenly: one with much to do does not hold up the others.
         context.setLocalProperty("spark.scheduler.pool", name)
-        trigger = {"availableNow": True} if available_now else {"processingTime": interval(self._trigger_ms(name))}
+        trigger = (
+            {"availableNow": True} if available_now else {"processingTime": interval(self.place.graph.trigger_ms(name))}
+        )
         query = self._writers[name].queryName(f"{self.place.pipeline}.{name}").trigger(**trigger).start()
         self.queries[name] = query
         return query
@@ -103,13 +102,6 @@ class Run:
         for query in self.queries.values():
             query.stop()
         self.place.at_end.close()
-
-    def _trigger_ms(self, name: str) -> int:
-        trigger_ms = self.place.graph.specification.trigger
-        outlet = self.place.graph.outlets.get(name.removeprefix("outlet-"))
-        is_timed = outlet is not None and isinstance(outlet.target, Alert) and outlet.target.absent_for is not None
-        # Timers are looked at in every batch, so there is one at each trigger even if no rows have come.
-        return max(trigger_ms, _TIMERS_MS) if is_timed else trigger_ms
 
     @property
     def _parallelism(self) -> int:

@@ -32,11 +32,11 @@ class Record:
     key: bytes | None
     value: bytes | None
     timestamp: datetime
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def header(self, name: str) -> str:
         """The value of a header as text; nothing if there is none."""
-        return next((value.decode() for key, value in self.headers if key == name), "")
+        return next(((value or b"").decode() for key, value in self.headers if key == name), "")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from catchment.pipelines.trials.trial_alerts import alert_collector
 from catchment.pipelines.trials.trial_log import Record, TrialLog
 from catchment.pipelines.trials.trial_rows import aside_row, event_record, result_row, table_record
 from catchment.pipelines.trials.trial_streams import TrialStreams
+from catchment.spark.sink_rows import headers_from_json
 
 _WITH_REGISTRY: Final = ("avro", "protobuf")
 Batches = list[list[Any]]
@@ -178,5 +179,5 @@ def _json(schema: StructType) -> dict[str, str]:
 
 
 def _record(row: dict[str, Any]) -> Record:
-    headers = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
+    headers = tuple(headers_from_json(row.get("headers") or "[]"))
     return Record(row["key"], row["value"], row["timestamp"], headers)
