@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import queue
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +17,11 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 
 import pyspark
+from pyspark.accumulators import _start_update_server
 
 from catchment.client.errors import ClientError
 from catchment.spark import session
+from catchment.spark.hang_ups import accept_hang_ups
 from catchment.spark.python_launcher import python_command
 from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, PYTHON, local_cores, settings_for
 
@@ -49,6 +55,20 @@ def test_every_setting_is_in_effect(spark: SparkSession) -> None:
     assert (conf.get(DRIVER_JAVA_OPTIONS) or "").startswith(wanted.pop(DRIVER_JAVA_OPTIONS))
     assert wanted.pop(PYTHON) == sys.executable
     assert {name: conf.get(name) for name in wanted} == wanted
+
+
+def test_a_connection_that_the_jvm_ends_is_no_failure(tmp_path: Path) -> None:
+    # As where a stream is stopped while it plans: Java closes a connection whose thread is interrupted.
+    server = _start_update_server("", True, str(tmp_path / "socket"))
+    reported: queue.Queue[type[BaseException] | None] = queue.Queue()
+    server.__dict__["handle_error"] = lambda *_: reported.put(sys.exc_info()[0])
+    accept_hang_ups(server)
+    for sent in (b"", struct.pack("!ii4s", 1, 4, b"junk")):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(tmp_path / "socket"))
+            connection.sendall(sent)
+    assert reported.get(timeout=TIMEOUT_S) is UnpicklingError, "one after the other, and the first is not reported"
+    server.shutdown()
 
 
 @pytest.mark.parametrize("name", ["catchment", "catchment-table"])

@@ -1,7 +1,9 @@
 """No traceback from a Python process of Spark that Spark has hung up on.
 
 A query with a limit closes the connection to workers that still have rows to send, and a stream that is stopped closes that to
-its reader. Over a Unix domain socket the process notices at once, and PySpark prints the broken pipe as if it had failed.
+its reader. Over a Unix domain socket the process notices at once, and PySpark prints the broken pipe as if it had failed. The
+driver's own process is hung up on where a stream is stopped in the middle of its planning: the JVM opens the next connection
+when it needs one.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from socketserver import BaseServer
 from types import TracebackType
+from typing import Any
 
 _Report = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
@@ -23,6 +27,17 @@ class QuietTraceback:
     def print_exc() -> None:
         if not isinstance(sys.exc_info()[1], BrokenPipeError):
             traceback.print_exc()
+
+
+def accept_hang_ups(server: BaseServer) -> None:
+    """For the driver's server, which takes what workers have counted: say nothing of connections that end."""
+    report = server.handle_error
+
+    def report_failure(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError):
+            report(request, client_address)
+
+    server.__dict__["handle_error"] = report_failure
 
 
 def keep_quiet_about_hang_ups() -> None:

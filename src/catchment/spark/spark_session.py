@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from catchment.client.errors import ClientError
 from catchment.client.warming import warm
+from catchment.spark.hang_ups import accept_hang_ups
 from catchment.spark.java import find_java, shim_home
 from catchment.spark.python_launcher import python_command
 from catchment.spark.registration import register
@@ -66,6 +67,7 @@ def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession
         python = settings[PYTHON] = python_command(master)
     with _environment({"JAVA_HOME": str(shim_home(java)), "PYSPARK_PYTHON": python}):
         spark = builder.config(map={**settings, **config}).getOrCreate()
+    accept_hang_ups(spark.sparkContext._accumulatorServer)
     if spark.conf.get(CHECKPOINT_MANAGER, None) == FILE_SYSTEM_MANAGER:
         _write_checkpoints_in_one_step(spark)
     return spark
