@@ -10,6 +10,7 @@ import pytest
 from tests.pipelines.emergency import YAML, write_emergency
 from typing_extensions import override
 
+from catchment.client.errors import SettingsError
 from catchment.pipelines import Pipeline, lake, store, topic
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
@@ -224,3 +225,32 @@ def test_a_lake_and_a_topic_are_places_that_rows_would_go_to_twice(spark: SparkS
     signed = _signed(spark, Graph(city.check()), Path())
     found = [signed.queries[f"outlet-{name}"].target for name in ("lake", "copies", "store")]
     assert found == ["lake lake/all", "topic copies", None]
+
+
+def visits(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return rows.groupBy("district", F.session_window("at", "10 seconds").alias("w")).count()
+
+
+def by_district(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("district").count()
+
+
+def in_order(rows: DataFrame) -> DataFrame:
+    return rows.orderBy("n")
+
+
+@pytest.mark.parametrize(
+    ("function", "mode", "said"),
+    [
+        (visits, "update", "stage visits as a stream: .*not supported for session window.*Its mode is update"),
+        (by_district, "append", "stage by_district as a stream: .*without watermark.*Its mode is append"),
+        (in_order, "append", "stage in_order as a stream: Sorting is not supported"),
+    ],
+)
+def test_what_spark_refuses_of_a_stream_is_told_by_the_plan(
+    spark: SparkSession, function: Function, mode: str, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        _signature(spark, function, mode=mode)

@@ -158,8 +158,10 @@ def _relieved(rows: DataFrame, intake: Intake) -> DataFrame:
 
 
 def _watermarked(rows: DataFrame, intake: Intake) -> DataFrame:
-    lateness_ms = intake.source.lateness
-    return rows.withWatermark(TIME, interval(lateness_ms)) if TIME in rows.columns and lateness_ms is not None else rows
+    source = intake.source
+    if source.event_time is None or source.lateness is None:
+        return rows
+    return rows.withWatermark(TIME, interval(source.lateness))
 
 
 def _is_aside() -> Column:

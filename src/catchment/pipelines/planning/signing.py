@@ -22,6 +22,7 @@ from catchment.pipelines.graph import Graph, Intake, Outlet, Step
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
 from catchment.pipelines.planning.state_of_plans import state_of
+from catchment.pipelines.planning.streaming_check import require_streamable
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicIn, TopicSink
 from catchment.spark.formats.decoding import Decoding
 
@@ -77,7 +78,7 @@ class _Signing:
         )
 
     def _step(self, step: Step) -> Signature:
-        rows = self._rows(step)
+        rows = self._rows(step, step.stage.mode)
         self.place.schemas[step.name] = rows.schema
         state = state_of(rows)
         assert step.boundary is not None, "a step without a boundary is computed by its outlets"
@@ -96,7 +97,13 @@ class _Signing:
     def _outlet(self, outlet: Outlet) -> Signature:
         step = self.graph.steps.get(outlet.reads)
         is_inline = step is not None and step.boundary is None
-        rows = self._rows(step) if step is not None and is_inline else self._input(outlet.reads)
+        # What tells of silence adds rows and changes none.
+        adds = isinstance(outlet.target, Alert) and outlet.target.absent_for is not None
+        rows = (
+            self._rows(step, "append" if adds else step.stage.mode)
+            if step is not None and is_inline
+            else self._input(outlet.reads)
+        )
         inputs = step.inputs if step is not None and is_inline else (outlet.reads,)
         state = state_of(rows)
         return Signature(
@@ -111,8 +118,10 @@ class _Signing:
             target=_target(outlet),
         )
 
-    def _rows(self, step: Step) -> DataFrame:
-        return apply(self.place, step, [self._input(one) for one in step.inputs])
+    def _rows(self, step: Step, mode: str) -> DataFrame:
+        rows = apply(self.place, step, [self._input(one) for one in step.inputs])
+        require_streamable(rows, step.name, mode)
+        return rows
 
     def _input(self, name: str) -> DataFrame:
         """An empty stand-in for what a query reads."""
