@@ -81,14 +81,10 @@ class _Showing:
         while seconds is None or time.monotonic() - self._began_s < seconds:
             self._world.check()
             self._draw(self._observer.seen())
-            match self._keys.wait(_REFRESH_S):
-                case "k":
-                    self._tell("Spark was killed" if self._world.kill_spark() else "Spark is not running yet")
-                case "b":
-                    self._world.kill_broker()
-                    self._tell("the broker was killed; it is started again on its data")
-                case "q":
-                    return
+            key = self._keys.wait(_REFRESH_S)
+            self._obey(key)
+            if key == "q":
+                return
 
     def until_drained(self) -> list[str]:
         """Until all that was sent is accounted for and in the stores, for as long as that may take; what does not add up."""
@@ -96,16 +92,32 @@ class _Showing:
         self._world.generator.stop()
         deadline_s = time.monotonic() + _DRAIN_S
         while True:
-            is_over = time.monotonic() > deadline_s
             self._world.check()
             snapshot = self._observer.next_look(_LOOK_S)
             self._draw(snapshot)
+            key = self._keys.wait(_REFRESH_S)
+            if self._obey(key):
+                deadline_s = time.monotonic() + _DRAIN_S
+                continue
+            is_over = key == "q" or time.monotonic() > deadline_s
             is_read = not (snapshot.lag or snapshot.totals.on_the_way or self._observer.is_broker_away)
             if is_over or is_read:
                 found = self._observer.reckon()
                 if is_over or not found:
                     return found
                 self._tell(f"not yet: {found[0]}", _DRAIN_S)
+
+    def _obey(self, key: str | None) -> bool:
+        """Kill what a key is for; whether it was for anything."""
+        match key:
+            case "k":
+                self._tell("Spark was killed" if self._world.kill_spark() else "Spark is not running yet")
+            case "b":
+                self._world.kill_broker()
+                self._tell("the broker was killed; it is started again on its data")
+            case _:
+                return False
+        return True
 
     def _tell(self, note: str, for_s: float = _NOTE_S) -> None:
         self._note, self._note_until_s = note, time.monotonic() + for_s
