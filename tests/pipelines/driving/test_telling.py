@@ -78,6 +78,14 @@ def test_the_status_is_served_and_written_with_what_the_supervisor_knows(home: H
     assert written["latency_ms"] == {"p50": 900.0, "p99": 1500.0}
 
 
+def test_a_lake_that_waits_on_purpose_is_not_the_latency_of_a_pipeline_that_has_a_store() -> None:
+    lake = QueryStatus("outlet-lake", "outlet", latency_ms={"p50": 4000.0, "p99": 6000.0}, is_real_time=False)
+    both = status()
+    both.queries.append(lake)
+    assert both.as_json()["latency_ms"] == {"p50": 900.0, "p99": 1500.0}
+    assert RunStatus("city", 1, [lake]).as_json()["latency_ms"] == {"p50": 4000.0, "p99": 6000.0}
+
+
 def test_another_path_is_not_found(publisher: Publisher) -> None:
     publisher.publish()
     with pytest.raises(HTTPError, match="there is /status and /metrics") as raised:

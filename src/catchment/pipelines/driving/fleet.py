@@ -16,6 +16,7 @@ from catchment.pipelines.driving.progress import ProgressReader
 from catchment.pipelines.driving.status import QueryKind, QueryStatus
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.graph import Graph
+from catchment.pipelines.specification import LakeSink
 
 
 class Queries(Protocol):
@@ -70,7 +71,9 @@ class Fleet:
             reader.measure(known, time.monotonic())
 
     def _keeper(self, graph: Graph, name: str, queries: Queries, patience: Patience) -> QueryKeeper:
-        status = QueryStatus(name, _kind(graph, name))
+        outlet = graph.outlets.get(name.removeprefix("outlet-"))
+        is_lake = outlet is not None and isinstance(outlet.target, LakeSink)
+        status = QueryStatus(name, _kind(graph, name), is_real_time=not is_lake)
         checks = graph.intakes[name].checks if name in graph.intakes else ()
         return QueryKeeper(
             status,

@@ -33,6 +33,8 @@ class QueryStatus:
     batch_ms: int | None = None
     latency_ms: dict[str, float] | None = None
     """From the time of an event to the moment when its row was stored: `p50`, `p99`. Outlets of streams with event time alone."""
+    is_real_time: bool = True
+    """Whether rows go on as soon as they come; a lake is written now and then."""
     dropped_rows: int = 0
     """Rows that Spark dropped as late behind our back: more than none is a fault."""
     held_back_by: list[str] = field(default_factory=list)
@@ -107,6 +109,7 @@ def is_behind(query: QueryStatus) -> bool:
 
 
 def worst_latency(queries: Sequence[QueryStatus]) -> dict[str, float] | None:
-    """That of the slowest outlet."""
-    known = [one.latency_ms for one in queries if one.latency_ms is not None]
+    """That of the slowest outlet, but of a lake only where there is nothing else: it waits on purpose."""
+    real_time = [one for one in queries if one.latency_ms is not None and one.is_real_time]
+    known = [one.latency_ms for one in real_time or queries if one.latency_ms is not None]
     return {name: max(one[name] for one in known) for name in ("p50", "p99")} if known else None
