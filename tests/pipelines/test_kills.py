@@ -17,10 +17,12 @@ from tests.pipelines.soak.town import town
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 
-FIRST: Final[tuple[Blow, ...]] = (("worker",), ("postgresql",), ("jvm", "redis"), ("broker",))
+FIRST: Final[tuple[Blow, ...]] = (("worker", "broker"), ("postgresql",), ("jvm", "redis"))
 """A short run has these."""
 ALL: Final[tuple[Blow, ...]] = (
     *FIRST,
+    ("worker",),
+    ("broker",),
     ("driver",),
     ("jvm",),
     ("supervisor",),
@@ -28,7 +30,6 @@ ALL: Final[tuple[Blow, ...]] = (
     ("driver", "postgresql"),
     ("driver", "supervisor"),
     ("postgresql", "redis"),
-    ("worker", "broker"),
     ("jvm", "broker"),
     ("jvm", "driver", "supervisor", "broker", "postgresql", "redis"),
 )
