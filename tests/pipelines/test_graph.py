@@ -93,5 +93,8 @@ def test_a_lake_is_written_seldom_and_timers_are_looked_at_every_second(tmp_path
     assert slow.trigger_ms("outlet-clean-lake") == 7_000
     often = _graph(tmp_path, YAML.replace("lake: lake/reports", "lake: lake/reports, every: 1 s"))
     assert often.trigger_ms("outlet-clean-lake") == 1_000
+    stage = "stages:\n  clean-lake: {from: reports, to: {topic: copies}}"
+    alike = _graph(tmp_path, YAML.replace("stages:", stage))
+    assert [alike.trigger_ms(one) for one in ("clean-lake", "outlet-clean-lake")] == [200, 5_000]
     absence = _graph(tmp_path, YAML.replace("when: count > 40 AND crew < 3", "absent_for: 5 minutes"))
     assert absence.trigger_ms("outlet-alert-burst") == 1_000

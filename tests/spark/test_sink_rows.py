@@ -110,12 +110,28 @@ def test_headers_may_be_the_json_that_spark_makes_of_them(
     nothing = pyarrow.record_batch({"value": pyarrow.array([b"4"]), "headers": pyarrow.array([None], pyarrow.string())})
     write(monkeypatch, catchment_logs, schema(value="binary", headers="string"), [rows], topic=topic)
     write(monkeypatch, catchment_logs, schema(value="binary", headers="string"), [nothing], topic=topic)
+    large = pyarrow.record_batch({"value": [b"5"], "headers": pyarrow.array([texts[0]], pyarrow.large_string())})
+    write(monkeypatch, catchment_logs, schema(value="binary", headers="string"), [large], topic=topic)
     catchment_logs.settle(topic)
     found = [one.headers() or [] for one in catchment_logs.messages(topic)]
-    assert found == [[("h", b"1"), ("ü", None)], [], [], [("", b"")], []]
+    assert found == [[("h", b"1"), ("ü", None)], [], [], [("", b"")], [], [("h", b"1"), ("ü", None)]]
 
 
-@pytest.mark.parametrize("text", ["", "{", "7", '{"key":"h"}', '[{"value":""}]', '["h"]', '[{"key":"h","value":"?"}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "7",
+        '{"key":"h"}',
+        '["h"]',
+        '[{"value":""}]',
+        '[{"key":7}]',
+        '[{"key":null}]',
+        '[{"key":"h","value":"?"}]',
+        '[{"key":"h","value":7}]',
+    ],
+)
 def test_text_that_holds_no_headers_is_refused(
     catchment_logs: Logs, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

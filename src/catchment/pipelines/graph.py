@@ -122,11 +122,15 @@ class Graph:
         """What a step reads that is no table."""
         return [one for one in self.steps[step].inputs if one not in self.tables]
 
+    def target(self, query: str) -> StoreSink | LakeSink | TopicSink | Alert | None:
+        """What an outlet writes to; None for a query that is none, though an outlet may have its name."""
+        name = query.removeprefix("outlet-")
+        return self.outlets[name].target if name != query and name in self.outlets else None
+
     def trigger_ms(self, query: str) -> int:
         """How often a query looks for rows, at most."""
         trigger_ms = self.specification.trigger
-        outlet = self.outlets.get(query.removeprefix("outlet-"))
-        match outlet and outlet.target:
+        match self.target(query):
             case LakeSink() as lake:
                 return max(trigger_ms, lake.every)
             # Timers are looked at in every batch, so there is one at each trigger even if no rows have come.

@@ -115,6 +115,8 @@ def _sent(subscriber: socket.socket, line: bytes) -> bool:
 
 
 class _QueryListener(StreamingQueryListener):
+    """On a server of Spark Connect the reports come here; the JVM of this process calls `_JavaListener`."""
+
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
 

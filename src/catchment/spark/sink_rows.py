@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow
 import pyarrow.compute
@@ -110,9 +110,9 @@ def _with_times(rows: pyarrow.Table) -> pyarrow.Table:
 def _with_headers(rows: pyarrow.Table) -> pyarrow.Table:
     """Headers may come as text: Spark takes the longer for every row of a column of arrays the more rows it has sent."""
     texts = rows.column("headers")
-    place = rows.column_names.index("headers")
-    if not pyarrow.types.is_string(texts.type):
+    if pyarrow.types.is_list(texts.type):
         return rows
+    place = rows.column_names.index("headers")
     if texts.null_count == len(texts):
         return rows.remove_column(place)
     headers = [None if text is None else headers_from_json(text) for text in texts.to_pylist()]
@@ -122,7 +122,7 @@ def _with_headers(rows: pyarrow.Table) -> pyarrow.Table:
 def headers_from_json(text: str) -> list[tuple[str, bytes | None]]:
     """What Spark's `to_json` makes of headers, back again."""
     try:
-        return [(one["key"], _decoded(one.get("value"))) for one in json.loads(text)]
+        return [_header(one["key"], one.get("value")) for one in json.loads(text)]
     except (ValueError, TypeError, LookupError, AttributeError):
         raise SettingsError(
             f"these are no headers: {text[:100]}",
@@ -130,8 +130,10 @@ def headers_from_json(text: str) -> list[tuple[str, bytes | None]]:
         ) from None
 
 
-def _decoded(value: str | None) -> bytes | None:
-    return None if value is None else b64decode(value, validate=True)
+def _header(key: Any, value: Any) -> tuple[str, bytes | None]:
+    if not isinstance(key, str):
+        raise TypeError("a header's key is text")
+    return key, None if value is None else b64decode(value, validate=True)
 
 
 def _is_headers(kind: DataType) -> bool:

@@ -12,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,56 +41,60 @@ _Arrivals = Callable[[], set[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class StoreLatency:
-    """Through an intake and a count beside a table, into SQLite, while a lake is written."""
+class Latency:
+    """How long probes take through one pipeline, while others come at a steady rate."""
 
+    name: str
+    what: str
+    arriving: Callable[[Stage, Topics, Path], AbstractContextManager[_Arrivals]]
+    """Runs the pipeline; what it gives tells which probes have arrived lately."""
     seconds: float
-    name: str = "store-latency"
     section: Section = PIPELINES
     sides: Sequence[Side] = (PIPELINE,)
 
     @property
     def measures(self) -> Sequence[Measure]:
-        return _measures(self.name, "event to SQLite")
-
-    def run(self, stage: Stage, side: Side) -> dict[str, float]:
-        with fresh_topics(stage, 2) as topics, tempfile.TemporaryDirectory(dir=stage.directory) as folder:
-            made = reports_pipeline(_fresh_name(), topics, Path(folder))
-            database = Path(folder) / "board.db"
-            with _running(stage, made, Path(folder)):
-                return _timed(self.name, stage, topics, lambda: _probes(database), self.seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class AlertLatency:
-    """Through an intake and an alert by threshold, into a topic."""
-
-    seconds: float
-    name: str = "alert-latency"
-    section: Section = PIPELINES
-    sides: Sequence[Side] = (PIPELINE,)
-
-    @property
-    def measures(self) -> Sequence[Measure]:
-        return _measures(self.name, "event to alert")
+        p50, p99 = (f"{self.what} at 1,000/s, {one}" for one in ("p50", "p99"))
+        return (
+            Measure(f"{self.name}-p50", p50, "ms", higher_is_better=False, limit=_LIMIT_MS),
+            Measure(f"{self.name}-p99", p99, "ms", higher_is_better=False),
+        )
 
     def run(self, stage: Stage, side: Side) -> dict[str, float]:
         with (
             fresh_topics(stage, 2) as topics,
             tempfile.TemporaryDirectory(dir=stage.directory) as folder,
-            closing(Consumer({"bootstrap.servers": stage.bootstrap_servers, "group.id": "bench"})) as consumer,
-            _running(stage, _alerting_pipeline(topics), Path(folder)),
+            self.arriving(stage, topics, Path(folder)) as arrived,
         ):
-            # The topic of the crews, with its one partition, is for the alerts here.
-            consumer.assign([TopicPartition(topics.crews, 0, 0)])
-            return _timed(self.name, stage, topics, lambda: _alerted(consumer), self.seconds)
+            cuts = quantiles(_took_ms(stage, topics, arrived, self.seconds), n=100)
+        return {f"{self.name}-p50": cuts[49], f"{self.name}-p99": cuts[98]}
 
 
-def _measures(name: str, what: str) -> tuple[Measure, ...]:
-    return (
-        Measure(f"{name}-p50", f"{what} at 1,000/s, p50", "ms", higher_is_better=False, limit=_LIMIT_MS),
-        Measure(f"{name}-p99", f"{what} at 1,000/s, p99", "ms", higher_is_better=False),
-    )
+def store_latency(seconds: float) -> Latency:
+    """Through an intake and a count beside a table, into SQLite, while a lake is written."""
+    return Latency("store-latency", "event to SQLite", _stored, seconds)
+
+
+def alert_latency(seconds: float) -> Latency:
+    """Through an intake and an alert by threshold, into a topic."""
+    return Latency("alert-latency", "event to alert", _alerted, seconds)
+
+
+@contextmanager
+def _stored(stage: Stage, topics: Topics, folder: Path) -> Iterator[_Arrivals]:
+    with _running(stage, reports_pipeline(_fresh_name(), topics, folder), folder):
+        yield lambda: _in_store(folder / "board.db")
+
+
+@contextmanager
+def _alerted(stage: Stage, topics: Topics, folder: Path) -> Iterator[_Arrivals]:
+    with (
+        closing(Consumer({"bootstrap.servers": stage.bootstrap_servers, "group.id": "bench"})) as consumer,
+        _running(stage, _alerting_pipeline(topics), folder),
+    ):
+        # The topic of the crews, with its one partition, is for the alerts here.
+        consumer.assign([TopicPartition(topics.crews, 0, 0)])
+        yield lambda: _in_topic(consumer)
 
 
 def _alerting_pipeline(topics: Topics) -> Pipeline:
@@ -118,11 +122,6 @@ def _running(stage: Stage, pipeline: Pipeline, folder: Path) -> Iterator[None]:
         yield
     finally:
         run.stop()
-
-
-def _timed(name: str, stage: Stage, topics: Topics, arrived: _Arrivals, seconds: float) -> dict[str, float]:
-    cuts = quantiles(_took_ms(stage, topics, arrived, seconds), n=100)
-    return {f"{name}-p50": cuts[49], f"{name}-p99": cuts[98]}
 
 
 def _took_ms(stage: Stage, topics: Topics, arrived: _Arrivals, seconds: float) -> list[float]:
@@ -166,7 +165,7 @@ def _send(servers: str, reports: str, sent_s: dict[str, float], over: Event) -> 
     producer.flush(30)
 
 
-def _probes(database: Path) -> set[str]:
+def _in_store(database: Path) -> set[str]:
     try:
         with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
             found = connection.execute("SELECT district FROM board WHERE district LIKE 'probe %'").fetchall()
@@ -176,6 +175,6 @@ def _probes(database: Path) -> set[str]:
     return {district for (district,) in found}
 
 
-def _alerted(consumer: Consumer) -> set[str]:
+def _in_topic(consumer: Consumer) -> set[str]:
     values = [message.value() for message in consumer.consume(1000, timeout=0)]
     return {json.loads(value)["row"]["district"] for value in values if value is not None}

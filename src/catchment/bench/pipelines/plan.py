@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from catchment.bench.pipelines.latencies import AlertLatency, StoreLatency
+from catchment.bench.pipelines.latencies import alert_latency, store_latency
 from catchment.bench.pipelines.throughput import PipelineThroughput
 from catchment.bench.spark.workload import SparkWorkload
 from catchment.pipelines.execution import pipeline_session
@@ -20,6 +20,6 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
     """All of them."""
     return [
         PipelineThroughput(_RECORDS // (_QUICK_DIVISOR if quick else 1)),
-        StoreLatency(seconds=10 if quick else 60),
-        AlertLatency(seconds=10 if quick else 60),
+        store_latency(seconds=10 if quick else 60),
+        alert_latency(seconds=10 if quick else 60),
     ]

@@ -71,8 +71,7 @@ class Fleet:
             reader.measure(known, time.monotonic())
 
     def _keeper(self, graph: Graph, name: str, queries: Queries, patience: Patience) -> QueryKeeper:
-        outlet = graph.outlets.get(name.removeprefix("outlet-"))
-        is_lake = outlet is not None and isinstance(outlet.target, LakeSink)
+        is_lake = isinstance(graph.target(name), LakeSink)
         status = QueryStatus(name, _kind(graph, name), is_real_time=not is_lake)
         checks = graph.intakes[name].checks if name in graph.intakes else ()
         return QueryKeeper(

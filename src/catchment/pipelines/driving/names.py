@@ -25,8 +25,7 @@ def without_credentials(address: str) -> str:
 
 def target_name(graph: Graph, query: str) -> str | None:
     """The store that a query waits for when it is away; None if it writes to topics alone."""
-    outlet = graph.outlets.get(query.removeprefix("outlet-")) if query.startswith("outlet-") else None
-    match outlet.target if outlet else None:
+    match graph.target(query):
         case StoreSink() as sink:
             return f"store {without_credentials(sink.store)}"
         case LakeSink() as sink:
