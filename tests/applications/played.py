@@ -109,7 +109,9 @@ class Story:
     def end(self) -> Played:
         """Act on the commands, and read everything back."""
         account = Account(self.layout, self._servers)
-        account.refresh()
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while not account.totals.arrived or (account.totals.on_the_way and time.monotonic() < deadline_s):
+            account.refresh()
         account.close()
         actuator = actuator_of(self.layout.name)
         played = Played(self.layout, self._servers, account, actuator, [])

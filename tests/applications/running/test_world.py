@@ -6,9 +6,11 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
+import pyarrow
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,9 +21,12 @@ from catchment.applications.running.layout import Layout, lay_out
 from catchment.applications.running.ledger import Ledger
 from catchment.applications.running.processes import BrokerChild, Child
 from catchment.applications.running.reconciling import clean_rows, command_differences
-from catchment.bench.peers.server import free_port
 from catchment.client.arrow_api import read_arrow
+from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
+from catchment.client.offsets import LATEST
+from catchment.client.producer import Producer as ArrowProducer
+from catchment.ports.loopback import free_port
 
 _DEADLINE_S = 60.0
 _GENERATING = "catchment.applications.running.generating"
@@ -55,9 +60,27 @@ def layout(broker: BrokerChild, tmp_path: Path) -> Layout:
     return found
 
 
-def generator(layout: Layout, servers: str, *arguments: str) -> Child:
+@pytest.fixture
+def account(broker: BrokerChild, layout: Layout) -> Iterator[Account]:
+    with closing(Account(layout, broker.servers)) as kept:
+        yield kept
+
+
+@contextmanager
+def generator(layout: Layout, servers: str, *arguments: str) -> Iterator[Child]:
     options = ["--servers", servers, "--topic", layout.source, "--ledger", str(layout.ledger), *arguments]
-    return Child("generator", [_GENERATING, layout.name, *options], layout.folder / "generator.log")
+    child = Child("generator", [_GENERATING, layout.name, *options], layout.folder / "generator.log")
+    child.start()
+    try:
+        yield child
+    finally:
+        child.kill()
+
+
+def send_events(layout: Layout, broker: BrokerChild, count: int) -> None:
+    with generator(layout, broker.servers, "--rate", "5000", "--count", str(count)) as child:
+        wait_until(lambda: child.exit_code is not None)
+        assert child.exit_code == 0, child.log_tail()
 
 
 def copies_in_log(layout: Layout, servers: str) -> Counter[int]:
@@ -69,25 +92,28 @@ def has_records(layout: Layout, servers: str, count: int) -> bool:
     return sum(copies_in_log(layout, servers).values()) >= count
 
 
+def is_settled(account: Account) -> bool:
+    account.refresh()
+    return account.totals.on_the_way == 0
+
+
 def test_the_log_has_what_the_ledger_says_though_the_broker_was_killed(broker: BrokerChild, layout: Layout) -> None:
-    child = generator(layout, broker.servers, "--rate", "1000")
-    child.start()
-    for _ in range(3):
-        wanted = sum(copies_in_log(layout, broker.servers).values()) + 500
-        wait_until(partial(has_records, layout, broker.servers, wanted))
-        broker.kill()
-        broker.start()
-    assert child.stop() == 0, child.log_tail()
+    with generator(layout, broker.servers, "--rate", "1000") as child:
+        for _ in range(3):
+            wanted = sum(copies_in_log(layout, broker.servers).values()) + 500
+            wait_until(partial(has_records, layout, broker.servers, wanted))
+            broker.kill()
+            broker.start()
+        assert child.stop() == 0, child.log_tail()
     with Ledger(layout.ledger) as ledger:
         assert ledger.resent() == {}
         assert copies_in_log(layout, broker.servers) == {one.number: one.copies for one in ledger.read_from(0)}
 
 
-def test_the_account_follows_a_pipeline_through_the_death_of_the_broker(broker: BrokerChild, layout: Layout) -> None:
-    child = generator(layout, broker.servers, "--rate", "2000", "--count", "4000")
-    child.start()
+def test_the_account_follows_a_pipeline_through_the_death_of_the_broker(
+    broker: BrokerChild, layout: Layout, account: Account
+) -> None:
     intake = PlainIntake(layout, broker.servers)
-    account = Account(layout, broker.servers)
     deaths = iter((1_000, 2_500))
     death = next(deaths)
 
@@ -103,50 +129,66 @@ def test_the_account_follows_a_pipeline_through_the_death_of_the_broker(broker: 
             death = next(deaths, 1_000_000)
             broker.kill()
             broker.start()
-        return child.exit_code is not None and account.lag == 0
+        return child.exit_code is not None and account.lag == 0 and account.totals.on_the_way == 0
 
-    wait_until(is_done)
-    account.refresh()
-    account.close()
+    with generator(layout, broker.servers, "--rate", "2000", "--count", "4000") as child:
+        wait_until(is_done)
+        assert child.exit_code == 0, child.log_tail()
     totals = account.totals
-    assert child.exit_code == 0, child.log_tail()
-    assert account.balance.is_even
-    assert totals.on_the_way == 0
     assert totals.stored == len(clean_rows(layout, broker.servers))
     assert min(totals.duplicate, totals.late, totals.rejected) > 0
     assert account.balance.compare_with_ledger({}) == []
 
 
-def test_an_intake_that_loses_a_record_is_found_out(broker: BrokerChild, layout: Layout) -> None:
-    child = generator(layout, broker.servers, "--rate", "5000", "--count", "500")
-    child.start()
-    wait_until(lambda: child.exit_code is not None)
+def test_what_was_read_is_on_the_way_while_the_log_does_not_show_yet_what_became_of_it(
+    broker: BrokerChild, layout: Layout, account: Account
+) -> None:
+    send_events(layout, broker, 1)
+    with Cluster(broker.servers) as cluster, ArrowProducer(cluster, transactional_id="intake") as intake:
+        intake.begin()
+        intake.write(layout.clean, pyarrow.table({"value": [b'{"id": "0"}']}))
+        intake.flush()
+        places = [(layout.source, number) for number in cluster.partitions(layout.source)]
+        cluster.commit(layout.group, {place: at.offset for place, at in cluster.list_offsets(places, LATEST).items()})
+        account.refresh()
+        assert account.lag == 0
+        assert account.balance.is_even, account.balance.faults
+        assert account.totals.on_the_way == 1
+
+        intake.commit()
+
+        wait_until(partial(is_settled, account))
+        assert account.balance.is_even
+        assert account.totals.stored == 1
+
+
+def test_an_intake_that_loses_a_record_is_found_out(broker: BrokerChild, layout: Layout, account: Account) -> None:
+    send_events(layout, broker, 500)
     intake = PlainIntake(layout, broker.servers, loses=123)
-    account = Account(layout, broker.servers)
     intake.batch(most=10_000)
-    account.refresh()
-    account.close()
+    wait_until(partial(is_settled, account))
     assert not account.balance.is_even
     assert account.balance.faults == ["event 123 was read and is nowhere"]
 
 
-def test_records_of_others_are_counted_apart(broker: BrokerChild, layout: Layout) -> None:
+def test_records_of_others_are_counted_apart(broker: BrokerChild, layout: Layout, account: Account) -> None:
     producer = Producer({"bootstrap.servers": broker.servers})
     producer.produce(layout.source, b'{"id": "mine", "district": "Harbour"}')
     producer.produce(layout.source, b"{}", headers=[("id", b"999999999999")])
     assert producer.flush(_DEADLINE_S) == 0
-    account = Account(layout, broker.servers)
     account.refresh()
-    account.close()
     assert account.foreign == 2
     assert account.totals.arrived == 0
     assert account.balance.is_even
 
 
-def actuator_of(layout: Layout, servers: str) -> Child:
+@pytest.fixture
+def actuator(broker: BrokerChild, layout: Layout) -> Iterator[Child]:
     assert layout.commands is not None
-    options = ["--servers", servers, "--commands", layout.commands, "--acted", layout.acted]
-    return Child("actuator", [_ACTING, layout.name, *options], layout.folder / "actuator.log")
+    options = ["--servers", broker.servers, "--commands", layout.commands, "--acted", layout.acted]
+    child = Child("actuator", [_ACTING, layout.name, *options], layout.folder / "actuator.log")
+    yield child
+    child.kill()
 
 
 def give_commands(layout: Layout, producer: Producer, numbers: range) -> None:
@@ -162,25 +204,24 @@ def is_answered(account: Account, count: int) -> bool:
     return sum(one.acknowledgements for one in account.commands.values()) >= count
 
 
-def test_each_command_is_acted_upon_once_though_the_broker_is_killed(broker: BrokerChild, layout: Layout) -> None:
-    actuator = actuator_of(layout, broker.servers)
+def test_each_command_is_acted_upon_once_though_the_broker_is_killed(
+    broker: BrokerChild, layout: Layout, account: Account, actuator: Child
+) -> None:
     actuator.start()
-    account = Account(layout, broker.servers)
     producer = Producer({"bootstrap.servers": broker.servers, "log_level": 0})
     for first in range(0, 30, 10):
         give_commands(layout, producer, range(first, first + 10))
         broker.kill()
         broker.start()
         wait_until(partial(is_answered, account, first + 10))
-    account.close()
     assert actuator.stop() == 0, actuator.log_tail()
     assert len(account.commands) == 30
     assert command_differences(account) == []
 
 
-def test_each_command_is_acted_upon_once_though_the_actuator_is_killed(broker: BrokerChild, layout: Layout) -> None:
-    actuator = actuator_of(layout, broker.servers)
-    account = Account(layout, broker.servers)
+def test_each_command_is_acted_upon_once_though_the_actuator_is_killed(
+    broker: BrokerChild, layout: Layout, account: Account, actuator: Child
+) -> None:
     producer = Producer({"bootstrap.servers": broker.servers})
     for round_number in range(3):
         actuator.start()
@@ -188,6 +229,5 @@ def test_each_command_is_acted_upon_once_though_the_actuator_is_killed(broker: B
         # Of all but the last round some are still to be answered, by the actuator that comes after.
         wait_until(partial(is_answered, account, 10 * round_number + (10 if round_number == 2 else 1)))
         actuator.kill()
-    account.close()
     assert len(account.commands) == 30
     assert command_differences(account) == []

@@ -2,13 +2,16 @@
 
 The order of a round matters. How far the pipeline has read is asked first, then what became of it, then the log, then the ledger;
 and it is entered the other way round. So whatever is entered finds what it came from, while everything goes on changing.
+
+What a transaction wrote shows in each partition when its mark is there, and the marks come one after the other, after the answer that
+it is committed. So what the pipeline says that it has read is entered only when all that was written by then has been decided.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from catchment.applications.running.balance import Aside, Balance, Totals
 from catchment.applications.running.events import ID_HEADER
@@ -31,6 +34,13 @@ class Command:
     acted: str | None = None
     alerts: int = 0
     acknowledgements: int = 0
+
+
+class _Claim(NamedTuple):
+    """How far the pipeline says that it has read, and where the topics that it writes ended when it had said so."""
+
+    read_to: dict[int, int]
+    written_to: dict[str, dict[int, int]]
 
 
 @dataclass
@@ -56,6 +66,8 @@ class Account:
         self._late = TopicTail(layout.late, ["headers"])
         self._rejected = TopicTail(layout.quarantine, ["headers"])
         self._stored = TopicTail(layout.clean, ["value"])
+        self._outcomes = (self._late, self._rejected, self._stored)
+        self._claim: _Claim | None = None
         commands = (layout.commands, layout.acted) if layout.commands else ()
         self._commands = [TopicTail(topic, ["value"]) for topic in commands]
 
@@ -83,10 +95,13 @@ class Account:
         return self._cluster
 
     def _round(self, cluster: Cluster) -> None:
+        read_to = self._committed(cluster) if self.layout.source in cluster.topics() else {}
+        # The pipeline makes most of the topics, once Spark has started.
         topics = set(cluster.topics())
-        read_to = self._committed(cluster) if self.layout.source in topics else {}
-        for tail in (self._late, self._rejected, self._stored, *self._commands, self._arrived):
-            # The pipeline makes most of the topics, once Spark has started.
+        if self._claim is None:
+            written = {tail.topic: tail.written_to(cluster) for tail in self._outcomes if tail.topic in topics}
+            self._claim = _Claim(read_to, written)
+        for tail in (*self._outcomes, *self._commands, self._arrived):
             if tail.topic in topics:
                 tail.look(cluster)
         self._enter_ledger()
@@ -95,7 +110,9 @@ class Account:
         self._enter_aside(self._rejected, "rejected")
         self._enter_stored()
         self._enter_commands()
-        self.balance.read_to(read_to)
+        if all(tail.has_reached(self._claim.written_to.get(tail.topic, {})) for tail in self._outcomes):
+            self.balance.read_to(self._claim.read_to)
+            self._claim = None
         self.lag = sum(self._arrived.ends.values()) - sum(read_to.values())
 
     def _committed(self, cluster: Cluster) -> dict[int, int]:

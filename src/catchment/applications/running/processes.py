@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from catchment.bench.peers.process import process_tree
-from catchment.bench.peers.server import free_port
 from catchment.client.errors import ClientError
+from catchment.ports.loopback import free_port
+from catchment.ports.process_tree import process_tree
 
 _libc: Final = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG: Final = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow
 
@@ -37,6 +37,15 @@ class TopicTail:
                     self.ends[read.partition] = read.next_offset
         # Where the last records before the end are the marks of transactions, no batch says so.
         self.ends |= {number: ends[topic, number] for topic, number in places}
+
+    def written_to(self, cluster: Cluster) -> dict[int, int]:
+        """Where each partition ends now, with what is not decided yet."""
+        places: list[Place] = [(self.topic, number) for number in cluster.partitions(self.topic)]
+        return {number: at.offset for (_, number), at in cluster.list_offsets(places, LATEST).items()}
+
+    def has_reached(self, ends: Mapping[int, int]) -> bool:
+        """Whether all that was written up to there has been decided, and read if it counts."""
+        return all(self.ends.get(number, 0) >= end for number, end in ends.items())
 
     def take(self) -> list[tuple[int, pyarrow.RecordBatch]]:
         """All that was read since the last time, by partition."""
