@@ -18,8 +18,8 @@ from types import TracebackType
 import psycopg
 import pytest
 
-from catchment.bench.peers.process import process_tree
-from catchment.bench.peers.server import free_port
+from catchment.ports.loopback import free_port
+from catchment.ports.process_tree import process_tree
 
 _START_SECONDS = 60.0
 _USER = "postgres"

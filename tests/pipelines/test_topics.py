@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.pipelines.city import City
 
-from catchment.bench.peers.server import free_port
 from catchment.client.errors import Unreachable
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
+from catchment.ports.loopback import free_port
 
 
 def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: City) -> None:

@@ -93,6 +93,8 @@ class Campaign:
             time.sleep(_LOOK_S)
         if (code := world.pipeline.stop(_STOP_S)) != 0:
             self._note(f"it was stopped and ended with {code}")
+        if "Traceback" in (world.layout.folder / "pipeline.log").read_text(errors="replace"):
+            self._note("its log has tracebacks where it should say what happened")
         return [*self._troubles, *self._reckon()]
 
     def wait(self, condition: Callable[[], bool], complaint: str) -> None:

@@ -18,11 +18,11 @@ from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, layout, 
 from tests.pipelines.stores.conftest import SmallDisk
 from tests.pipelines.stores.servers import RedisServer
 
-from catchment.bench.peers.server import free_port
 from catchment.pipelines.stores.errors import StoreAway, StoreRefused
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.sqlite_store import SqliteStore
 from catchment.pipelines.stores.store import Layout
+from catchment.ports.loopback import free_port
 
 HEAVY = pyarrow.schema([("number", pyarrow.int64()), ("load", pyarrow.binary())])
 NOBODY = 65_534

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
@@ -10,18 +11,15 @@ from pathlib import Path
 
 from catchment.bench.peers.java import java_command, kafka_classpath
 from catchment.bench.peers.maven import PeerUnavailable
-from catchment.bench.peers.server import Server, free_port
+from catchment.bench.peers.server import Server
+from catchment.ports.loopback import free_port
 
-# The defaults of kafka-server-start and kafka-run-class.
-_HEAP = ("-Xmx1G", "-Xms1G")
-_PERFORMANCE = (
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-Djava.awt.headless=true",
-)
+# The variables that kafka-server-start and kafka-run-class look at, and what they take where these are not set.
+_VIRTUAL_MACHINE = {
+    "KAFKA_HEAP_OPTS": "-Xmx1G -Xms1G",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true",
+}
 # Kafka's own configuration logs at this level too, to a file.
 _LOGGING = """
 rootLogger.level = info
@@ -45,7 +43,7 @@ class KafkaServer(Server):
 
     def command(self, directory: Path) -> Sequence[str]:
         """Write the configuration, format the storage as an administrator would, and name the broker's command."""
-        java = (java_command(), *_HEAP, *_PERFORMANCE)
+        java = (java_command(), *_virtual_machine_options())
         logging = directory / "log4j2.properties"
         logging.write_text(_LOGGING.format(file=directory / "server.log"))
         properties = directory / "server.properties"
@@ -78,3 +76,7 @@ class KafkaServer(Server):
             "share.coordinator.state.topic.min.isr": "1",
             **self._settings,
         }
+
+
+def _virtual_machine_options() -> list[str]:
+    return [option for name, usual in _VIRTUAL_MACHINE.items() for option in (os.environ.get(name) or usual).split()]

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from catchment.ports.process_tree import process_tree
+
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _STOP_TIMEOUT_SECONDS = 30
@@ -61,19 +63,6 @@ class ServerProcess:
 def tree_cpu_seconds(pid: int) -> float:
     """User and system time spent so far by a process and its descendants, those included that have ended."""
     return sum(map(_cpu_seconds, process_tree(pid)))
-
-
-def process_tree(pid: int) -> list[int]:
-    """The process and its living descendants."""
-    found = [pid]
-    for parent in found:
-        for children in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                found.extend(map(int, children.read_text().split()))
-            except OSError:
-                # A thread that ended while we looked has no children to count.
-                continue
-    return found
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import abc
-import contextlib
-import random
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +14,7 @@ from typing import Self
 from confluent_kafka import KafkaError, Message, Producer
 
 from catchment.bench.peers.process import ServerProcess
-
-_PORTS = (15_000, 32_000)
-_PORT_ATTEMPTS = 1_000
-_given_ports: set[int] = set()
+from catchment.ports.loopback import free_port
 
 START_TIMEOUT_SECONDS = 90
 # A client that looks often, so that the time to the first record is the server's and not its own waiting.
@@ -127,18 +121,3 @@ class Server(abc.ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def free_port() -> int:
-    """A port of the loopback that nobody listens on just now, and that this process was not given before.
-
-    It lies below those that the system gives to outgoing connections: one of them could take it before the server does.
-    """
-    for _ in range(_PORT_ATTEMPTS):
-        port = random.SystemRandom().randrange(*_PORTS)
-        with socket.socket() as listener, contextlib.suppress(OSError):
-            listener.bind(("127.0.0.1", port))
-            if port not in _given_ports:
-                _given_ports.add(port)
-                return port
-    raise OSError("no port of the loopback is free")

@@ -21,7 +21,8 @@ import pyarrow
 import pyarrow.dataset
 from pyarrow import fs
 
-from catchment.spark.checkpoint_files import HADOOP_NAMES, Files, LocalFiles, RemoteFiles, sync
+from catchment.spark.checkpoint_files import HADOOP_NAMES, Files, LocalFiles, sync
+from catchment.spark.remote_files import RemoteFiles
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _FILE_SCHEME: Final = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
