@@ -16,10 +16,12 @@ from kio.static.primitive import Records, i16, i32, i32Timedelta
 from tests.client.logs import Logs
 from tests.client.record_rows import LIMIT_BYTES, headers, nullable_bytes
 
+from catchment.client.batch_settings import Codec
 from catchment.client.cluster import Cluster
 from catchment.client.columns import COLUMN_TYPES
 from catchment.client.decoding import decode
-from catchment.client.encoding import Codec, EncodedBatch, RecordTooLarge, encode
+from catchment.client.encoding import EncodedBatch, encode
+from catchment.client.errors import RecordTooLarge
 from catchment.client.warming import warm
 from catchment.protocol.adapters.produce import TopicProduceData
 from catchment.protocol.batch import check

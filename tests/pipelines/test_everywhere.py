@@ -18,7 +18,7 @@ from tests.pipelines.city import City
 from tests.pipelines.everywhere.commanded_run import commanded_run
 from tests.pipelines.everywhere.pipeline_file import MODULES, NAME, write_pipeline
 from tests.pipelines.everywhere.story import Story, outcome, write_story
-from tests.spark.standalone import SparkServer, start_master, start_worker
+from tests.spark.standalone import SHORT_LIVED, SparkServer, start_master, start_worker
 
 from catchment import Broker
 from catchment.pipelines.execution.pipeline_session import carry_modules
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Three queries share a core, and then half of it; a worker has no more memory than it needs.
 CLUSTER_SETTINGS = {
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
 }

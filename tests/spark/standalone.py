@@ -13,9 +13,11 @@ from typing import Self
 
 import pyspark
 
-from catchment.bench.peers.server import free_port
+from catchment.ports.loopback import free_port
 from catchment.spark.java import find_java, shim_home
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For the JVM of an executor, which ends before it could become fast; its master and workers have the same from the environment."""
 _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 30
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

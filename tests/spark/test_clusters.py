@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 
 from tests.client.logs import CatchmentLogs
-from tests.spark.standalone import start_master, start_worker
+from tests.spark.standalone import SHORT_LIVED, start_master, start_worker
 
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import LATEST
@@ -26,8 +26,9 @@ PARTITIONS = 4
 JOB = """
 import sys, time
 from catchment.spark import session
-master, servers, source, sink, checkpoint = sys.argv[1:]
+master, executor_options, servers, source, sink, checkpoint = sys.argv[1:]
 config = {"spark.executor.memory": "512m", "spark.cores.max": "2", "spark.sql.shuffle.partitions": "2"}
+config["spark.executor.extraJavaOptions"] = executor_options
 with session(master, config=config) as spark:
     executors = spark._jsc.sc().statusTracker()
     while len(executors.getExecutorInfos()) < 3:
@@ -58,7 +59,7 @@ def test_a_worker_killed_in_the_middle_costs_no_record_and_doubles_none(
         master, address = start_master(tmp_path)
         servers.enter_context(master)
         workers = [servers.enter_context(start_worker(tmp_path, f"worker-{number}", address)) for number in (1, 2)]
-        arguments = [address, catchment_logs.bootstrap_servers, source, sink, str(tmp_path / "checkpoint")]
+        arguments = [address, SHORT_LIVED, catchment_logs.bootstrap_servers, source, sink, str(tmp_path / "checkpoint")]
         job = servers.enter_context(
             subprocess.Popen([sys.executable, "-c", JOB, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import queue
 import socket
@@ -21,7 +22,7 @@ from pyspark.accumulators import _start_update_server
 
 from catchment.client.errors import ClientError
 from catchment.spark import session
-from catchment.spark.hang_ups import accept_hang_ups
+from catchment.spark.hang_ups import QuietTraceback, accept_hang_ups
 from catchment.spark.python_launcher import python_command
 from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, PYTHON, local_cores, settings_for
 
@@ -208,3 +209,44 @@ def test_without_the_extra_the_error_names_it(missing: str) -> None:
     failed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert failed.returncode != 0
     assert f"catchment.spark.session needs {missing}: pip install 'catchment[spark]'" in failed.stderr
+
+
+@pytest.mark.parametrize("module", ["data_source", "table_source", "batch_writer", "stream_writer"])
+def test_a_process_that_only_plans_loads_no_compiler_and_no_file_systems(module: str) -> None:
+    script = f"import sys, catchment.spark.{module}; print(*{{'numba', 'pyarrow.fs'}} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"\n"
+
+
+def test_workers_are_forked_with_all_that_a_task_needs_and_no_threads_are_left_behind() -> None:
+    script = """
+import os, sys
+from pathlib import Path
+from catchment.spark.worker_daemon import load_what_tasks_need
+assert "numba" not in sys.modules, "the daemons that plan do without"
+load_what_tasks_need()
+print(sorted((one / "comm").read_text().strip() for one in Path("/proc/self/task").iterdir() if one.name != str(os.getpid())))
+loaded = set(sys.modules)
+if (worker := os.fork()) == 0:
+    from catchment.client.warming import warm
+    warm()
+    os._exit(len(sys.modules.keys() - loaded))
+assert os.waitpid(worker, 0)[1] == 0, "the worker has found everything loaded, and its loops run"
+"""
+    # Spark sets this for its workers; jemalloc begins its thread anew in a process that is forked.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    said = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert (said.returncode, said.stderr) == (0, ""), said.stderr
+    assert set(ast.literal_eval(said.stdout)) <= {"jemalloc_bg_thd"}
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"), [(BrokenPipeError, False), (ConnectionResetError, False), (ConnectionRefusedError, True)]
+)
+def test_a_worker_says_nothing_of_a_jvm_that_hangs_up_or_is_killed(
+    error: type[OSError], is_told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        raise error
+    except OSError:
+        QuietTraceback.print_exc()
+    assert ("Traceback" in capsys.readouterr().err) == is_told

@@ -11,6 +11,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from pyspark.sql import DataFrame, SparkSession
 from tests.client.logs import CatchmentLogs
 
+from catchment.spark import register
+
 TIMEOUT_S = 120
 SENT = [b"%d" % number for number in range(50)]
 
@@ -32,6 +34,18 @@ def test_sql_reads_a_topic_as_a_view(spark: SparkSession, catchment_logs: Catchm
         assert [row.text for row in found] == ["45", "46", "47", "48", "49"]
     finally:
         spark.catalog.dropTempView("flows")
+
+
+def test_a_second_session_beside_the_first_is_given_the_formats(
+    spark: SparkSession, catchment_logs: CatchmentLogs, source: str
+) -> None:
+    active = SparkSession.active()
+    second = spark.newSession()
+    register(second)
+    assert SparkSession.active() is active, "the first one stays the active one"
+    for one in (second, spark):
+        reader = one.read.format("catchment").option("kafka.bootstrap.servers", catchment_logs.bootstrap_servers)
+        assert reader.option("subscribe", source).load().count() == len(SENT)
 
 
 def test_sql_reads_and_writes_a_table_that_is_given_its_options(

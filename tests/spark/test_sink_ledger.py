@@ -12,9 +12,10 @@ from pyarrow import fs
 from catchment.client.errors import ClientError
 from catchment.client.transaction_outcomes import Witness
 from catchment.client.transactions import TransactionHandle
-from catchment.spark.checkpoint_files import Files, LocalFiles, RemoteFiles
+from catchment.spark.checkpoint_files import Files, LocalFiles
 from catchment.spark.commit_list import CommitList, Transaction
 from catchment.spark.ledger import Ledger
+from catchment.spark.remote_files import RemoteFiles
 from catchment.spark.two_phase import AlreadyDecided
 
 FOLDER = "sinks/catchment"

@@ -24,8 +24,7 @@ from pyspark.sql.types import (
 from tests.client.logs import Logs
 from tests.spark.sink_query import write_batch
 
-from catchment.client.encoding import RecordTooLarge
-from catchment.client.errors import BrokerError, ClientError, SettingsError
+from catchment.client.errors import BrokerError, ClientError, RecordTooLarge, SettingsError
 from catchment.spark import sink_rows
 from catchment.spark.batch_writer import BatchWriter
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import pyarrow
 
+from catchment.client.batch_settings import Codec
 from catchment.client.cluster import Cluster
 from catchment.client.columns import DEFAULT_COLUMNS, record_schema
-from catchment.client.encoding import Codec
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.produce_queue import Written
 from catchment.client.producer import Producer

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from catchment.client.arrays import Bytes, Longs
 from catchment.client.encode_kernels import Rows
-from catchment.client.memory import Bytes, Longs
 
 _HEADERS: Final = pa.large_list(pa.struct([pa.field("key", pa.large_binary()), pa.field("value", pa.large_binary())]))
 Number = TypeVar("Number", bound=np.generic)

@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.client.memory import Bytes, Ints, Longs, address_of, append_field, compiled, load_byte
+from catchment.client.arrays import Bytes, Ints, Longs
+from catchment.client.memory import address_of, append_field, compiled, load_byte
 
 BinaryColumn = tuple[Bytes, Ints, Bytes]
 """Arrow's buffers of a binary column: its bytes, the offsets of its rows, and a bitmap of those that are not null."""

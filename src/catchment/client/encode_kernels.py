@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from catchment.client.memory import Bytes, Longs, address_of, append_field, compiled, copy_bytes, load_byte, store_byte
+from catchment.client.arrays import Bytes, Longs
+from catchment.client.memory import address_of, append_field, compiled, copy_bytes, load_byte, store_byte
 
 Rows = tuple[Bytes, Longs, Bytes]
 """A column to be encoded: its bytes, the offsets of its rows, and a one for each that is null."""

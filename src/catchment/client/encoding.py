@@ -6,15 +6,16 @@ shrink are sent as they are.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from catchment.client.arrays import Bytes, Longs
 from catchment.client.arrow_input import binary_rows, header_rows, null_rows, timestamps_ms
+from catchment.client.batch_settings import DEFAULT_BATCH_BYTES, Codec
 from catchment.client.encode_kernels import LARGEST_VARINT_BYTES, Rows, encode_headers, encode_records
-from catchment.client.errors import ClientError
-from catchment.client.memory import Bytes, Longs
+from catchment.client.errors import RecordTooLarge
 from catchment.protocol.batch import (
     HEADER,
     HEADER_SIZE,
@@ -28,16 +29,8 @@ from catchment.protocol.batch import (
 )
 from catchment.protocol.compression import Compression, compress
 
-DEFAULT_BATCH_BYTES: Final = 1_000_000
-"""A little less than brokers accept unless told otherwise."""
 _NO_LEADER_EPOCH: Final = -1
 _LARGEST_RECORD_OVERHEAD_BYTES: Final = 1 + 10 + 5 * LARGEST_VARINT_BYTES
-
-Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-
-
-class RecordTooLarge(ClientError):
-    """A record that does not fit into a batch by itself."""
 
 
 class EncodedBatch(NamedTuple):

@@ -51,6 +51,10 @@ class SettingsError(ClientError):
     """Settings that are wrong in themselves or for this cluster, so that no repetition helps."""
 
 
+class RecordTooLarge(ClientError):
+    """A record that does not fit into a batch by itself."""
+
+
 class Unreachable(ClientError):
     """A connection that could not be made, or that was lost before the answer."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.client.memory import Longs
+from catchment.client.arrays import Longs
 from catchment.protocol.batch import (
     CONTROL_MASK,
     HEADER_SIZE,

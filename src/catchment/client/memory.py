@@ -14,16 +14,12 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-import numpy as np
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 
 def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

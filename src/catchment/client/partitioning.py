@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from catchment.client.arrays import Longs
 from catchment.client.arrow_input import binary_rows
 from catchment.client.encode_kernels import choose_partitions
-from catchment.client.memory import Longs
 
 NO_PARTITION = -1
 

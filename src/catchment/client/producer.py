@@ -20,8 +20,9 @@ from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.types import ProducerId
 from kio.static.primitive import i16, i32Timedelta
 
+from catchment.client.batch_settings import DEFAULT_BATCH_BYTES, Codec
 from catchment.client.cluster import Cluster
-from catchment.client.encoding import DEFAULT_BATCH_BYTES, Codec, encode
+from catchment.client.encoding import encode
 from catchment.client.errors import ClientError, raise_for
 from catchment.client.produce_queue import Outgoing, Written
 from catchment.client.sending import Sender

@@ -24,7 +24,6 @@ from kio.schema.errors import ErrorCode
 from catchment.client.cluster import Cluster
 from catchment.client.columns import DEFAULT_COLUMNS, record_schema
 from catchment.client.connection import wait
-from catchment.client.decoding import decode
 from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
 from catchment.client.feed import Feed, Fetched
 from catchment.client.fetching import FetchLimits, Wanted
@@ -285,6 +284,9 @@ class Reader:
 
     def _decode(self, fetched: Fetched) -> Iterator[Read]:
         """A fetch as one batch of rows, or several if its records unpack to a lot; none if it has no rows for us."""
+        # Loading Numba takes longer than most plans do, and processes that only plan read nothing.
+        from catchment.client.decoding import decode
+
         topic, partition = fetched.place
         position = fetched.start_offset
         while position < fetched.next_offset:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from catchment.client import decode_kernels as kernels
+from catchment.client.arrays import Bytes, Longs
 from catchment.client.columns import COLUMN_TYPES, HEADER_TYPE
-from catchment.client.memory import Bytes, Longs
 from catchment.protocol.batch import CorruptBatch
 
 _BITS: Final = {

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from catchment.client.arrays import Longs
 from catchment.client.decode_kernels import PAYLOAD
 from catchment.client.fetched_batches import FetchedBatches, Mask
-from catchment.client.memory import Longs
 from catchment.client.record_columns import Payloads
 from catchment.protocol.batch import COMPRESSION_MASK, HEADER_SIZE, TIMESTAMP_TYPE_MASK, CorruptBatch
 from catchment.protocol.compression import decompress_into

@@ -1,9 +1,4 @@
-"""The files of a query's checkpoint, wherever it lies: on the local file system, or anywhere that Arrow reaches.
-
-Gaps
-    On file systems other than the local one, whether a file is there already is checked before it is written, not in the
-    same step: of two drivers that create one file in the same instant, both may think that they were first.
-"""
+"""The files of a query's checkpoint, wherever it lies: on the local file system, or anywhere that Arrow reaches."""
 
 from __future__ import annotations
 
@@ -11,12 +6,9 @@ import os
 import re
 import uuid
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
-
-from pyarrow import fs
 
 TEMPORARY: Final = ".writing-"
 """What the names of files begin with that are not whole yet."""
@@ -49,8 +41,11 @@ def files_at(checkpoint: str) -> Files:
     if address.scheme in ("", "file"):
         # Hadoop takes the rest of such a URI as it is: what is escaped stays so.
         return LocalFiles(Path(_FILE_SCHEME.sub("", checkpoint)))
+    # Arrow's file systems take a while to load, and most checkpoints are local.
+    from catchment.spark.remote_files import RemoteFiles
+
     uri = address._replace(scheme=HADOOP_NAMES.get(address.scheme, address.scheme)).geturl()
-    return RemoteFiles(*fs.FileSystem.from_uri(uri))
+    return RemoteFiles.at(uri)
 
 
 class LocalFiles(Files):
@@ -92,37 +87,6 @@ class LocalFiles(Files):
         while folder != self._root:
             folder = folder.parent
             sync(folder)
-
-
-class RemoteFiles(Files):
-    """Any file system that Arrow reaches: object stores, HDFS."""
-
-    def __init__(self, system: fs.FileSystem, root: str) -> None:
-        self._system = system
-        self._root = root.rstrip("/")
-
-    def names(self, folder: str) -> list[str]:
-        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
-        return [info.base_name for info in self._system.get_file_info(selector)]
-
-    def read(self, path: str) -> str:
-        with self._system.open_input_stream(f"{self._root}/{path}") as stream:
-            return str(stream.read(), "utf-8")
-
-    def create(self, path: str, text: str) -> None:
-        target = f"{self._root}/{path}"
-        folder = target.rpartition("/")[0]
-        if self._system.get_file_info(target).type is not fs.FileType.NotFound:
-            raise FileExistsError(path)
-        self._system.create_dir(folder, recursive=True)
-        temporary = f"{folder}/{TEMPORARY}{uuid.uuid4()}"
-        with self._system.open_output_stream(temporary) as stream:
-            stream.write(text.encode())
-        self._system.move(temporary, target)
-
-    def remove(self, path: str) -> None:
-        with suppress(FileNotFoundError):
-            self._system.delete_file(f"{self._root}/{path}")
 
 
 def sync(folder: Path) -> None:

@@ -13,8 +13,10 @@ import traceback
 from collections.abc import Callable
 from socketserver import BaseServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
+_HANG_UPS: Final = (BrokenPipeError, ConnectionResetError)
+"""What writing to a connection raises that the other side has closed, or has left with something unread: one that was killed."""
 _Report = Callable[[type[BaseException], BaseException, TracebackType | None], None]
 
 
@@ -25,7 +27,7 @@ class QuietTraceback:
 
     @staticmethod
     def print_exc() -> None:
-        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+        if not isinstance(sys.exc_info()[1], _HANG_UPS):
             traceback.print_exc()
 
 
@@ -34,7 +36,7 @@ def accept_hang_ups(server: BaseServer) -> None:
     report = server.handle_error
 
     def report_failure(request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], EOFError):
+        if not isinstance(sys.exc_info()[1], (EOFError, *_HANG_UPS)):
             report(request, client_address)
 
     server.__dict__["handle_error"] = report_failure
@@ -52,7 +54,7 @@ def keep_quiet_about_hang_ups() -> None:
 
 def _reporting_by(report: _Report) -> _Report:
     def report_failure(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if not issubclass(kind, BrokenPipeError):
+        if not issubclass(kind, _HANG_UPS):
             report(kind, error, trace)
 
     return report_failure

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.utils import is_remote
@@ -20,9 +23,29 @@ def register(spark: SparkSession) -> None:
         notices_address = address
 
     for source in (Registered, TableDataSource):
-        spark.dataSource.register(source)
-        if not is_remote():
+        if is_remote():
+            spark.dataSource.register(source)
+        else:
+            with _active(spark):
+                spark.dataSource.register(source)
             _guard_environment(spark, source)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one: Spark looks for a format in that one, and takes what it finds there for a rival."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "a started context has a JVM"
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _guard_environment(spark: SparkSession, source: type[DataSource]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast, get_args
 
-from catchment.client.encoding import DEFAULT_BATCH_BYTES, Codec
+from catchment.client.batch_settings import DEFAULT_BATCH_BYTES, Codec
 from catchment.client.errors import SettingsError
 from catchment.spark.connection import Connection, kafka_settings
 from catchment.spark.option_mistakes import misspelt_names

@@ -6,19 +6,22 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pyarrow
 from kio.schema.errors import ErrorCode
 
-from catchment.client.encoding import DEFAULT_BATCH_BYTES, RecordTooLarge
-from catchment.client.errors import BrokerError, ClientError, SettingsError
-from catchment.client.producer import Producer
+from catchment.client.batch_settings import DEFAULT_BATCH_BYTES
+from catchment.client.errors import BrokerError, ClientError, RecordTooLarge, SettingsError
 from catchment.client.topic_metadata import Place
 from catchment.client.transaction_outcomes import Witness
 from catchment.spark.commit_list import Transaction
 from catchment.spark.garbage import set_aside_what_is_loaded
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import by_topic, pieces
+
+if TYPE_CHECKING:
+    from catchment.client.producer import Producer
 
 _TAKEN_OVER = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_state})
 
@@ -85,6 +88,9 @@ class _Clock:
 
 
 def _producer(options: SinkOptions, transactional_id: str | None, first_partition: int) -> Producer:
+    # Loading Numba takes longer than to end a transaction, and the process that does so writes no rows.
+    from catchment.client.producer import Producer
+
     try:
         return Producer(
             options.connection.cluster(),
