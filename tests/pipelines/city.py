@@ -183,3 +183,17 @@ def count_reports(clean: DataFrame, crews: DataFrame) -> DataFrame:
 def seconds_of(moment: str) -> int:
     """Seconds of the story, from a store's own text of a moment."""
     return int((datetime.fromisoformat(moment).replace(tzinfo=UTC) - NOON).total_seconds())
+
+
+def each_once(city: City, version: int, key: str) -> Pipeline:
+    """Reports, each once by a key, into a store."""
+    made = Pipeline(city.name, version=version, parallelism=2)
+    reports = made.source(
+        topic(city.reports, schema="id string, district string, kind string, at timestamp", on_error="quarantine"),
+        name="reports",
+        event_time="at",
+        lateness="20 seconds",
+    )
+    clean = made.stage("clean", reports, dedupe=key, to=topic(f"{city.name}.clean"))
+    made.sink(clean, store(f"sqlite:///{city.folder}/city.db", table="board", key="id"), name="board")
+    return made

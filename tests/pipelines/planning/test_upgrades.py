@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.pipelines.city import City, Report, count_reports
+from tests.pipelines.city import City, Report, count_reports, each_once
 
-from catchment.pipelines import Pipeline, store, topic
+from catchment.pipelines import store
 from catchment.pipelines.python_form import Node
 
 if TYPE_CHECKING:
@@ -66,30 +66,16 @@ def test_state_survives_a_change_that_is_allowed_and_not_one_that_is_not(city: C
 
 def test_a_sink_may_be_added_and_a_deduplication_changed_in_a_new_version(city: City) -> None:
     city.send([Report("a", 1), Report("a", 2), Report("b", 3)], 15)
-    city.drain_as_planned(_once(city, 1, "id"))
+    city.drain_as_planned(each_once(city, 1, "id"))
     assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == ["a", "b"]
 
     from catchment.pipelines.planning import Refused
 
     with pytest.raises(Refused, match=r"deduplication within the watermark: key id \(string\) is gone"):
-        city.plan(_once(city, 1, "district"))
+        city.plan(each_once(city, 1, "district"))
 
-    more = _once(city, 2, "district")
+    more = each_once(city, 2, "district")
     more.sink(Node("clean"), store(f"sqlite:///{city.folder}/city.db", table="more"), name="more")
     assert city.drain_as_planned(more) == {"clean": "new version", "outlet-board": "new version", "outlet-more": "new"}
     assert [row["id"] for row in city.values(f"{city.name}.clean.v2")] == ["a"], "a topic of its own"
     assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == ["a", "b"], "the old one is as it was"
-
-
-def _once(city: City, version: int, key: str) -> Pipeline:
-    """Reports, each once by a key, into a store."""
-    made = Pipeline(city.name, version=version, parallelism=2)
-    reports = made.source(
-        topic(city.reports, schema="id string, district string, kind string, at timestamp", on_error="quarantine"),
-        name="reports",
-        event_time="at",
-        lateness="20 seconds",
-    )
-    clean = made.stage("clean", reports, dedupe=key, to=topic(f"{city.name}.clean"))
-    made.sink(clean, store(f"sqlite:///{city.folder}/city.db", table="board", key="id"), name="board")
-    return made

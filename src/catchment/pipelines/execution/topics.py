@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -15,6 +15,7 @@ from catchment.pipelines.quarantine import REPLAYED_SUFFIX
 from catchment.pipelines.specification import Alert, TopicOut
 
 _TIMEOUT_S = 30.0
+_LOOK_S = 10.0
 _AWAY: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 """What the library itself says of brokers that do not answer; it takes only their own answers for retriable."""
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
@@ -25,10 +26,32 @@ _TIMES = "message.timestamp.type"
 _AS_WRITTEN = "CreateTime"
 
 
+class TopicAdmin:
+    """The topics of some brokers, seen and deleted."""
+
+    def __init__(self, servers: str, kafka: Mapping[str, str]) -> None:
+        self._servers = servers
+        self._client = _client(servers, kafka)
+
+    def names(self) -> set[str]:
+        """All that there are."""
+        try:
+            return set(self._client.list_topics(timeout=_LOOK_S).topics)
+        except KafkaException as cause:
+            raise _explained(f"no broker answers at {self._servers}", cause) from cause
+
+    def delete(self, topic: str) -> None:
+        """Delete one; no harm is done if it is gone."""
+        try:
+            self._client.delete_topics([topic], request_timeout=_TIMEOUT_S)[topic].result()
+        except KafkaException as cause:
+            if cause.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _explained(f"topic {topic} cannot be deleted", cause) from cause
+
+
 def make_topics(place: Workplace, parallelism: int) -> None:
     """Make those that are missing; topics that others write are left to them."""
-    # Brokers that are away are told of by us; the library would say it twenty times a second.
-    admin = AdminClient({"log_level": 0, "bootstrap.servers": place.servers, **place.kafka})
+    admin = _client(place.servers, place.kafka)
     there = _create(admin, wanted_topics(place.graph, parallelism).values())
     _check_times(admin, there & {boundary.topic for boundary in place.graph.topics()})
 
@@ -49,6 +72,11 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
     for topic in (*written, *_named(graph)):
         wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism, config=_LARGE))
     return wanted
+
+
+def _client(servers: str, kafka: Mapping[str, str]) -> AdminClient:
+    # Brokers that are away are told of by us; the library would say it twenty times a second.
+    return AdminClient({"log_level": 0, "bootstrap.servers": servers, **kafka})
 
 
 def _named(graph: Graph) -> Iterable[str]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
+from catchment.client.errors import ClientError
 from catchment.pipelines.brokers import brokers
-from catchment.pipelines.execution.topics import wanted_topics
+from catchment.pipelines.execution.topics import TopicAdmin, wanted_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.realtime.eligibility import reasons_against
 from catchment.pipelines.secrets import missing_variables, with_variables
 from catchment.spark.connector_jars import CONNECTOR, JarsUnavailable, jars_directory
-
-_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,8 @@ def needs(graph: Graph, servers: str | None) -> Needs:
     except KeyError as variable:
         unknown = f"the connection to the brokers needs the variable {variable}"
         return Needs(tuple(wanted), tuple(missing), unknown, notes)
-    except KafkaException as error:
-        unknown = f"no broker answers at {address}: {error.args[0].str()}"
-        return Needs(tuple(wanted), tuple(missing), unknown, notes)
+    except ClientError as error:
+        return Needs(tuple(wanted), tuple(missing), error.message, notes)
     read = [one.topic for one in (*graph.sources.values(), *graph.tables.values())]
     missing += [
         f"topic {name} is not there, which the pipeline reads" for name in read if name not in {*there, *wanted}
@@ -72,5 +67,4 @@ def _missing_jars() -> list[str]:
 
 def _topics_at(servers: str, graph: Graph) -> set[str]:
     settings = {name: with_variables(value) for name, value in graph.specification.kafka.items()}
-    admin = AdminClient({"bootstrap.servers": with_variables(servers), **settings, "log_level": 0})
-    return set(admin.list_topics(timeout=_TIMEOUT_S).topics)
+    return TopicAdmin(with_variables(servers), settings).names()

@@ -1,0 +1,58 @@
+"""`catchment pipeline prune`: delete what earlier versions of a pipeline have left."""
+
+from typing import Annotated
+
+import typer
+
+from catchment.cli.failure import CommandError
+from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers, need_pipelines
+from catchment.cli.options import AsJson
+from catchment.cli.output import print_json, print_note, print_table
+
+
+def prune(
+    file: PipelineFile,
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, metavar="N", help="How many versions before the file's one may go back to.")
+    ] = 1,
+    topics: Annotated[
+        bool, typer.Option("--topics", help="Delete the topics between queries too, with the events that they hold.")
+    ] = False,
+    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")] = False,
+    servers: Servers = None,
+    home: HomeFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete checkpoints and versions of tables that neither the file's version nor one of the last before it needs.
+
+    What a table shows stays, and so do lakes. The pipeline must not be running.
+    """
+    need_pipelines()
+    from catchment.client.errors import ClientError
+    from catchment.pipelines.brokers import brokers
+    from catchment.pipelines.execution.topics import TopicAdmin
+    from catchment.pipelines.home import Home, default_home
+    from catchment.pipelines.opening import read_graph
+    from catchment.pipelines.pruning import prune as remove
+    from catchment.pipelines.secrets import with_variables
+
+    try:
+        graph, folder = read_graph(file)
+        specification = graph.specification
+        kafka = {name: with_variables(one) for name, one in specification.kafka.items()}
+        found = remove(
+            graph,
+            folder,
+            Home((home or default_home()).resolve(), specification.pipeline),
+            keeps=keep,
+            topics=TopicAdmin(brokers(specification, servers), kafka) if topics else None,
+            is_dry_run=is_dry_run,
+        )
+    except ClientError as error:
+        raise CommandError(error.message, error.advice) from error
+    if as_json:
+        print_json([one._asdict() for one in found])
+    elif found:
+        print_table(["kind", "of", "version:"], found)
+    else:
+        print_note("nothing is left of versions that are not needed")
