@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from catchment.applications.catalogue import TITLES
-from catchment.bench.peers.process import process_tree
-from catchment.bench.peers.server import free_port
+from catchment.ports.loopback import free_port
+from catchment.ports.process_tree import process_tree
 
 _COMMAND = [sys.executable, "-m", "catchment.cli", "example"]
 _DEADLINE_S = 500.0
@@ -90,6 +90,8 @@ def test_the_main_job_balances_though_spark_and_the_broker_are_killed(terminal: 
     code = terminal.end()
     assert code == 0, terminal.drawn[-3000:]
     assert "it adds up" in terminal.drawn
+    last_board = terminal.drawn.rpartition("watermark")[2]
+    assert not re.search("no more events|not yet|kill Spark", last_board), "what is over is not on the screen any more"
     assert "✓ acted" in terminal.drawn
     assert "Spark started 2 times" in terminal.drawn
     assert not list(_processes_in(tmp_path))

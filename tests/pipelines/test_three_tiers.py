@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+
 from tests.pipelines.city import City, Report
+
+from catchment.pipelines.execution.run import Run
+from catchment.pipelines.stores.sqlite_store import SqliteStore
 
 
 def test_events_reach_both_stores_and_what_is_broken_late_or_twice_there_is_told_apart(city: City) -> None:
@@ -19,6 +29,7 @@ def test_events_reach_both_stores_and_what_is_broken_late_or_twice_there_is_told
     city.send_crew("harbour", 9)
     city.drain(pipeline)
 
+    assert not [one for one in open_files() if one.startswith(f"{city.folder}/city.db")], "the store is closed"
     kept = [*good, *later, Report("just in time", 48)]
     assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == sorted(one.id for one in kept)
     assert city.lake_ids() == sorted(one.id for one in kept)
@@ -33,3 +44,28 @@ def test_events_reach_both_stores_and_what_is_broken_late_or_twice_there_is_told
     assert quarantined[broken[0]]["catchment.error"].startswith(b"does not decode")
     assert quarantined[broken[1]]["catchment.error"] == b"failed check: kind IN ('fire', 'flood', 'quake')"
     assert quarantined[broken[1]]["catchment.topic"] == city.reports.encode()
+
+
+@pytest.mark.parametrize("waiting", ["outlet-lake", "outlet-board"])
+def test_a_store_that_does_not_answer_holds_up_no_pipeline_that_ends(
+    city: City, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[SqliteStore] = []
+    monkeypatch.setattr(SqliteStore, "close", lambda store: closed.append(store))
+    run = Run(city.place(city.pipeline()))
+    run.build()
+
+    with run.place.store_calls.under_way(waiting):
+        run.stop()
+
+    assert len(closed) == (waiting != "outlet-board"), "to close it would wait for the call"
+
+
+def open_files() -> list[str]:
+    """The paths of what this process has open."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        # The one that lists the folder is gone by now.
+        with suppress(FileNotFoundError):
+            found.append(str(descriptor.readlink()))
+    return found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typing_extensions import override
 
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
@@ -18,6 +19,8 @@ from catchment.pipelines.stores.errors import StoreAway
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
 
 Fail = Callable[[BatchHandler], Failure]
 
@@ -90,6 +93,55 @@ def test_a_worker_that_is_killed(fail: Fail, spark: SparkSession) -> None:
     assert failure.kind is FailureKind.WORK_LOST
     assert "Python worker exited unexpectedly" in failure.message
     assert "\tat " not in failure.message
+
+
+def test_a_process_that_plans_and_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+    class Dying(DataSourceStreamReader):
+        @override
+        def initialOffset(self) -> dict[str, int]:
+            return {"offset": 0}
+
+        @override
+        def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+            os.kill(os.getpid(), signal.SIGKILL)
+            return {"offset": 1}
+
+        @override
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+            return []
+
+        @override
+        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+            return iter(())
+
+    class Source(DataSource):
+        @classmethod
+        @override
+        def name(cls) -> str:
+            return "dying"
+
+        @override
+        def schema(self) -> str:
+            return "number int"
+
+        @override
+        def streamReader(self, schema: StructType) -> Dying:
+            return Dying()
+
+    spark.dataSource.register(Source)
+    rows = spark.readStream.format("dying").load()
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(Exception, match="STREAM_FAILED"):
+        query.awaitTermination(60)
+    error = query.exception()
+    assert error is not None
+
+    failure = judge(error)
+
+    assert failure.kind is FailureKind.WORK_LOST
+    assert failure.message == "work was lost: java.io.EOFException"
 
 
 def test_an_error_in_a_function_of_the_author_is_told_with_its_line(fail: Fail, spark: SparkSession) -> None:

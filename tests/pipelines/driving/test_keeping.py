@@ -95,6 +95,16 @@ def test_what_is_away_for_too_long_ends_the_run(error: Exception) -> None:
     assert failure.message.startswith("outlet-board-store: ")
 
 
+def test_work_that_is_lost_once_a_long_wait_is_over_does_not_end_the_run() -> None:
+    away = [failed(Unreachable("the brokers are away")) for _ in range(PATIENCE.lost + 2)]
+    starts = Starts(*away, failed(RuntimeError("Python worker exited unexpectedly (crashed)")), FakeQuery())
+    keeper = starts.keeper()
+
+    assert starts.look_until(keeper, 90.0) is None
+
+    assert len(starts.at_s) == len(away) + 2
+
+
 def test_work_that_is_lost_again_and_again_ends_the_run() -> None:
     starts = Starts(failed(ConnectionResetError("a worker died")))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from py4j.protocol import ERROR, Py4JError, get_return_value
 
 from catchment.client.errors import BrokerError, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
@@ -53,6 +54,20 @@ def test_what_spark_says_is_judged_by_its_innermost_cause(text: str, kind: Failu
     failure = judge(SparkSaid(text))
 
     assert (failure.kind, failure.exit_code) == (kind, code)
+
+
+def test_a_call_that_the_jvm_never_answers_is_for_another_driver_to_try() -> None:
+    # The connection breaks before the JVM's process is seen to be gone, by some time on a busy machine.
+    with pytest.raises(Py4JError) as raised:
+        get_return_value(ERROR, None, "o2686", "isActive")
+
+    for is_building in (False, True):
+        failure = judge(raised.value, is_building=is_building)
+        assert (failure.kind, failure.exit_code) == (FailureKind.SPARK_LOST, ExitCode.START_AGAIN)
+    told = judge(
+        Py4JError("An error occurred while calling o1.x. Trace:\npy4j.Py4JException: Method x([]) does not exist")
+    )
+    assert told.kind is FailureKind.PERMANENT, "an answer, though not one that one would like"
 
 
 @pytest.mark.parametrize(

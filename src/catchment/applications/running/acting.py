@@ -24,6 +24,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from catchment.applications.catalogue import Actuator, actuator_of
+from catchment.pipelines.driving.stop_flag import StopFlag
 
 _POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
@@ -40,7 +41,7 @@ def main() -> int:
     parser.add_argument("--commands", required=True)
     parser.add_argument("--acted", required=True)
     options = parser.parse_args()
-    stop = Flag()
+    stop = StopFlag()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     actuator = _Once(actuator_of(options.application))
@@ -69,7 +70,7 @@ class _Once:
         return self._done[identity]
 
 
-def _work(actuator: _Once, options: argparse.Namespace, stop: Flag) -> None:
+def _work(actuator: _Once, options: argparse.Namespace, stop: StopFlag) -> None:
     """Until it is told to stop, a transaction fails for good, or the broker was lost: librdkafka's transactions may not get over that."""
     is_lost = Flag()
     common = {"bootstrap.servers": options.servers, "log_level": 0, "error_cb": lambda error: is_lost.set()}

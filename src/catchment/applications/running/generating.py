@@ -14,13 +14,13 @@ import sys
 import time
 from pathlib import Path
 from random import Random
-from threading import Event as Flag
 from typing import Final
 
 from catchment.applications.catalogue import generator_of
 from catchment.applications.running.events import Disturbed
 from catchment.applications.running.ledger import Ledger
 from catchment.applications.running.sending import Sender
+from catchment.pipelines.driving.stop_flag import StopFlag
 
 _TICK_S: Final = 0.05
 _MOST_BEHIND_S: Final = 1.0
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="End after so many events.")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    stop = Flag()
+    stop = StopFlag()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with Ledger(options.ledger) as ledger:
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _send_at_rate(
-    disturbed: Disturbed, ledger: Ledger, sender: Sender, rate: float, count: int | None, stop: Flag
+    disturbed: Disturbed, ledger: Ledger, sender: Sender, rate: float, count: int | None, stop: StopFlag
 ) -> None:
     """As many in each tick as the clock asks for. One that is far behind catches up no more than a second of it."""
     made, began_s = 0, time.monotonic()

@@ -104,6 +104,8 @@ class _Showing:
             if is_over or is_read:
                 found = self._observer.reckon()
                 if is_over or not found:
+                    self._tell("")
+                    self._draw(snapshot, has_keys=False)
                     return found
                 self._tell(f"not yet: {found[0]}", _DRAIN_S)
 
@@ -122,10 +124,10 @@ class _Showing:
     def _tell(self, note: str, for_s: float = _NOTE_S) -> None:
         self._note, self._note_until_s = note, time.monotonic() + for_s
 
-    def _draw(self, snapshot: Snapshot) -> None:
+    def _draw(self, snapshot: Snapshot, *, has_keys: bool = True) -> None:
         snapshot = replace(snapshot, news=self._news(snapshot))
         if self._live is not None:
-            self._live.update(board(snapshot, _hint(self._world), has_keys=True), refresh=True)
+            self._live.update(board(snapshot, _hint(self._world), has_keys=has_keys), refresh=True)
         elif time.monotonic() - self._printed_s >= _PLAIN_S:
             self._printed_s = time.monotonic()
             self._console.print(plain_line(snapshot), soft_wrap=True, highlight=False, markup=False)

@@ -17,12 +17,13 @@ from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.fleet import Fleet
-from catchment.pipelines.driving.jvm import end_jvm, is_alive, jvm_pid
+from catchment.pipelines.driving.jvm import end_jvm, has_died, jvm_pid
 from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.lineage import Lineage
 from catchment.pipelines.driving.publishing import Publisher
 from catchment.pipelines.driving.status import RunStatus
+from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.execution.alerting import notifier
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
@@ -54,7 +55,7 @@ class DrivenRun:
         self._home = Home(options.home, loaded.specification.pipeline)
         servers = brokers(loaded.specification, options.servers)
         self._lineage = Lineage(options.lineage, self._graph, servers) if options.lineage else None
-        self._stop = threading.Event()
+        self._stop = StopFlag()
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
         self._elsewhere = {f"outlet-alert-{name}" for name in realtime.names}
         self._companion: Companion | None = None
@@ -86,10 +87,13 @@ class DrivenRun:
             if not os.environ.get(_TRACEBACKS):
                 # Spark logs the stack of everything that passes or is stopped. What matters reaches us with its query.
                 spark.sparkContext.setLogLevel("OFF")
-            failure = self._build(spark) or self._watch(spark)
+            failure = self._build(spark) or self._watch()
         except Exception as error:
             # Whatever a call to Spark raises, or Spark's start, is judged like the failure of a query.
-            failure = _judged(error, spark)
+            failure = _judged(error)
+        if failure is not None and spark is not None and has_died(spark):
+            # Calls to a JVM that dies fail in many ways, and none of them says so.
+            failure = Failure(FailureKind.SPARK_LOST, "Spark has ended", ExitCode.START_AGAIN)
         return self._end(spark, failure)
 
     def _build(self, spark: SparkSession) -> Failure | None:
@@ -101,7 +105,8 @@ class DrivenRun:
                 self._run = self._built(spark)
             except Exception as error:
                 failure = judge(error, is_building=True)
-                if not failure.is_transient or time.monotonic() > deadline:
+                # A JVM that is gone refuses connections too, and does not come back as brokers do.
+                if not failure.is_transient or time.monotonic() > deadline or has_died(spark):
                     return failure
                 self._status.error = failure.message
                 self._publisher.publish()
@@ -145,7 +150,7 @@ class DrivenRun:
             self._lineage.started(name)
         return query
 
-    def _watch(self, spark: SparkSession) -> Failure | None:
+    def _watch(self) -> Failure | None:
         """Keep the queries going until they are done, one fails for good, or somebody says stop."""
         if (run := self._run) is None:
             return None
@@ -154,7 +159,7 @@ class DrivenRun:
             published_s = 0.0
             while not self._stop.is_set():
                 if (failure := self._look()) is not None:
-                    return failure if is_alive(spark) else _spark_lost()
+                    return failure
                 if self._fleet.is_done:
                     return None
                 if (now_s := time.monotonic()) - published_s > _PUBLISH_S:
@@ -215,13 +220,7 @@ def _say_nothing_more() -> None:
     os.dup2(nowhere, sys.stderr.fileno())
 
 
-def _judged(error: Exception, spark: SparkSession | None) -> Failure:
-    """What is raised outside of the queries: a JVM that is gone, or what may pass, is for another driver to try."""
-    if spark is not None and not is_alive(spark):
-        return _spark_lost()
+def _judged(error: Exception) -> Failure:
+    """What is raised outside of the queries: what may pass is for another driver to try."""
     failure = judge(error)
     return failure._replace(exit_code=ExitCode.START_AGAIN) if failure.is_transient else failure
-
-
-def _spark_lost() -> Failure:
-    return Failure(FailureKind.SPARK_LOST, "Spark has ended", ExitCode.START_AGAIN)

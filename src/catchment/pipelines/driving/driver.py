@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from catchment.pipelines.driving.driven_run import STOP_S, DrivenRun, end_by_force_after
@@ -49,10 +50,15 @@ def main(arguments: Sequence[str]) -> int:
     return run.drive()
 
 
+def log_to_standard_error() -> None:
+    """Without what py4j logs, some of it as the root logger: it raises all of that too, and we say what it means."""
+    handler = logging.StreamHandler()
+    handler.addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler])
+
+
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    # What a function that Spark calls back raises comes to us as the failure of its query.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    log_to_standard_error()
     exit_code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()

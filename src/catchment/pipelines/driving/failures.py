@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.execution.intake import STOPPED_BY_CHECK
-from catchment.pipelines.execution.spark_errors import Cause, cause_of
+from catchment.pipelines.execution.spark_errors import Cause, cause_of, text_of
 
 
 class FailureKind(Enum):
@@ -69,6 +69,8 @@ _LOST_SPARK: Final = re.compile(
     r"|error occurred while trying to connect to the Java server|All masters are unresponsive|application has been killed"
     r"|Java gateway process exited"
 )
+_NO_ANSWER: Final = re.compile(r"An error occurred while calling \S+")
+"""What py4j makes of a connection that broke within a call, perhaps before the JVM's process is seen to be gone."""
 _PY4J_NETWORK: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "EOFError")
 _CODE: Final = re.compile(r"\(([A-Z][A-Z_]+)\)")
 
@@ -76,7 +78,7 @@ _CODE: Final = re.compile(r"\(([A-Z][A-Z_]+)\)")
 def judge(error: BaseException, *, is_building: bool = False) -> Failure:
     """Of an exception that ended a query, or that stood in the way of building it: what Spark says of a plan is then
     about what the author wrote."""
-    text = str(error)
+    text = text_of(error)
     cause = cause_of(error)
     if _is_spark_lost(error, text):
         return Failure(FailureKind.SPARK_LOST, "Spark has ended", ExitCode.START_AGAIN)
@@ -87,7 +89,7 @@ def judge(error: BaseException, *, is_building: bool = False) -> Failure:
     if cause.kind in _BROKERS or _is_retriable(cause):
         return Failure(FailureKind.BROKERS_AWAY, str(cause), ExitCode.AWAY)
     if cause.kind in _CONNECTIONS or _LOST_WORK.search(text):
-        return Failure(FailureKind.WORK_LOST, str(cause), ExitCode.FAILED)
+        return Failure(FailureKind.WORK_LOST, f"work was lost: {cause}", ExitCode.FAILED)
     return Failure(FailureKind.PERMANENT, str(cause), _exit_code(cause, is_building))
 
 
@@ -108,5 +110,6 @@ def _is_retriable(cause: Cause) -> bool:
 
 
 def _is_spark_lost(error: BaseException, text: str) -> bool:
-    is_gateway = type(error).__module__.startswith("py4j.") and type(error).__name__ in _PY4J_NETWORK
-    return is_gateway or _LOST_SPARK.search(text) is not None
+    is_gateway = type(error).__module__.startswith("py4j.")
+    is_broken = type(error).__name__ in _PY4J_NETWORK or _NO_ANSWER.fullmatch(text) is not None
+    return (is_gateway and is_broken) or _LOST_SPARK.search(text) is not None

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from catchment.pipelines.execution.run import Run
 
 _END_S: Final = 15.0
+_DYING_S: Final = 1.0
 
 
 def end_with_input(process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -33,15 +34,22 @@ def jvm_pid(spark: SparkSession) -> int | None:
     return process.pid if process else None
 
 
-def is_alive(spark: SparkSession) -> bool:
+def has_died(spark: SparkSession, within_s: float = _DYING_S) -> bool:
+    """Whether the JVM is gone, or is soon: its connections break before its process ends, and that takes a while."""
     process = _process(spark)
-    return process is None or process.poll() is None
+    if process is None:
+        return False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def end_jvm(spark: SparkSession, run: Run | None) -> None:
     """Stop the queries, then the session, then the process. What is dead already is no obstacle."""
     process = _process(spark)
-    if is_alive(spark):
+    if not has_died(spark, within_s=0):
         with suppress(Py4JError, PySparkException, OSError):
             if run is not None:
                 run.stop()

@@ -80,7 +80,7 @@ class QueryKeeper:
         self._query: StreamingQuery | None = None
         self._start_at_s = self._heard_s = clock()
         self._failing_since_s: float | None = None
-        self._failures = 0
+        self._failures = self._losses = 0
         self._seen = ("", -1)
 
     @property
@@ -153,7 +153,7 @@ class QueryKeeper:
 
     def _is_well_again(self) -> None:
         self._failing_since_s = None
-        self._failures = 0
+        self._failures = self._losses = 0
         self.status.state = "running"
         self.status.waits_for = None
 
@@ -167,7 +167,8 @@ class QueryKeeper:
         self._failures += 1
         self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
         is_lost = failure.kind is FailureKind.WORK_LOST
-        if is_lost and self._failures > self._patience.lost:
+        self._losses = self._losses + 1 if is_lost else 0
+        if self._losses > self._patience.lost:
             return self._ended(failure)
         if not is_lost and now_s - self._failing_since_s > self._patience.away_s:
             return self._ended(failure)

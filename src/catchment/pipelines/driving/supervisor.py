@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
 import time
 import uuid
 from collections import deque
@@ -22,6 +21,7 @@ from catchment.pipelines.driving.exit_codes import FINAL, ExitCode
 from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.moments import now_text
 from catchment.pipelines.driving.run_file import RunLock, read_run, write_run
+from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.home import Home
 
 _TICK_S: Final = 0.25
@@ -61,7 +61,7 @@ class Supervisor:
         self._log = log
         self._show = show
         self._is_endless = is_endless
-        self._asked = threading.Event()
+        self._asked = StopFlag()
         self._asked_by: int | None = None
         self._is_urgent = False
         self._starts: deque[float] = deque()

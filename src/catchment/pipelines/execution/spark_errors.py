@@ -23,6 +23,8 @@ _SQL_STATE: Final = re.compile(r";? *SQLSTATE: \w+;?")
 _NOT_THE_AUTHORS: Final = ("/site-packages/", "/lib/python3", "<frozen ", "/catchment/")
 _OURS: Final = "catchment."
 _IN_A_BATCH: Final = "catchment.pipelines.execution.handling.BatchFailed"
+_UNTOLD: Final = "(no cause message)"
+"""What Spark says of a stream that an exception without a message ended, such as that of a connection at whose other end nobody is."""
 
 
 class Cause(NamedTuple):
@@ -45,10 +47,16 @@ def cause_of(error: BaseException) -> Cause:
     """The cause of any exception, Spark's or another."""
     module = type(error).__module__
     if module.startswith(("pyspark.", "py4j.")):
-        return cause_in(str(error))
+        return cause_in(text_of(error))
     kind = f"{module}.{type(error).__qualname__}".removeprefix("builtins.")
     frames = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
     return Cause(kind, str(error), _last_of_the_author(frames))
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says, and the name of the JVM's own one where that says nothing."""
+    cause = getattr(error, "_cause", None)
+    return str(error) if cause is None else str(error).replace(_UNTOLD, str(cause))
 
 
 def cause_in(text: str) -> Cause:

@@ -55,6 +55,7 @@ class StoreOutlet:
         self._is_shown = not place.shows_new_versions
         self._goal: Offsets | None = None
         self._expired_s = 0.0
+        place.at_end.callback(self._close)
 
     def handle(self, rows: DataFrame, batch_id: int) -> None:
         """Put a batch into the store; for `foreachBatch`."""
@@ -70,6 +71,11 @@ class StoreOutlet:
                 self._expired_s = time.monotonic()
         if not self._is_shown:
             self._show_when_caught_up(batch_id)
+
+    def _close(self) -> None:
+        # A store that does not answer has the connection, and would have whoever closes it wait: it ends with the process.
+        if not self._place.store_calls.lasts_s(self._query):
+            self._store.close()
 
     def _show_when_caught_up(self, batch_id: int) -> None:
         live = max((one.version for one in self._store.versions() if one.is_live), default=0)

@@ -19,6 +19,7 @@ from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.brokers import brokers
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.jvm import end_jvm
+from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.graph import Graph
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--servers")
     given = parser.parse_args(arguments)
-    stopping = threading.Event()
+    stopping = StopFlag()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         return ExitCode.FAILED
 
 
-def _run(given: argparse.Namespace, stopping: threading.Event) -> int:
+def _run(given: argparse.Namespace, stopping: StopFlag) -> int:
     loaded = load(given.file.resolve())
     carry_modules(loaded.folder)
     specification = loaded.specification
@@ -91,7 +92,7 @@ def _run(given: argparse.Namespace, stopping: threading.Event) -> int:
     return ExitCode.FAILED if failure else ExitCode.DONE
 
 
-def _watch(queries: dict[str, StreamingQuery], stopping: threading.Event) -> str | None:
+def _watch(queries: dict[str, StreamingQuery], stopping: StopFlag) -> str | None:
     """Wait until a query fails, or until the end."""
     while not stopping.wait(_LOOK_S):
         for name, query in queries.items():
@@ -100,7 +101,7 @@ def _watch(queries: dict[str, StreamingQuery], stopping: threading.Event) -> str
     return None
 
 
-def _await_end_of_input(stopping: threading.Event) -> None:
+def _await_end_of_input(stopping: StopFlag) -> None:
     """Whoever started this holds the other end, and writes nothing to it."""
     while os.read(_STANDARD_INPUT, 1):
         pass
