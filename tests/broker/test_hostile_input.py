@@ -29,8 +29,8 @@ CLIENTS = 4
 MEMORY_BYTES = 300 * 1024 * 1024
 TOPIC = "honest"
 PARTITIONS = 2
-PATIENCE_S = 5.0
-"""Far below the time-outs of any client, and far above what a busy machine needs."""
+PATIENCE_S = 15.0
+"""Half of what clients wait for an answer, and far above what a busy machine needs."""
 API_VERSIONS_KEY = 18
 
 
@@ -48,6 +48,7 @@ def honest_client(broker: ChildBroker) -> Iterator[Ledger]:
     """Writes all the while; in the end, all that it wrote must be there."""
     ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS, pause_s=0.002)
     ledger.start()
+    ledger.wait_for_more(timeout_s=30)
     yield ledger
     ledger.finish()
     assert broker.is_alive, broker.log_tail()

@@ -70,13 +70,13 @@ def test_a_topic_has_partitions_leaders_and_an_id(logs: Logs) -> None:
 def test_a_topic_or_partition_that_does_not_exist_is_told(logs: Logs) -> None:
     topic = logs.topic()
     started_at_s = time.monotonic()
-    with Cluster(logs.bootstrap_servers) as cluster:
+    with Cluster(logs.bootstrap_servers, timeout_s=120) as cluster:
         with pytest.raises(BrokerError, match=r"topic no-such-topic: it does not exist .*Create it") as raised:
             cluster.partitions("no-such-topic")
         assert raised.value.code is ErrorCode.unknown_topic_or_partition
         with pytest.raises(BrokerError, match=f"topic {topic} has no partition 1: it has 1"):
             cluster.leader(topic, 1)
-    assert time.monotonic() - started_at_s < 10
+    assert time.monotonic() - started_at_s < 20
 
 
 def test_offsets_are_listed_by_position_and_by_time(logs: Logs) -> None:

@@ -148,7 +148,7 @@ def test_a_server_that_accepts_and_is_silent_is_given_up_in_time() -> None:
 
     with scripted(script) as address, pytest.raises(TimedOut):
         connect(address, 0.2)
-    assert time.monotonic() - started_at_s < 5
+    assert time.monotonic() - started_at_s < 20
 
 
 def test_an_address_that_nobody_has_is_told() -> None:

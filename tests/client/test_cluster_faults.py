@@ -75,7 +75,7 @@ def test_an_error_that_lasts_is_told_with_the_partition(broker: Broker, cluster:
 def test_a_leader_that_never_settles_is_given_up_in_time(broker: Broker) -> None:
     broker.faults.answer("ListOffsets", ErrorCode.not_leader_or_follower, 10_000)
     with (
-        Cluster(broker.bootstrap_servers, FAST, timeout_s=0.3) as cluster,
+        Cluster(broker.bootstrap_servers, FAST, timeout_s=3) as cluster,
         pytest.raises(BrokerError, match="NOT_LEADER_OR_FOLLOWER"),
     ):
         cluster.list_offsets([PLACE], LATEST)
@@ -127,17 +127,17 @@ def test_one_attempt_is_made_where_one_is_wanted(broker: Broker, cluster: Cluste
 
 
 def test_a_cluster_that_is_gone_is_given_up_in_time(broker: Broker) -> None:
-    with Cluster(broker.bootstrap_servers, FAST, timeout_s=0.3) as cluster:
+    with Cluster(broker.bootstrap_servers, FAST, timeout_s=3) as cluster:
         assert cluster.partitions("t") == [0]
         broker.stop()
         started_at_s = time.monotonic()
         with pytest.raises(Unreachable, match=r"cannot connect to .*refused.*Check that the broker is up"):
             cluster.ask(metadata_request(()), to=Coordinator("g", GROUP))
-        assert time.monotonic() - started_at_s < 5
+        assert time.monotonic() - started_at_s < 20
 
 
 def test_a_broker_that_is_slow_is_given_up_in_time(broker: Broker) -> None:
-    with Cluster(broker.bootstrap_servers, FAST, timeout_s=0.3) as cluster:
+    with Cluster(broker.bootstrap_servers, FAST, timeout_s=3) as cluster:
         assert cluster.partitions("t") == [0]
         broker.faults.delay_connections(30)
         with pytest.raises((TimedOut, Unreachable)):

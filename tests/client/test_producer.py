@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from tests.client.logs import CatchmentLogs, Logs
 
+from catchment.client.batch_settings import Codec
 from catchment.client.cluster import Cluster
-from catchment.client.encoding import Codec
 from catchment.client.errors import BrokerError, ClientError, TimedOut
 from catchment.client.produce_queue import Written
 from catchment.client.producer import Producer
@@ -182,8 +182,8 @@ def test_a_broker_that_is_killed_and_comes_back_has_every_row_once() -> None:
 def test_rows_that_find_no_broker_in_time_are_an_error() -> None:
     with Broker() as broker:
         broker.create_topic("topic")
-        cluster = Cluster(broker.bootstrap_servers, {"retry.backoff.ms": "10"}, timeout_s=0.2)
-        producer = Producer(cluster, delivery_timeout_s=0.5)
+        cluster = Cluster(broker.bootstrap_servers, {"retry.backoff.ms": "10"}, timeout_s=1)
+        producer = Producer(cluster, delivery_timeout_s=3)
         producer.write("topic", table([b"acknowledged"]))
         producer.flush()
         broker.stop()
@@ -197,7 +197,7 @@ def test_rows_that_find_no_broker_in_time_are_an_error() -> None:
 def test_a_broker_that_falls_silent_is_an_error_in_time() -> None:
     with Broker() as broker, Cluster(broker.bootstrap_servers) as cluster:
         broker.create_topic("topic")
-        with closing(Producer(cluster, delivery_timeout_s=0.5)) as producer:
+        with closing(Producer(cluster, delivery_timeout_s=3)) as producer:
             producer.write("topic", table([b"acknowledged"]))
             producer.flush()
             broker.faults.delay_connections(20)

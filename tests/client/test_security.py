@@ -77,13 +77,13 @@ def test_a_certificate_for_another_host_is_refused_unless_it_is_accepted(kafka: 
 
 def test_tls_with_a_plain_listener_is_told(kafka: SecureKafka) -> None:
     with pytest.raises(Unreachable, match="Check that the listener speaks TLS"):
-        answers(kafka, "PLAINTEXT", tls(kafka), timeout_s=2)
+        answers(kafka, "PLAINTEXT", tls(kafka), timeout_s=5)
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_PLAINTEXT"])
 def test_a_plain_client_is_told_to_name_the_security_protocol(kafka: SecureKafka, listener: str) -> None:
     with pytest.raises(Unreachable, match=r"security\.protocol"):
-        answers(kafka, listener, {}, timeout_s=2)
+        answers(kafka, listener, {}, timeout_s=5)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
@@ -101,9 +101,9 @@ def test_a_name_with_the_signs_that_scram_uses_is_let_in(kafka: SecureKafka, mec
 def test_a_wrong_password_is_told_at_once(kafka: SecureKafka, mechanism: str) -> None:
     started_at_s = time.monotonic()
     with pytest.raises(BrokerError, match=r"cannot authenticate as alice.*sasl\.password") as raised:
-        answers(kafka, "SASL_PLAINTEXT", sasl(mechanism, password="wrong"))
+        answers(kafka, "SASL_PLAINTEXT", sasl(mechanism, password="wrong"), timeout_s=120)
     assert raised.value.code is ErrorCode.sasl_authentication_failed
-    assert time.monotonic() - started_at_s < 10
+    assert time.monotonic() - started_at_s < 20
 
 
 def test_a_mechanism_that_the_listener_lacks_is_told_with_those_it_has(kafka: SecureKafka) -> None:

@@ -44,7 +44,7 @@ def test_the_log_tells_how_a_transaction_ended_after_its_id_was_used_again(
 
 def test_an_open_transaction_has_no_outcome_yet(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic()
-    with Cluster(catchment_logs.bootstrap_servers, timeout_s=1) as cluster:
+    with Cluster(catchment_logs.bootstrap_servers, timeout_s=3) as cluster:
         handle, witness = write(cluster, topic, f"open-{topic}")
         with pytest.raises(
             TimedOut, match=f"partition 0 of topic {topic} has an open transaction at or before offset 1"
