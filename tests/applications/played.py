@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.client.settled import read_settled
 
 from catchment.applications.catalogue import Actuator, actuator_of, generator_of
 from catchment.applications.running.account import Account
 from catchment.applications.running.events import ID_HEADER, Disturbed
 from catchment.applications.running.layout import Layout, lay_out
 from catchment.applications.running.ledger import Ledger
-from catchment.client.arrow_api import read_arrow
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.run import Run, workplace
 from catchment.pipelines.graph import Graph
@@ -48,9 +48,7 @@ class Played:
 
     def values(self, topic: str) -> list[dict[str, Any]]:
         """The committed records of a topic."""
-        return [
-            json.loads(one) for one in read_arrow(topic, self.servers, columns=["value"]).column("value").to_pylist()
-        ]
+        return [json.loads(one) for one in read_settled(topic, self.servers, ["value"]).column("value").to_pylist()]
 
     def stored(self) -> list[dict[str, Any]]:
         """The rows that readers of the real-time store see."""

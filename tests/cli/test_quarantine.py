@@ -8,6 +8,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 from tests.cli.conftest import Run
+from tests.client.settled import read_settled
 
 from catchment.client.arrow_api import read_arrow
 
@@ -65,7 +66,7 @@ def test_a_record_goes_back_once_with_its_key_and_headers(run: Run, pipeline: st
     first = json.loads(run("quarantine", "replay", pipeline, "--at", "0:2", "--execute", "--json").stdout)
     again = json.loads(run("quarantine", "replay", pipeline, "--at", "0:2", "--execute", "--json").stdout)
     assert (first["sent"], again["sent"], again["sent_before"]) == (1, 0, 1)
-    (row,) = read_arrow(f"{pipeline}-reports", bootstrap_servers, columns=["key", "value", "headers"]).to_pylist()
+    (row,) = read_settled(f"{pipeline}-reports", bootstrap_servers, ["key", "value", "headers"]).to_pylist()
     headers = {header["key"]: header["value"] for header in row["headers"]}
     assert (row["key"], row["value"]) == (b"k2", b"{}")
     assert headers == {"origin": b"phone", "catchment.replayed": b"0:2"}
@@ -75,7 +76,7 @@ def test_a_program_repairs_values_and_what_it_refuses_stays(run: Run, pipeline: 
     repair = "sed -e /worse/q1 -e s/bad/}/"
     said = json.loads(run("quarantine", "replay", pipeline, "--with", repair, "--execute", "--json").stdout)
     assert said == {"sent": 2, "left": ["0:1"], "sent_before": 0}
-    values = read_arrow(f"{pipeline}-reports", bootstrap_servers, columns=["value"]).column("value").to_pylist()
+    values = read_settled(f"{pipeline}-reports", bootstrap_servers, ["value"]).column("value").to_pylist()
     assert sorted(values) == [b"{}", b"{}"]
 
 
@@ -93,7 +94,7 @@ def test_a_large_record_goes_back_too(run: Run, pipeline: str, bootstrap_servers
     assert producer.flush(30) == 0
     said = json.loads(run("quarantine", "replay", pipeline, "--error", "large", "--execute", "--json").stdout)
     assert said["sent"] == 1
-    values = read_arrow(f"{pipeline}-reports", bootstrap_servers, columns=["value"]).column("value").to_pylist()
+    values = read_settled(f"{pipeline}-reports", bootstrap_servers, ["value"]).column("value").to_pylist()
     assert values == [large]
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.client.settled import settle
 
-from catchment.client.cluster import Cluster
-from catchment.client.offsets import LATEST
 from catchment.testing.embedded import Broker
 
 _TIMEOUT_S = 30.0
@@ -100,11 +98,7 @@ class Logs(ABC):
         return self.values(topic, partition)
 
     def settle(self, topic: str, partition: int = 0) -> None:
-        place = (topic, partition)
-        deadline_s = time.monotonic() + _TIMEOUT_S
-        with Cluster(self.bootstrap_servers) as cluster:
-            while cluster.list_offsets([place], LATEST, read_committed=True) != cluster.list_offsets([place], LATEST):
-                assert time.monotonic() < deadline_s, f"a transaction stays open in {topic}-{partition}"
+        settle(self.bootstrap_servers, topic, [partition])
 
 
 class CatchmentLogs(Logs):

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from tests.client.settled import read_settled
 
-from catchment import Broker, read_arrow
+from catchment import Broker
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 TIMEOUT_S = 240
@@ -62,7 +63,7 @@ def test_the_pipeline_of_the_page_counts_and_alerts(folder: Path, file: str) -> 
         run(["pipeline", "run", file, "--available-now"], folder, broker.bootstrap_servers)
         with sqlite3.connect(folder / "city.db") as database:
             assert database.execute('SELECT district, "count", crew FROM board').fetchall() == [("harbour", 5, 2)]
-        (dispatched,) = read_arrow("dispatch", broker.bootstrap_servers).column("value").to_pylist()
+        (dispatched,) = read_settled("dispatch", broker.bootstrap_servers, ["value"]).column("value").to_pylist()
         assert json.loads(dispatched)["row"]["count"] == 5
         listed = json.loads(run(["quarantine", "list", "--json"], folder, broker.bootstrap_servers))
         assert [(one["pipeline"], one["records"]) for one in listed] == [("city", 1)]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.client.settled import read_settled
 
-from catchment.client.arrow_api import read_arrow
 from catchment.pipelines import Pipeline, check, lake, store, topic
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
@@ -151,7 +151,7 @@ class City:
 
     def rows(self, topic_name: str) -> list[dict[str, Any]]:
         """The committed records of a topic, with their headers as a mapping."""
-        table = read_arrow(topic_name, self.servers, columns=["key", "value", "headers"])
+        table = read_settled(topic_name, self.servers, ["key", "value", "headers"])
         return [
             row | {"headers": {one["key"]: one["value"] for one in row["headers"] or ()}} for row in table.to_pylist()
         ]

@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.client.settled import read_settled
 from tests.pipelines.city import City
 from tests.pipelines.pressure.poison import repair_command
 from tests.pipelines.pressure.poisoned_reports import PoisonedReports, poisoned_pipeline
@@ -23,7 +24,6 @@ from typer.testing import CliRunner
 from catchment.cli.app import app
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 from catchment.cli.quarantine import _repaired
-from catchment.client.arrow_api import read_arrow
 from catchment.client.cluster import Cluster
 from catchment.pipelines import quarantine
 
@@ -103,7 +103,7 @@ def check_counts(run: Run, sent: PoisonedReports) -> None:
 
 def check_right(city: City, expected: list[str]) -> None:
     """The topic behind the intake, the real-time store and the lake have each of the others once."""
-    values = read_arrow(f"{city.name}.clean", city.servers, columns=["value"]).column("value")
+    values = read_settled(f"{city.name}.clean", city.servers, ["value"]).column("value")
     assert sorted(json.loads(value)["id"] for value in values.to_pylist()) == expected
     with sqlite3.connect(city.folder / "city.db") as database:
         assert sorted(name for (name,) in database.execute("SELECT id FROM reports")) == expected

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.client.settled import read_settled
 from tests.spark.soak.mortal_servers import mortal_server
 from tests.spark.soak.wire_proxy import END_TXN, Trap
 
 from catchment.cli.options import BOOTSTRAP_VARIABLE
-from catchment.client.arrow_api import read_arrow
 from catchment.pipelines import quarantine
 
 RECORDS: Final = 5 * quarantine._AT_ONCE
@@ -42,7 +42,7 @@ def test_each_record_goes_back_once_whenever_its_replay_is_killed(tmp_path: Path
         said = finished(start_replay(server.bootstrap_servers))
         again = finished(start_replay(server.bootstrap_servers))
 
-        sent = read_arrow("reports", server.bootstrap_servers, columns=["value"]).column("value").to_pylist()
+        sent = read_settled("reports", server.bootstrap_servers, ["value"]).column("value").to_pylist()
         assert Counter(sent) == Counter(b"%d" % number for number in range(RECORDS))
         # One of the first replay, one of the second, and two of the third went through before they were killed.
         assert said == {"sent": RECORDS - 4 * quarantine._AT_ONCE, "left": [], "sent_before": 4 * quarantine._AT_ONCE}
