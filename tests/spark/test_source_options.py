@@ -101,6 +101,8 @@ def test_a_selection_that_is_none_is_told(given: dict[str, str], told: str) -> N
         (True, {"failOnDataLoss": "maybe"}, "failOnDataLoss cannot be 'maybe'"),
         (True, {"maxTriggerDelay": "soon"}, "maxTriggerDelay cannot be 'soon'"),
         (True, {"maxOffsetsPerTrigger": "auto", "targetBatchSeconds": "0"}, "targetBatchSeconds cannot be '0'"),
+        (True, {"maxBytesPerTrigger": "much"}, "maxBytesPerTrigger cannot be 'much'"),
+        (True, {"maxBytesPerTrigger": "0g"}, "maxBytesPerTrigger cannot be '0g'"),
         (True, {"kafka.isolation.level": "serializable"}, "isolation.level cannot be 'serializable'"),
         (True, {"kafka.metadata.max.age.ms": "often"}, "metadata.max.age.ms cannot be 'often'"),
         (True, {"startingOffset": "earliest"}, r"Did you mean startingOffsets\?"),
@@ -158,6 +160,11 @@ def test_times_have_units(text: str, seconds: float) -> None:
 def test_the_target_is_in_seconds() -> None:
     assert read(maxOffsetsPerTrigger="auto", targetBatchSeconds="2.5").target_batch_s == 2.5
     assert read(maxOffsetsPerTrigger="10").target_batch_s is None
+
+
+@pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("64m", 64 << 20), ("1 GB", 1 << 30), ("8k", 8192)])
+def test_sizes_have_units(text: str, size: int) -> None:
+    assert read(maxBytesPerTrigger=text).max_bytes_per_trigger == size
 
 
 def test_the_reference_has_a_row_for_every_option_and_for_no_other() -> None:

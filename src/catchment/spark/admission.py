@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from catchment.client.topic_metadata import Place
 from catchment.spark.batch_pace import BatchPace
@@ -16,13 +17,24 @@ Clock = Callable[[], float]
 Cut = Callable[[Mapping[Place, int], Offsets, int], Offsets]
 """An end between a start and what is available, at most so many offsets away if that can be."""
 
+MostRows = Callable[[Mapping[Place, int], Offsets], int]
+"""How many of the offsets between a start and an end a batch may have, by their bytes."""
+_SHORTENINGS: Final = 3
+
 
 class Admission:
     """The end of each batch. It is told when a batch is finished, since the pace follows from that."""
 
-    def __init__(self, options: SourceOptions, clock_s: Clock = time.monotonic, cut: Cut | None = None) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        clock_s: Clock = time.monotonic,
+        cut: Cut | None = None,
+        most_rows: MostRows | None = None,
+    ) -> None:
         self._options = options
         self._cut = cut or limited
+        self._most_rows = most_rows
         self._clock_s = clock_s
         self._pace = None if options.target_batch_s is None else BatchPace(options.target_batch_s)
         self._begun_at_s = -math.inf
@@ -33,10 +45,10 @@ class Admission:
         waiting = count_waiting(start, available)
         if may_wait and self._is_too_few(waiting):
             return dict(start)
-        end = available
         most = self._options.max_offsets_per_trigger if self._pace is None else self._pace.rows
-        if most is not None and waiting > most:
-            end = self._cut(start, available, most)
+        end = self._cut(start, available, most) if most is not None and waiting > most else available
+        if waiting and self._most_rows is not None:
+            end = self._within_bytes(start, end, available)
         if waiting:
             self._begun_at_s = self._clock_s()
             self._under_way = (end, count_waiting(start, end))
@@ -49,6 +61,17 @@ class Admission:
         if self._pace is not None:
             self._pace.observe(self._under_way[1], self._clock_s() - self._begun_at_s)
         self._under_way = None
+
+    def _within_bytes(self, start: Mapping[Place, int], end: Offsets, available: Offsets) -> Offsets:
+        """An end that is not too many bytes away: what a look finds is truer the shorter the way is."""
+        assert self._most_rows is not None
+        for _ in range(_SHORTENINGS):
+            rows = self._most_rows(start, end)
+            shorter = end if rows >= count_waiting(start, end) else self._cut(start, available, rows)
+            if count_waiting(start, shorter) >= count_waiting(start, end):
+                return end
+            end = shorter
+        return end
 
     def _is_too_few(self, waiting: int) -> bool:
         least = self._options.min_offsets_per_trigger

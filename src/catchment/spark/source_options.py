@@ -35,6 +35,7 @@ SOURCE_OPTIONS: Final = (
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
     "targetBatchSeconds",
+    "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "groupIdPrefix",
@@ -50,6 +51,8 @@ DEFAULT_METADATA_AGE_S: Final = 1.0
 DEFAULT_GROUP_PREFIX: Final = "catchment-spark"
 
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+_SIZE: Final = re.compile(r"\s*(\d+)\s*([kmgt]?)b?\s*")
+_SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _UNITS_S: Final = {"ms": 0.001, "": 0.001, "s": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0}
 _LONGER_UNITS_S: Final = {"h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
 
@@ -70,6 +73,8 @@ class SourceOptions:
     max_offsets_per_trigger: int | None
     target_batch_s: float | None
     """Set if the number of offsets follows the time that batches take."""
+    max_bytes_per_trigger: int | None
+    """About so many: it is estimated."""
     min_offsets_per_trigger: int | None
     max_trigger_delay_s: float
     group_id: str | None
@@ -115,6 +120,7 @@ class SourceOptions:
             max_records_per_partition=fields.count("maxRecordsPerPartition"),
             max_offsets_per_trigger=most,
             target_batch_s=fields.seconds("targetBatchSeconds", DEFAULT_TARGET_S, "s") if is_auto else None,
+            max_bytes_per_trigger=fields.size_bytes("maxBytesPerTrigger"),
             min_offsets_per_trigger=least,
             max_trigger_delay_s=fields.seconds("maxTriggerDelay", DEFAULT_DELAY_S, ""),
             group_id=kafka.get("group.id"),
@@ -145,6 +151,18 @@ class _Fields:
             self._mistakes.add(f"the option {name} cannot be {text!r}", f"Give a whole number above 0{extra}.")
             return None
         return int(text)
+
+    def size_bytes(self, name: str) -> int | None:
+        text = self._given.get(name.lower())
+        if text is None:
+            return None
+        found = _SIZE.fullmatch(text.lower())
+        if found is None or int(found[1]) == 0:
+            self._mistakes.add(
+                f"the option {name} cannot be {text!r}", 'Give a size, such as "1048576", "64m" or "1g".'
+            )
+            return None
+        return int(found[1]) << _SHIFTS[found[2]]
 
     def flag(self, name: str, default: bool) -> bool:
         text = self._given.get(name.lower(), str(default)).strip().lower()

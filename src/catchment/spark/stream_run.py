@@ -6,14 +6,17 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Final
 
 from catchment.client.deadline import Backoff, Deadline
 from catchment.client.errors import ClientError, SettingsError
 from catchment.client.offsets import LATEST
+from catchment.client.record_sizes import mean_record_bytes
 from catchment.client.topic_metadata import Place
-from catchment.spark.admission import Admission
+from catchment.spark.admission import Admission, MostRows
+from catchment.spark.batch_bytes import BatchBytes
 from catchment.spark.data_loss import data_lost
 from catchment.spark.group_commits import GroupCommits
 from catchment.spark.noted_offsets import NotedOffsets
@@ -42,7 +45,11 @@ class StreamRun:
         self._watch = TopicWatch(options)
         self._noted_watch = TopicWatch(_of_noted(options)) if options.note_topics else None
         self._edges = TimeEdges(options) if options.admits_by_time or options.admit_up_to else None
-        self._admission = Admission(options, cut=self._edges.cut if self._edges and options.admits_by_time else None)
+        self._admission = Admission(
+            options,
+            cut=self._edges.cut if self._edges and options.admits_by_time else None,
+            most_rows=_most_rows(options),
+        )
         self._upstream = Upstream(options.admit_up_to) if options.admit_up_to else None
         self._admitted: FinishedBatch | None = None
         self._admissible: Offsets | None = None
@@ -184,6 +191,13 @@ class StreamRun:
             planned = [end for end in self._planned if end in ends]
         for end in planned[-1:]:
             self.finished(end, notice.query_name or notice.query_id)
+
+
+def _most_rows(options: SourceOptions) -> MostRows | None:
+    if options.max_bytes_per_trigger is None:
+        return None
+    look = partial(mean_record_bytes, options.connection.cluster())
+    return BatchBytes(options.max_bytes_per_trigger, look).most_rows
 
 
 def _of_noted(options: SourceOptions) -> SourceOptions:

@@ -24,6 +24,9 @@ _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNul
 _TARGET_BATCH_S: Final = 2.0
 """Of a query that is behind: half of a second is for the batch itself, however few its rows."""
 
+_MOST_BATCH_BYTES: Final = "64m"
+"""What a store or an alert takes of a batch is in the driver's memory, with copies in the JVM's, which has 1 GB unless told otherwise."""
+
 
 def as_json(columns: list[str]) -> Column:
     """A row as the value of a record."""
@@ -56,6 +59,7 @@ def stream_options(place: Workplace, topic: str, query: str, noted: tuple[str, .
         "kafka.group.id": f"{place.pipeline}.{query}",
         "maxOffsetsPerTrigger": "auto",
         "targetBatchSeconds": str(_TARGET_BATCH_S),
+        "maxBytesPerTrigger": _MOST_BATCH_BYTES,
     }
     return options | {"noteTopics": ",".join(noted)} if noted else options
 
