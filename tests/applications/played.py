@@ -91,6 +91,20 @@ class Story:
 
     def drain(self) -> None:
         """Let Spark process what is there."""
+        self._built().drain()
+
+    def run_until_commanded(self, query: str, count: int) -> None:
+        """Let one query go on until there are so many commands, as those have to that go by the clock."""
+        run = self._built()
+        run.start_query(query)
+        assert self.layout.commands is not None
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while read_settled(self.layout.commands, self._servers, ["value"]).num_rows < count:
+            assert time.monotonic() < deadline_s, f"{query} took too long"
+            time.sleep(0.5)
+        run.stop()
+
+    def _built(self) -> Run:
         loaded = load(self.layout.file)
         carry_modules(loaded.folder)
         place = workplace(
@@ -102,7 +116,7 @@ class Story:
         )
         run = Run(place)
         run.build()
-        run.drain()
+        return run
 
     def end(self) -> Played:
         """Act on the commands, and read everything back."""

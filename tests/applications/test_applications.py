@@ -11,6 +11,7 @@ import pytest
 from tests.applications.played import Played, Story
 
 from catchment.applications.emergency import checking
+from catchment.applications.metrics.generator import HOSTS
 from catchment.applications.running.reconciling import lake_differences
 from catchment.applications.sensors.actuator import Actuator as AirConditioning
 
@@ -154,6 +155,24 @@ def test_accounts_are_what_their_events_make_them(play: Play) -> None:
     assert {row["account"]: row["cents"] for row in played.stored()} == cents
     overdrawn = {account for account, left in cents.items() if left < 0}
     assert {f"{one} is frozen" for one in overdrawn} <= set(played.acted)
+
+
+def test_metrics_has_the_load_of_each_host_and_restarts_those_that_fall_silent(
+    pipeline_spark: SparkSession, catchment_logs: Logs, tmp_path: Any
+) -> None:
+    story = Story("metrics", pipeline_spark, catchment_logs.bootstrap_servers, tmp_path)
+    story.send(range(20), 50)
+    story.drain()
+    # Nothing more comes, so in the end all that were heard of are silent.
+    story.run_until_commanded("outlet-alert-silent", len(HOSTS))
+    played = story.end()
+    balanced(played)
+    assert sorted(played.acted) == sorted(f"{host} is restarted" for host in HOSTS)
+    loads = defaultdict(list)
+    for row in played.clean():
+        loads[row["host"], window_of(row)].append(row["cpu"])
+    stored = {(row["host"], int(row["start"].timestamp())): row["cpu"] for row in played.stored()}
+    assert stored == pytest.approx({place: sum(found) / len(found) for place, found in loads.items()})
 
 
 def test_requests_are_replied_to_once_each_and_what_runs_out_is_ordered(play: Play) -> None:

@@ -67,7 +67,7 @@ def decoded(batches: list[EncodedBatch]) -> list[dict[str, Any]]:
     return found
 
 
-@given(st.lists(rows, max_size=12), st.sampled_from(CODECS), st.integers(700, 3000))
+@given(st.lists(rows, max_size=12), st.sampled_from(CODECS), st.integers(1_300, 3_000))
 def test_what_is_encoded_is_decoded_again(written: list[dict[str, Any]], codec: Codec, max_batch_bytes: int) -> None:
     table = pa.Table.from_pylist(written, SCHEMA)
     batches = encode(table, codec=codec, timestamp_ms=NOW_MS, max_batch_bytes=max_batch_bytes)

@@ -40,9 +40,9 @@ class Feed:
             {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "enable.idempotence": True}
         )
         self._is_finished = threading.Event()
+        self.count = 0
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
-        self.count = 0
 
     def _run(self) -> None:
         while not self._is_finished.wait(0.005):

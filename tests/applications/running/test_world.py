@@ -28,7 +28,7 @@ from catchment.client.offsets import LATEST
 from catchment.client.producer import Producer as ArrowProducer
 from catchment.ports.loopback import free_port
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 300.0
 _GENERATING = "catchment.applications.running.generating"
 _ACTING = "catchment.applications.running.acting"
 
