@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.client.settled import settle
 
 from catchment.testing.embedded import Broker
@@ -31,6 +31,11 @@ class Logs(ABC):
         name = f"client-{next(_numbers)}"
         self.create(name, partitions, {key.replace("_", "."): value for key, value in settings.items()})
         return name
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions to a topic until it has so many."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(_TIMEOUT_S)
 
     def fill(
         self, topic: str, values: Iterable[bytes], *, partition: int = 0, settings: Mapping[str, Any] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -134,6 +135,17 @@ def test_a_cluster_that_is_gone_is_given_up_in_time(broker: Broker) -> None:
         with pytest.raises(Unreachable, match=r"cannot connect to .*refused.*Check that the broker is up"):
             cluster.ask(metadata_request(()), to=Coordinator("g", GROUP))
         assert time.monotonic() - started_at_s < 20
+
+
+def test_a_broker_that_falls_silent_leaves_time_to_ask_another(broker: Broker) -> None:
+    with Cluster(broker.bootstrap_servers, FAST, timeout_s=10) as cluster:
+        assert cluster.partitions("t") == [0]
+        broker.faults.delay_connections(60)
+        heard = threading.Timer(1, broker.faults.clear)
+        heard.start()
+        # The first answer would come after a minute. It is asked for again on another connection, while there is time.
+        cluster.refresh(["t"])
+        heard.join()
 
 
 def test_a_broker_that_is_slow_is_given_up_in_time(broker: Broker) -> None:

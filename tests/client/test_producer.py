@@ -95,6 +95,33 @@ def test_keys_go_where_other_clients_send_them(logs: Logs, cluster: Cluster) -> 
         assert logs.values(ours, partition) == logs.values(theirs, partition)
 
 
+def test_partitions_that_are_added_get_rows_from_a_process_that_knew_the_topic_before(
+    catchment_logs: CatchmentLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = catchment_logs.topic()
+    keys = [f"key {number}".encode() for number in range(50)]
+    rows = pyarrow.table({"key": keys, "value": keys})
+    with Cluster(catchment_logs.bootstrap_servers) as cluster:
+        with Producer(cluster) as producer:
+            producer.write(topic, rows)
+        catchment_logs.grow(topic, 4)
+        monkeypatch.setattr("catchment.client.producer._METADATA_AGE_S", 0.0)
+        with Producer(cluster) as producer:
+            producer.write(topic, rows)
+            assert {partition for _, partition in producer.flush()} == {0, 1, 2, 3}
+
+
+def test_a_row_may_name_a_partition_that_was_just_added(catchment_logs: CatchmentLogs) -> None:
+    topic = catchment_logs.topic()
+    with Cluster(catchment_logs.bootstrap_servers) as cluster, Producer(cluster) as producer:
+        producer.write(topic, table([b"first"]))
+        catchment_logs.grow(topic, 2)
+        producer.write(topic, pyarrow.table({"value": [b"second"], "partition": [1]}))
+        with pytest.raises(ValueError, match="names partition 2, the topic has 2"):
+            producer.write(topic, pyarrow.table({"value": [b"third"], "partition": [2]}))
+    assert catchment_logs.values(topic, 1) == [b"second"]
+
+
 def test_rows_without_a_key_spread_over_all_partitions_in_their_order(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic(partitions=3)
     with Producer(cluster) as producer:

@@ -17,8 +17,9 @@ from catchment.client.cluster import Cluster
 from catchment.client.encoding import encode
 from catchment.client.errors import BrokerError, ClientError, Unreachable
 from catchment.client.fetching import FetchLimits
+from catchment.client.offsets import EARLIEST_LOCAL, OffsetAt
 from catchment.client.reader import Reader, Span
-from catchment.client.topic_metadata import Leader
+from catchment.client.topic_metadata import Leader, Place
 from catchment.protocol.client import Answer
 from catchment.protocol.fetch import PartitionAnswer, TopicAnswer, encode_response
 
@@ -106,6 +107,7 @@ class PlayedCluster:
         self.brokers = brokers
         self.leaders: dict[int, Leader] = {}
         self.refreshed = 0
+        self.local_start = 0
         self.on_refresh: Callable[[], None] = lambda: None
 
     def leader(self, topic: str, partition: int) -> Leader:
@@ -118,6 +120,10 @@ class PlayedCluster:
         if self.brokers[broker_id].is_down:
             raise Unreachable(f"broker {broker_id} is down")
         return self.brokers[broker_id]
+
+    def list_offsets(self, places: list[Place], when: int) -> dict[Place, OffsetAt]:
+        assert when == EARLIEST_LOCAL
+        return {place: OffsetAt(self.local_start, -1, -1) for place in places}
 
     def refresh(self, topics: list[str]) -> None:
         self.refreshed += 1
@@ -220,6 +226,24 @@ def test_offsets_before_the_end_that_compaction_emptied_are_passed(played: Playe
     reader = reader_of(played, Span("topic", 0, 0, 20), Span("topic", 1, 0, 10))
     assert values(reader) == {0: list(range(10)), 1: list(range(10))}
     assert reader.positions == {("topic", 0): 20, ("topic", 1): 10}
+
+
+def test_records_in_remote_storage_that_are_slow_to_come_are_not_passed(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1)}
+    broker = played.brokers[0]
+    played.local_start, broker.log_end, broker.high_watermark = 8, 3, 10
+    reads = iter(reader_of(played, Span("topic", 0, 0, 10)))
+    found = [next(reads) for _ in range(3)]
+    asked = len(broker.requests)
+
+    def fetched_at_last(partition: int) -> ErrorCode:
+        if len(broker.requests) > asked + 10:
+            broker.log_end = 10
+        return ErrorCode.none
+
+    broker.error = fetched_at_last
+    found += list(reads)
+    assert [int(read.batch.column("value")[0].as_py()) for read in found] == list(range(10))
 
 
 def test_a_broker_that_holds_the_reader_back_has_not_emptied_anything(played: PlayedCluster) -> None:

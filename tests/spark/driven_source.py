@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
@@ -78,6 +78,11 @@ class Query:
         self.limit: ReadLimit = reader.getDefaultReadLimit()
         self.start: Offsets = reader.initialOffset() if start is None else start
 
+    @property
+    def read(self) -> Offsets:
+        """Where it stands, without what is noted of the topics."""
+        return without_topics(self.start)
+
     def batch(self) -> list[bytes]:
         """What the next batch reads; nothing if it is empty."""
         end: Offsets = self.reader.latestOffset(self.start, self.limit)
@@ -86,15 +91,15 @@ class Query:
         return found
 
 
+def without_topics(offsets: Offsets) -> Offsets:
+    """Offsets without the ids of their topics."""
+    return {name: partitions for name, partitions in offsets.items() if not name.startswith("topic:")}
+
+
 def delete_records(logs: Logs, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": logs.bootstrap_servers})
     for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
         deleted.result(TIMEOUT_S)
-
-
-def add_partitions(logs: Logs, topic: str, total: int) -> None:
-    admin = AdminClient({"bootstrap.servers": logs.bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic, total)])[topic].result(TIMEOUT_S)
 
 
 def delete_topic(logs: Logs, topic: str) -> None:

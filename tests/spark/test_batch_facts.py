@@ -106,13 +106,13 @@ def test_ends_of_other_topics_are_noted_with_each_batch_and_make_none(logs: Logs
     query = Query(stream_reader(logs, subscribe=topic, startingOffsets="earliest", noteTopics=table))
     assert query.batch() == TEN
     noted = {f"noted:{table}": {"0": 0, "1": 3}}
-    assert query.start == {topic: {"0": 10}, **noted}
+    assert query.read == {topic: {"0": 10}, **noted}
     logs.fill(table, TEN)
     assert query.batch() == []
-    assert query.start == {topic: {"0": 10}, **noted}, "a table that changes makes no batch"
+    assert query.read == {topic: {"0": 10}, **noted}, "a table that changes makes no batch"
     logs.fill(topic, [b"x"])
     assert query.batch() == [b"x"]
-    assert query.start == {topic: {"0": 11}, f"noted:{table}": {"0": 10, "1": 3}}
+    assert query.read == {topic: {"0": 11}, f"noted:{table}": {"0": 10, "1": 3}}
     assert query.reader.reportLatestOffset() == {topic: {"0": 11}}
 
 
@@ -121,7 +121,7 @@ def test_a_first_batch_that_is_empty_notes_too(catchment_logs: CatchmentLogs) ->
     catchment_logs.fill(table, TEN)
     query = Query(stream_reader(catchment_logs, subscribe=topic, noteTopics=f"{table}, "))
     assert query.batch() == []
-    assert query.start == {topic: {"0": 0}, f"noted:{table}": {"0": 10}}
+    assert query.read == {topic: {"0": 0}, f"noted:{table}": {"0": 10}}
 
 
 def test_what_is_not_decided_is_not_noted(logs: Logs) -> None:

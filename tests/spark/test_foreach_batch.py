@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -44,15 +45,25 @@ def test_a_second_write_without_a_name_is_told_and_not_taken_for_a_repeat(
     catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = foreach(catchment_logs, tmp_path, monkeypatch)
-    query.run_id = "first run"
+    query.run_id = str(uuid.uuid4())
     commit(query, 0)
     with pytest.raises(ClientError, match=r"batch 0 has been written already in this run.*sinkName of its own"):
         query.tasks(0, BATCH)
-    query.run_id = "second run"
+    query.run_id = str(uuid.uuid4())
     commit(query, 0)
     query.finish(0)
     commit(query, 1)
     assert query.values() == sorted(["a", "b", "c", "d", "e"] * 2)
+
+
+def test_a_job_group_of_ones_own_is_refused_since_a_repeat_could_not_be_told(
+    catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = foreach(catchment_logs, tmp_path, monkeypatch)
+    query.run_id = "nightly"
+    with pytest.raises(SettingsError, match=r"job group 'nightly', which hides the run.*Do not call setJobGroup"):
+        query.tasks(0, BATCH)
+    assert query.values() == []
 
 
 def test_a_write_outside_of_the_stream_whose_checkpoint_it_names_is_refused(

@@ -9,6 +9,9 @@ from typing import Any
 import pyarrow
 import pytest
 from confluent_kafka import Producer
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -21,9 +24,10 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
-from tests.client.logs import Logs
+from tests.client.logs import CatchmentLogs, Logs
 from tests.spark.sink_query import write_batch
 
+from catchment.client.cluster import Cluster
 from catchment.client.errors import BrokerError, ClientError, RecordTooLarge, SettingsError
 from catchment.spark import sink_rows
 from catchment.spark.batch_writer import BatchWriter
@@ -204,6 +208,36 @@ def test_small_batches_without_keys_reach_every_partition(
     rows = [pyarrow.record_batch({"value": [f"{number}"]}) for number in range(3)]
     write(monkeypatch, catchment_logs, VALUES, rows, topic=topic)
     assert [catchment_logs.settled_values(topic, number) for number in range(3)] == [[b"0"], [b"1"], [b"2"]]
+
+
+def test_a_worker_that_writes_at_least_once_is_one_producer_to_the_brokers(
+    catchment_logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = catchment_logs.topic()
+    for number in range(5):
+        rows = pyarrow.record_batch({"value": [str(number)]})
+        write(monkeypatch, catchment_logs, VALUES, [rows], topic=topic, deliveryGuarantee="atLeastOnce")
+    with Cluster(catchment_logs.bootstrap_servers) as cluster:
+        assert len(active_producers(cluster, topic)) == 1
+    assert catchment_logs.values(topic) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_producer_that_has_failed_is_not_used_again(
+    catchment_logs: CatchmentLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = catchment_logs.topic(max_message_bytes="1000")
+    options = {"topic": topic, "deliveryGuarantee": "atLeastOnce"}
+    large = pyarrow.record_batch({"value": ["x" * 5_000]})
+    with pytest.raises(BrokerError):
+        write(monkeypatch, catchment_logs, VALUES, [large], **options)
+    write(monkeypatch, catchment_logs, VALUES, [pyarrow.record_batch({"value": ["after"]})], **options)
+    assert catchment_logs.values(topic) == [b"after"]
+
+
+def active_producers(cluster: Cluster, topic: str) -> list[int]:
+    partition = TopicRequest(name=TopicName(topic), partition_indexes=(i32(0),))
+    answer = cluster.ask(DescribeProducersRequest(topics=(partition,)), to=cluster.leader(topic, 0).broker_id)
+    return [one.producer_id for one in answer.topics[0].partitions[0].active_producers]
 
 
 def test_a_job_without_rows_writes_nothing(catchment_logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:

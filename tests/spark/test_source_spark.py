@@ -14,7 +14,7 @@ from pyspark.sql.functions import col, window
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from tests.client.logs import CatchmentLogs
-from tests.spark.driven_source import TIMEOUT_S, add_partitions, delete_records
+from tests.spark.driven_source import TIMEOUT_S, delete_records
 from typer.testing import CliRunner
 
 from catchment.cli.app import app
@@ -171,7 +171,7 @@ def test_new_partitions_two_sources_and_batches_without_data_work_in_one_query(
     query = counts.writeStream.format("memory").outputMode("update").queryName(name).start()
     queries.append(query)
     query.processAllAvailable()
-    add_partitions(catchment_logs, topic, 3)
+    catchment_logs.grow(topic, 3)
     catchment_logs.fill(topic, [b"new"], partition=2)
     catchment_logs.fill(other, [b"new"])
 

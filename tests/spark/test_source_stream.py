@@ -12,12 +12,12 @@ from tests.client.logs import CatchmentLogs, Logs
 from tests.spark.driven_source import (
     TIMEOUT_S,
     Query,
-    add_partitions,
     delete_records,
     delete_topic,
     ranges,
     stream_reader,
     values,
+    without_topics,
 )
 
 from catchment.client.errors import ClientError
@@ -39,7 +39,7 @@ def test_batches_follow_one_another_without_gap_or_repeat(logs: Logs) -> None:
     assert query.batch() == []
     logs.fill(topic, [b"x", b"y"])
     assert query.batch() == [b"x", b"y"]
-    assert query.start == {topic: {"0": 12}}
+    assert query.read == {topic: {"0": 12}}
     assert query.reader.reportLatestOffset() == {topic: {"0": 12}}
 
 
@@ -47,9 +47,9 @@ def test_the_beginning_stays_the_same_however_often_it_is_asked(catchment_logs: 
     topic = catchment_logs.topic()
     catchment_logs.fill(topic, TEN)
     reader = stream_reader(catchment_logs, subscribe=topic)
-    assert reader.initialOffset() == {topic: {"0": 10}}
+    assert without_topics(reader.initialOffset()) == {topic: {"0": 10}}
     catchment_logs.fill(topic, [b"x"])
-    assert reader.initialOffset() == {topic: {"0": 10}}
+    assert without_topics(reader.initialOffset()) == {topic: {"0": 10}}
 
 
 def test_a_start_at_the_end_is_written_down_by_an_empty_batch(catchment_logs: CatchmentLogs) -> None:
@@ -57,7 +57,7 @@ def test_a_start_at_the_end_is_written_down_by_an_empty_batch(catchment_logs: Ca
     query = Query(stream_reader(catchment_logs, subscribe=topic))
     catchment_logs.fill(topic, TEN)
     assert query.batch() == []
-    assert query.start == {topic: {"0": 0}}
+    assert query.read == {topic: {"0": 0}}
     assert query.batch() == TEN
 
 
@@ -69,7 +69,7 @@ def test_a_first_batch_that_is_repeated_in_another_run_loses_nothing(catchment_l
     catchment_logs.fill(topic, TEN)
     # Spark asks for the beginning again, which is later now, and repeats the batch up to the end that it had planned.
     reader = stream_reader(catchment_logs, subscribe=topic)
-    assert reader.initialOffset() == {topic: {"0": 10}}
+    assert without_topics(reader.initialOffset()) == {topic: {"0": 10}}
     assert reader.partitions(reader.initialOffset(), planned_end) == []
     assert Query(reader, planned_end).batch() == TEN
 
@@ -117,7 +117,7 @@ def test_available_now_ends_where_topics_ended_at_the_start(catchment_logs: Catc
     query.reader.prepareForTriggerAvailableNow()
     catchment_logs.fill(topic, [b"too late"])
     assert [query.batch() for _ in range(4)] == [TEN[:4], TEN[4:8], TEN[8:], []]
-    assert query.start == {topic: {"0": 10}}
+    assert query.read == {topic: {"0": 10}}
 
 
 def test_new_partitions_are_read_from_their_beginning(logs: Logs) -> None:
@@ -125,10 +125,10 @@ def test_new_partitions_are_read_from_their_beginning(logs: Logs) -> None:
     logs.fill(topic, [b"old"])
     query = from_earliest(logs, topic)
     assert query.batch() == [b"old"]
-    add_partitions(logs, topic, 2)
+    logs.grow(topic, 2)
     logs.fill(topic, [b"new"], partition=1)
     assert query.batch() == [b"new"]
-    assert query.start == {topic: {"0": 1, "1": 1}}
+    assert query.read == {topic: {"0": 1, "1": 1}}
 
 
 def test_new_topics_of_a_pattern_are_read_from_their_beginning(catchment_logs: CatchmentLogs) -> None:
@@ -168,9 +168,9 @@ def test_a_topic_that_is_deleted_is_told_or_left_out(
     with caplog.at_level(logging.WARNING):
         assert lenient.batch() == [b"second"]
     assert f"topic {gone}, read up to offset 1, is gone" in caplog.text
-    assert lenient.start == {kept: {"0": 2}}
+    assert lenient.read == {kept: {"0": 2}}
     # What else there is, and what comes back, is found though a topic is missing.
-    add_partitions(catchment_logs, kept, 2)
+    catchment_logs.grow(kept, 2)
     catchment_logs.fill(kept, [b"third"], partition=1)
     assert lenient.batch() == [b"third"]
     catchment_logs.broker.create_topic(gone)
@@ -190,13 +190,33 @@ def test_a_topic_that_is_created_anew_is_told(logs: Logs, count: int) -> None:
         query.batch()
 
 
-def test_a_topic_that_is_created_anew_is_read_from_its_beginning_if_allowed(catchment_logs: CatchmentLogs) -> None:
+@pytest.mark.parametrize("count", [3, 10, 20])
+def test_a_topic_that_is_created_anew_while_the_query_is_stopped_is_told_whenever_it_is_started(
+    logs: Logs, count: int
+) -> None:
+    topic = logs.topic()
+    logs.fill(topic, TEN)
+    query = from_earliest(logs, topic)
+    assert query.batch() == TEN
+    create_anew(logs, topic, count)
+    for _ in range(2):
+        with pytest.raises(DataLost, match=f"topic {topic} was deleted and created anew"):
+            Query(stream_reader(logs, subscribe=topic), query.start).batch()
+    lenient = Query(stream_reader(logs, subscribe=topic, failOnDataLoss=False), query.start)
+    assert lenient.batch() == [b"%d" % number for number in range(count)]
+    assert Query(stream_reader(logs, subscribe=topic), lenient.start).batch() == [], "it is known from then on"
+
+
+@pytest.mark.parametrize("count", [3, 10, 20])
+def test_a_topic_that_is_created_anew_is_read_from_its_beginning_if_allowed(
+    catchment_logs: CatchmentLogs, count: int
+) -> None:
     topic = catchment_logs.topic()
     catchment_logs.fill(topic, TEN)
     query = from_earliest(catchment_logs, topic, failOnDataLoss=False)
     assert query.batch() == TEN
-    create_anew(catchment_logs, topic, 3)
-    assert query.batch() == [b"0", b"1", b"2"]
+    create_anew(catchment_logs, topic, count)
+    assert query.batch() == [b"%d" % number for number in range(count)]
     catchment_logs.fill(topic, [b"next"])
     assert query.batch() == [b"next"]
 
@@ -210,6 +230,25 @@ def test_a_run_that_finds_less_than_its_checkpoint_says_tells_it(catchment_logs:
         reader.latestOffset(checkpoint, reader.getDefaultReadLimit())
     with pytest.raises(DataLost, match="was read up to offset 10 but ends at 1"):
         reader.partitions(checkpoint, {topic: {"0": 1}})
+
+
+def test_a_checkpoint_that_knows_no_topics_is_gone_on_with(catchment_logs: CatchmentLogs) -> None:
+    topic = catchment_logs.topic()
+    catchment_logs.fill(topic, TEN)
+    query = Query(stream_reader(catchment_logs, subscribe=topic), {topic: {"0": 10}})
+    assert query.batch() == []
+    assert query.start == {topic: {"0": 10}}, "that it does not makes no batch"
+    catchment_logs.fill(topic, [b"next"])
+    assert query.batch() == [b"next"]
+    assert f"topic:{topic}" in query.start
+
+
+def test_what_is_there_now_of_a_topic_that_is_not_there_is_an_error(catchment_logs: CatchmentLogs) -> None:
+    reader = stream_reader(catchment_logs, subscribe="no-such-topic", startingOffsets="earliest")
+    # Spark asks in this order with trigger(availableNow=True).
+    reader.prepareForTriggerAvailableNow()
+    with pytest.raises(ClientError, match="no-such-topic: it does not exist"):
+        reader.initialOffset()
 
 
 def create_anew(logs: Logs, topic: str, count: int) -> None:

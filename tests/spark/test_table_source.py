@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql.datasource import CaseInsensitiveDict
 from tests.client.logs import CatchmentLogs, Logs
 from tests.spark.checkpoints import FakeCheckpoint
+from tests.spark.driven_source import delete_topic
 
 from catchment.client.arrow_api import write_arrow
 from catchment.client.cluster import Cluster
@@ -120,6 +121,29 @@ def test_a_batch_sees_what_was_noted_when_it_was_planned(
     assert table.crews(0) == {"a": 1}, "an older batch that is repeated sees its own version"
     assert table.crews(2) == {"b": 2}
     assert table.crews() == {"b": 2}
+
+
+def test_a_topic_that_is_created_anew_is_another_table_though_it_has_grown_longer(
+    catchment_logs: CatchmentLogs, checkpoint: FakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(catchment_logs, checkpoint, monkeypatch)
+    table.write(("old", "old", 1))
+    assert table.crews() == {"old": 1}
+    delete_topic(catchment_logs, table.topic)
+    catchment_logs.create(table.topic, 1, {})
+    table.write(("a", "a", 1), ("b", "b", 2), ("c", "c", 3))
+    assert table.crews() == {"a": 1, "b": 2, "c": 3}
+
+
+def test_partitions_that_are_added_are_read(
+    catchment_logs: CatchmentLogs, checkpoint: FakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(catchment_logs, checkpoint, monkeypatch)
+    table.write(("a", "a", 1))
+    assert table.crews() == {"a": 1}
+    catchment_logs.grow(table.topic, 2)
+    table.write(("b", "b", 2), partition=1)
+    assert table.crews() == {"a": 1, "b": 2}
 
 
 def test_a_batch_that_is_repeated_in_another_process_sees_the_same(

@@ -26,6 +26,8 @@ from catchment.client.topic_metadata import metadata_request
 _NO_CONTROLLER: Final = -1
 _MOST_COORDINATORS: Final = 10_000
 """So many are remembered: names of groups and transactional ids may come and go for as long as the process lives."""
+_PATIENCE: Final = 0.5
+"""The share of a call's time that one answer may take."""
 _MOST_AHEAD: Final = 256
 """So many requests are sent ahead of their answers."""
 # What the same request, sent again to whoever is in charge by then, is spared.
@@ -103,7 +105,7 @@ class Brokers:
             version = connection.version_of(request.__api_key__)
             if newest_version is not None:
                 version = min(version, newest_version)
-            answer = connection.ask(request, min(deadline.left_s(), self._settings.request_timeout_s), version)
+            answer = connection.ask(request, self._patience_s(deadline), version)
             code = error_of(answer)
             if code in _PASSING:
                 raise_for(code, f"{type(request).__name__.removesuffix('Request')} was not served")
@@ -206,6 +208,10 @@ class Brokers:
             if not backoff.pause():
                 raise failure
 
+    def _patience_s(self, deadline: Deadline) -> float:
+        """How long one broker may take for an answer: a silent one must leave time to ask another."""
+        return min(deadline.left_s(), self._settings.request_timeout_s, deadline.timeout_s * _PATIENCE)
+
     def _forget(self, to: Target) -> None:
         """Look anew for whoever is in charge."""
         if isinstance(to, Coordinator):
@@ -257,7 +263,7 @@ class Brokers:
         """Where the first to ask makes the coordinator's topic, the answer takes a moment to come."""
         if wanted not in self._coordinators:
             request = FindCoordinatorRequest(key_type=i8(wanted.key_type), coordinator_keys=(wanted.key,))
-            (found,) = self._any(deadline).ask(request, deadline.left_s()).coordinators
+            (found,) = self._any(deadline).ask(request, self._patience_s(deadline)).coordinators
             raise_for(found.error_code, f"cannot find the coordinator of {wanted.key}", found.error_message)
             if len(self._coordinators) >= _MOST_COORDINATORS:
                 self._coordinators.clear()

@@ -6,7 +6,9 @@ belongs to one thread of one process.
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
@@ -35,6 +37,7 @@ class Cluster(Brokers):
         """`settings` have the names that Kafka's clients give them. A call takes `timeout_s` unless it says otherwise."""
         super().__init__(bootstrap_servers, settings or {}, timeout_s)
         self._topics: dict[str, Topic] = {}
+        self._heard_at_s: dict[str, float] = {}
 
     def topics(self, pattern: str | None = None, *, include_internal: bool = False) -> list[str]:
         """The names of all topics, or of those that a regular expression matches as a whole."""
@@ -47,8 +50,10 @@ class Cluster(Brokers):
             one.name for one in answer.topics if (include_internal or not one.is_internal) and matches(one.name)
         )
 
-    def partitions(self, topic: str, *, create: bool = False) -> list[int]:
-        """The partitions of a topic as last heard of; `refresh` finds those added since, and says what `create` does."""
+    def partitions(self, topic: str, *, create: bool = False, max_age_s: float = math.inf) -> list[int]:
+        """The partitions of a topic as last heard of, not longer ago than that; `refresh` says what `create` does."""
+        if time.monotonic() - self._heard_at_s.get(topic, -math.inf) > max_age_s:
+            self.refresh([topic], create=create)
         return list(self._topic(topic, create=create).leaders)
 
     def topic_id(self, topic: str) -> UUID | None:
@@ -90,6 +95,7 @@ class Cluster(Brokers):
                 known = self._topics.pop(answered.name, None)
                 if answered.error_code is ErrorCode.none:
                     self._topics[answered.name] = read_topic(answered, known)
+                    self._heard_at_s[answered.name] = time.monotonic()
                 else:
                     failed[answered.name] = answered.error_code
             if not failed:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+EARLIEST_LOCAL: Final = -4
+"""Where the part of a log begins that is on the disks of brokers; what is before it is in remote storage (KIP-405)."""
 
 _NO_OFFSET: Final = -1
 _NO_EPOCH: Final = -1

@@ -26,12 +26,14 @@ from catchment.client.encoding import encode
 from catchment.client.errors import ClientError, raise_for
 from catchment.client.produce_queue import Outgoing, Written
 from catchment.client.sending import Sender
-from catchment.client.spreading import Spreader
+from catchment.client.spreading import Spreader, highest_named
 from catchment.client.topic_metadata import Place
 from catchment.client.transactions import NEWEST_PRODUCE_OF_FIRST, TransactionHandle, Transactions, end_transaction
 
 _SPREAD_BYTES: Final = 64 * 1024 * 1024
 _ANSWER_TIMEOUT_S: Final = 40.0
+_METADATA_AGE_S: Final = 10.0
+"""Partitions that are added to a topic get rows after this time, from every process that writes."""
 """A broker may wait 30 s for replicas."""
 _ENCODED_BATCHES: Final = 4
 """So many batches are encoded while others are on their way."""
@@ -177,9 +179,12 @@ class Producer:
     def _shares(
         self, topic: str, rows: pyarrow.RecordBatch, partition: int | None
     ) -> Iterable[tuple[int, pyarrow.RecordBatch]]:
-        partitions = self._cluster.partitions(topic, create=True)
+        partitions = self._cluster.partitions(topic, create=True, max_age_s=_METADATA_AGE_S)
         if partition is not None:
             return [(partition, rows)]
+        if highest_named(rows) >= len(partitions):
+            # It may just have been added.
+            partitions = self._cluster.partitions(topic, max_age_s=0)
         return self._spreader.split(rows, len(partitions))
 
     def _write_partition(self, place: Place, rows: pyarrow.RecordBatch) -> None:

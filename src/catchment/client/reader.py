@@ -27,7 +27,7 @@ from catchment.client.connection import wait
 from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
 from catchment.client.feed import Feed, Fetched
 from catchment.client.fetching import FetchLimits, Wanted
-from catchment.client.offsets import EARLIEST, LATEST
+from catchment.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from catchment.client.topic_metadata import Place
 
 _PAUSE_S: Final = 0.05
@@ -241,7 +241,10 @@ class Reader:
 
     def _pass_gap(self, feed: Feed, place: Place) -> None:
         end = self._ends[place]
-        if end is not None and feed.readable_to.get(place, -1) >= end:
+        if end is None or feed.readable_to.get(place, -1) < end:
+            return
+        # What is in remote storage may be slow to come, and answers without records say nothing of it (KIP-405).
+        if self._positions[place] >= self._cluster.list_offsets([place], EARLIEST_LOCAL)[place].offset:
             self._progress(place, end)
             feed.session.drop(place)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy
 import pyarrow
+import pyarrow.compute
 
 from catchment.client.partitioning import NO_PARTITION, partition_of
 
@@ -19,6 +20,14 @@ _SHORTEST_RUN: Final = 1000
 
 
 _MOST_SMALL: Final = 2**15
+
+
+def highest_named(rows: pyarrow.RecordBatch) -> int:
+    """The highest partition that rows name themselves; NO_PARTITION if none does."""
+    if "partition" not in rows.schema.names:
+        return NO_PARTITION
+    highest = pyarrow.compute.max(rows.column("partition")).as_py()
+    return NO_PARTITION if highest is None else int(highest)
 
 
 class Spreader:

@@ -99,6 +99,19 @@ class BatchWriter(DataSourceArrowWriter):
                 f"{batch}",
                 "Inside foreachBatch, give checkpointLocation of the stream itself; outside of one, leave it out.",
             )
+        if task.run_id and not _is_uuid(task.run_id):
+            # A repeat of the batch could not be told from a second write.
+            raise SettingsError(
+                f"the write in batch {task.batch_id} belongs to the job group {task.run_id!r}, which hides the run of its query",
+                "Do not call setJobGroup in foreachBatch before the write.",
+            )
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return bool(uuid.UUID(text))
+    except ValueError:
+        return False
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction]:

@@ -1,19 +1,24 @@
-"""Where other topics stood when a batch was planned, kept beside the offsets that the batch reads.
+"""What a query has to know later of the moment when a batch was planned, kept beside the offsets that the batch reads.
 
-Spark writes a batch's end down before it runs it. So what is noted there is the same when the batch is repeated: a table that
-is joined with a stream has the same version again.
+Spark writes a batch's end down before it runs it. So what is noted there is the same when the batch is repeated, and when the query
+is started again: a table that is joined with a stream has the same version, and a topic that was deleted and created anew is
+told from the one of the same name whose offsets these are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
 from catchment.spark.positions import Offsets, from_json
 
-_MARK: Final = "noted:"
+_NOTED: Final = "noted:"
 """No topic's name has a colon."""
+_TOPIC: Final = "topic:"
+_ID_BITS: Final = 62
+"""So many of a topic's id are enough to tell two topics of one name apart, and every reader of JSON takes such a number."""
 
 
 @dataclass(frozen=True)
@@ -21,21 +26,38 @@ class NotedOffsets:
     """The offsets of one source at the end of a batch."""
 
     read: Offsets
-    noted: Offsets
+    noted: Offsets = field(default_factory=dict)
+    """Where topics ended that are not read."""
+    topics: Mapping[str, int] = field(default_factory=dict)
+    """Which topics these offsets are of, as `number_of` their ids; without those whose brokers have no ids."""
 
     @classmethod
     def of(cls, offsets: Mapping[tuple[str, int], int]) -> NotedOffsets:
         read: Offsets = {}
         noted: Offsets = {}
+        topics: dict[str, int] = {}
         for (topic, partition), offset in offsets.items():
-            if topic.startswith(_MARK):
-                noted[topic.removeprefix(_MARK), partition] = offset
+            if topic.startswith(_NOTED):
+                noted[topic.removeprefix(_NOTED), partition] = offset
+            elif topic.startswith(_TOPIC):
+                topics[topic.removeprefix(_TOPIC)] = offset
             else:
                 read[topic, partition] = offset
-        return cls(read, noted)
+        return cls(read, noted, topics)
 
     def together(self) -> Offsets:
-        return self.read | {(_MARK + topic, partition): offset for (topic, partition), offset in self.noted.items()}
+        noted = {(_NOTED + topic, partition): offset for (topic, partition), offset in self.noted.items()}
+        return self.read | noted | {(_TOPIC + topic, 0): number for topic, number in self.topics.items()}
+
+    def among(self, topics: Mapping[str, int]) -> Offsets:
+        """The offsets of topics that are still those; of what was created anew since, nothing has been read."""
+        anew = {topic for topic, number in self.topics.items() if topics.get(topic, number) != number}
+        return {place: offset for place, offset in self.read.items() if place[0] not in anew}
+
+
+def number_of(topic_id: UUID) -> int:
+    """A topic's id as it is noted."""
+    return topic_id.int % (1 << _ID_BITS)
 
 
 def read_up_to(ends: Iterable[Any]) -> Offsets:

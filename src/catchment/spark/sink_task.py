@@ -17,6 +17,7 @@ from catchment.client.topic_metadata import Place
 from catchment.client.transaction_outcomes import Witness
 from catchment.spark.commit_list import Transaction
 from catchment.spark.garbage import set_aside_what_is_loaded
+from catchment.spark.plain_producers import plain_producer
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import by_topic, pieces
 
@@ -31,7 +32,7 @@ def write_plain(options: SinkOptions, batches: Iterable[pyarrow.RecordBatch], fi
     found = _unless_empty(pieces(batches))
     if found is None:
         return
-    with _producer(options, None, first_partition) as producer:
+    with plain_producer(options, lambda: _producer(options, None, first_partition)) as producer:
         for rows in found:
             _write(producer, options, rows)
     set_aside_what_is_loaded()

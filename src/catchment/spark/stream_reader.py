@@ -43,7 +43,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @override
     def initialOffset(self) -> dict[str, Any]:
         """Asked more than once, and always answered the same."""
-        return to_json(self._run.initial())
+        start = self._run.initial()
+        return to_json(NotedOffsets(start, topics=self._run.initial_topics).together())
 
     @override
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -53,10 +54,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @override
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin = NotedOffsets.of(from_json(start))
-        end = self._run.next_end(begin.read, is_limited=not isinstance(limit, ReadAllAvailable))
+        end = self._run.next_end(begin, is_limited=not isinstance(limit, ReadAllAvailable))
+        topics = self._run.topics_of(end)
         # What is noted changes with what is read, and by itself makes no batch.
-        is_same = end == begin.read and bool(begin.noted)
-        return to_json(NotedOffsets(end, begin.noted if is_same else self._run.noted()).together())
+        is_same = end == begin.read and begin.among(topics) == begin.read
+        noted = begin.noted if is_same and begin.noted else self._run.noted()
+        return to_json(NotedOffsets(end, noted, begin.topics if is_same else topics).together())
 
     @override
     def prepareForTriggerAvailableNow(self) -> None:
@@ -69,9 +72,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @override
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
         """Deterministic: nothing but the offsets, the options and the times of the batch, which Spark has noted, decides."""
-        starts, ends = NotedOffsets.of(from_json(start)).read, NotedOffsets.of(from_json(end)).read
+        ending = NotedOffsets.of(from_json(end))
+        starts = NotedOffsets.of(from_json(start)).among(ending.topics)
         options = self._options
-        ranges = [self._run.range_between(place, starts, ends) for place in ends]
+        ranges = [self._run.range_between(place, starts, ending.read) for place in ending.read]
         return plan(
             ranges,
             min_partitions=options.min_partitions,

@@ -55,6 +55,8 @@ class StreamRun:
         self._admissible: Offsets | None = None
         self._commits = GroupCommits(options)
         self._initial: Offsets | None = None
+        self.initial_topics: dict[str, int] = {}
+        """Which topics those are where the query begins."""
         self._stop_at: Offsets | None = None
         self._is_start_written = not options.start.uses(LATEST)
         self._lock = Lock()
@@ -65,6 +67,7 @@ class StreamRun:
         """Where a query without a checkpoint begins."""
         if self._initial is None:
             self._initial = self._watch.initial()
+            self.initial_topics = self.topics_of(self._initial)
         return self._initial
 
     def stop_at_latest(self) -> None:
@@ -78,14 +81,15 @@ class StreamRun:
                 )
         self._stop_at = readable
 
-    def next_end(self, start: Offsets, *, is_limited: bool) -> Offsets:
-        """Where the batch that begins at `start` ends. It is told by this, too, that the batch before is finished."""
-        self.finished(start)
+    def next_end(self, begin: NotedOffsets, *, is_limited: bool) -> Offsets:
+        """Where the batch that begins there ends. It is told by this, too, that the batch before is finished."""
+        self.finished(begin.read)
         if not self._is_start_written:
             self._is_start_written = True
-            if start == self._initial:
-                return start
+            if begin.read == self._initial:
+                return begin.read
         readable = self._readable() if self._stop_at is None else self._stop_at
+        start = self._still_there(begin)
         self._check_loss(start, self.available)
         if readable is None:
             return start
@@ -99,6 +103,11 @@ class StreamRun:
             # Spark ends this process next.
             self._commits.wait_for(start, _LAST_COMMIT_S)
         return end
+
+    def topics_of(self, offsets: Offsets) -> dict[str, int]:
+        """Which topics these are, to be noted with the offsets."""
+        named = {topic for topic, _ in offsets}
+        return {topic: number for topic, number in self._watch.topics.items() if topic in named}
 
     def range_between(self, place: Place, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> OffsetRange:
         """What a batch reads of one partition. One that is new to the query begins at 0."""
@@ -160,6 +169,16 @@ class StreamRun:
     def close(self) -> None:
         self._subscription.close()
         self._commits.close()
+
+    def _still_there(self, begin: NotedOffsets) -> Offsets:
+        """Where a batch begins, without what was read of topics that are other ones by now: those begin at 0."""
+        start = begin.among(self._watch.topics)
+        for topic in sorted({place[0] for place in begin.read.keys() - start.keys()}):
+            data_lost(
+                f"topic {topic} was deleted and created anew, so its offsets begin again at 0",
+                fail=self._options.fail_on_data_loss,
+            )
+        return start
 
     def _check_loss(self, start: Offsets, available: Offsets) -> None:
         fail = self._options.fail_on_data_loss

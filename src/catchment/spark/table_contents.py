@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from catchment.spark.formats.decoding import Decoding
 _KEY: Final = "__key"
 _DELETED: Final = "__deleted"
 _ROW: Final = "__row"
+_METADATA_AGE_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,19 @@ class TableContents:
 
     def __init__(self, shape: TableShape) -> None:
         self._shape = shape
+        self._topic_id: UUID | None = None
         self._read_to: dict[int, int] = {}
         self._rows: pa.Table | None = None
         self._answer: pa.Table | None = None
 
     def at(self, cluster: Cluster, ends: Mapping[int, int]) -> pa.Table:
         """The table when its partitions ended there."""
+        # The process may be much older than the topic is.
+        cluster.partitions(self._shape.topic, max_age_s=_METADATA_AGE_S)
+        topic_id = cluster.topic_id(self._shape.topic)
+        if topic_id != self._topic_id:
+            self._forget()
+            self._topic_id = topic_id
         if any(ends.get(partition, 0) < read_to for partition, read_to in self._read_to.items()):
             self._forget()
         if self._answer is None or self._read_to != dict(ends):

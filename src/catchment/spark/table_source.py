@@ -96,7 +96,8 @@ class TableReader(DataSourceReader):
         options = self._options
         if task.batch_id < 0:
             cluster = options.connection.cluster()
-            places = [(options.topic, partition) for partition in cluster.partitions(options.topic)]
+            # The process may be as old as its Spark, and the topic may have more partitions by now.
+            places = [(options.topic, partition) for partition in cluster.partitions(options.topic, max_age_s=0)]
             found = cluster.list_offsets(places, LATEST, read_committed=True)
             return {partition: found[topic, partition].offset for topic, partition in places}
         if options.checkpoint is None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from typing import Final
-from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from catchment.client.errors import BrokerError
 from catchment.client.offsets import LATEST
 from catchment.client.topic_metadata import Place
-from catchment.spark.data_loss import data_lost
+from catchment.spark.noted_offsets import number_of
 from catchment.spark.positions import AtOffsets, Offsets
 from catchment.spark.source_options import SourceOptions
 
@@ -29,12 +28,14 @@ class TopicWatch:
         self._options = options
         self._cluster = options.connection.cluster()
         self._places: list[Place] = []
-        self._ids: dict[str, UUID | None] = {}
+        self.topics: dict[str, int] = {}
+        """Which topics they are, as `number_of` their ids."""
         self._looked_up_at_s = float("-inf")
         self._are_topics_missing = False
 
     def initial(self) -> Offsets:
-        """Where the options say to begin. A topic that does not exist is a mistake here."""
+        """Where the options say to begin. A topic that does not exist is a mistake here, also where its end was asked for before."""
+        self._are_topics_missing = False
         self._look_up()
         return self._options.start.resolve(self._cluster, self._places, self._options.read_committed)
 
@@ -61,7 +62,8 @@ class TopicWatch:
         self._places = selection.places(self._cluster)
         self._are_topics_missing = selection != self._options.selection
         self._looked_up_at_s = time.monotonic()
-        self._remember_ids()
+        found = {topic: self._cluster.topic_id(topic) for topic in {topic for topic, _ in self._places}}
+        self.topics |= {topic: number_of(topic_id) for topic, topic_id in found.items() if topic_id is not None}
 
     def _look_up_again(self) -> None:
         try:
@@ -71,14 +73,3 @@ class TopicWatch:
                 raise
             self._are_topics_missing = True
             self._look_up()
-
-    def _remember_ids(self) -> None:
-        """A topic with another id is another topic, though its offsets may look as if it were the same."""
-        for topic in {topic for topic, _ in self._places}:
-            topic_id = self._cluster.topic_id(topic)
-            if self._ids.setdefault(topic, topic_id) != topic_id:
-                self._ids[topic] = topic_id
-                data_lost(
-                    f"topic {topic} was deleted and created anew, so its offsets begin again at 0",
-                    fail=self._options.fail_on_data_loss,
-                )

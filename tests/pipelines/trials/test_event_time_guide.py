@@ -41,7 +41,7 @@ def test_windows_joins_and_state_are_as_the_guide_says(tmp_path: Path) -> None:
     city.given(calls=[call("e", 133)], visits=[{"id": "x", "district": "Hills", "seen": moment(133)}])
 
     city.expect("tumbling", starts({60: 2, 70: 1, 130: 2}))
-    sliding = {45: 1, 50: 2, 55: 3, 60: 3, 65: 1, 70: 1, 115: 2, 120: 2, 125: 2, 130: 2}
+    sliding = {45: 2, 50: 2, 55: 3, 60: 3, 65: 1, 70: 1, 115: 2, 120: 2, 125: 2, 130: 2}
     city.expect("sliding", starts(sliding))
     (first, second) = city.rows("sessions")[:2]
     assert [(row["end"].second, row["count"]) for row in (first, second)] == [(10, 2), (18, 1)]

@@ -11,6 +11,8 @@ from typing import Any, Final
 from catchment.pipelines.driving.latency import Latency
 from catchment.pipelines.driving.moments import from_text
 from catchment.pipelines.driving.status import QueryStatus
+from catchment.spark.noted_offsets import NotedOffsets
+from catchment.spark.positions import from_json
 
 _IDLE_S: Final = 10.0
 """A topic with nothing new for this long, while another input of the query has something, holds back its watermark."""
@@ -18,7 +20,6 @@ _RATE_S: Final = 15.0
 """What came within this time makes the rate. Spark's own counts from one look at a topic to the next, however short that was."""
 _EPOCH_YEAR: Final = "1970-"
 """Spark's watermark before there is one."""
-_NOTED: Final = "noted:"
 
 Progress = Mapping[str, Any]
 Place = tuple[str, int]
@@ -119,12 +120,7 @@ def _offsets(offsets: Any) -> dict[Place, int] | None:
     """Offsets by topic and partition; None if the source is of another kind."""
     try:
         tree = json.loads(offsets) if isinstance(offsets, str) else offsets
-        return {
-            (topic, int(partition)): int(offset)
-            for topic, partitions in tree.items()
-            for partition, offset in partitions.items()
-            if not topic.startswith(_NOTED)
-        }
+        return NotedOffsets.of(from_json(tree)).read
     except (AttributeError, TypeError, ValueError):
         return None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,7 +24,10 @@ from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.secrets import with_variables
+from catchment.pipelines.specification import Alert
 from catchment.spark.spark_checkpoint import SparkCheckpoint
+
+_EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 def workplace(
@@ -81,7 +86,8 @@ class Run:
         trigger = (
             {"availableNow": True} if available_now else {"processingTime": interval(self.place.graph.trigger_ms(name))}
         )
-        query = self._writers[name].queryName(f"{self.place.pipeline}.{name}").trigger(**trigger).start()
+        with self._empty_batches(name, is_endless=not available_now):
+            query = self._writers[name].queryName(f"{self.place.pipeline}.{name}").trigger(**trigger).start()
         self.queries[name] = query
         return query
 
@@ -102,6 +108,24 @@ class Run:
         for query in self.queries.values():
             query.stop()
         self.place.at_end.close()
+
+    @contextmanager
+    def _empty_batches(self, name: str, *, is_endless: bool) -> Iterator[None]:
+        """Off where a query is to end that has timers by the clock: it would ask for one more batch for ever.
+
+        A query takes the setting with it when it starts.
+        """
+        has_clock = isinstance(target := self.place.graph.target(name), Alert) and target.absent_for is not None
+        if is_endless or not has_clock:
+            yield
+            return
+        settings = self.place.spark.conf
+        before = settings.get(_EMPTY_BATCHES, "true") or "true"
+        settings.set(_EMPTY_BATCHES, "false")
+        try:
+            yield
+        finally:
+            settings.set(_EMPTY_BATCHES, before)
 
     @property
     def _parallelism(self) -> int:
