@@ -93,7 +93,7 @@ class Query:
 
 def without_topics(offsets: Offsets) -> Offsets:
     """Offsets without the ids of their topics."""
-    return {name: partitions for name, partitions in offsets.items() if not name.startswith("topic:")}
+    return {name: partitions for name, partitions in offsets.items() if not name.startswith(("topic:", "run:"))}
 
 
 def delete_records(logs: Logs, topic: str, before: int) -> None:

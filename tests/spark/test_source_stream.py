@@ -243,6 +243,22 @@ def test_a_checkpoint_that_knows_no_topics_is_gone_on_with(catchment_logs: Catch
     assert f"topic:{topic}" in query.start
 
 
+def test_each_run_begins_with_a_batch_where_that_is_asked_for(catchment_logs: CatchmentLogs) -> None:
+    topic = catchment_logs.topic()
+    catchment_logs.fill(topic, TEN)
+    query = from_earliest(catchment_logs, topic, batchAtStart=True)
+    assert query.batch() == TEN
+    for run in (2, 3):
+        again = Query(stream_reader(catchment_logs, subscribe=topic, batchAtStart=True), query.start)
+        assert again.batch() == []
+        assert again.start == query.start | {"run:": {"0": run}}, "Spark runs it, for its end is another than its start"
+        assert again.batch() == []
+        assert again.start["run:"] == {"0": run}, "and no other"
+        query = again
+    catchment_logs.fill(topic, [b"next"])
+    assert query.batch() == [b"next"]
+
+
 def test_what_is_there_now_of_a_topic_that_is_not_there_is_an_error(catchment_logs: CatchmentLogs) -> None:
     reader = stream_reader(catchment_logs, subscribe="no-such-topic", startingOffsets="earliest")
     # Spark asks in this order with trigger(availableNow=True).

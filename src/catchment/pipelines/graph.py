@@ -127,16 +127,17 @@ class Graph:
         name = query.removeprefix("outlet-")
         return self.outlets[name].target if name != query and name in self.outlets else None
 
+    def goes_by_clock(self, query: str) -> bool:
+        """Whether a query has timers: they are looked at in every batch, so there is one at each trigger even if no rows have come."""
+        target = self.target(query)
+        return isinstance(target, Alert) and target.absent_for is not None
+
     def trigger_ms(self, query: str) -> int:
         """How often a query looks for rows, at most."""
         trigger_ms = self.specification.trigger
-        match self.target(query):
-            case LakeSink() as lake:
-                return max(trigger_ms, lake.every)
-            # Timers are looked at in every batch, so there is one at each trigger even if no rows have come.
-            case Alert(absent_for=int()):
-                return max(trigger_ms, _TIMERS_MS)
-        return trigger_ms
+        if isinstance(lake := self.target(query), LakeSink):
+            return max(trigger_ms, lake.every)
+        return max(trigger_ms, _TIMERS_MS) if self.goes_by_clock(query) else trigger_ms
 
     def topics(self) -> Iterator[Boundary]:
         """The topics between queries."""

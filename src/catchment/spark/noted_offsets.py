@@ -17,6 +17,7 @@ from catchment.spark.positions import Offsets, from_json
 _NOTED: Final = "noted:"
 """No topic's name has a colon."""
 _TOPIC: Final = "topic:"
+_RUN: Final = "run:"
 _ID_BITS: Final = 62
 """So many of a topic's id are enough to tell two topics of one name apart, and every reader of JSON takes such a number."""
 
@@ -30,24 +31,30 @@ class NotedOffsets:
     """Where topics ended that are not read."""
     topics: Mapping[str, int] = field(default_factory=dict)
     """Which topics these offsets are of, as `number_of` their ids; without those whose brokers have no ids."""
+    runs: int = 0
+    """How often the query was started, where its runs begin with a batch of their own."""
 
     @classmethod
     def of(cls, offsets: Mapping[tuple[str, int], int]) -> NotedOffsets:
         read: Offsets = {}
         noted: Offsets = {}
         topics: dict[str, int] = {}
+        runs = 0
         for (topic, partition), offset in offsets.items():
             if topic.startswith(_NOTED):
                 noted[topic.removeprefix(_NOTED), partition] = offset
             elif topic.startswith(_TOPIC):
                 topics[topic.removeprefix(_TOPIC)] = offset
+            elif topic == _RUN:
+                runs = offset
             else:
                 read[topic, partition] = offset
-        return cls(read, noted, topics)
+        return cls(read, noted, topics, runs)
 
     def together(self) -> Offsets:
         noted = {(_NOTED + topic, partition): offset for (topic, partition), offset in self.noted.items()}
-        return self.read | noted | {(_TOPIC + topic, 0): number for topic, number in self.topics.items()}
+        topics = {(_TOPIC + topic, 0): number for topic, number in self.topics.items()}
+        return self.read | noted | topics | ({(_RUN, 0): self.runs} if self.runs else {})
 
     def among(self, topics: Mapping[str, int]) -> Offsets:
         """The offsets of topics that are still those; of what was created anew since, nothing has been read."""

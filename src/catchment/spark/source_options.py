@@ -38,6 +38,7 @@ SOURCE_OPTIONS: Final = (
     "maxBytesPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
+    "batchAtStart",
     "groupIdPrefix",
     "watermarkFrom",
     "noteTopics",
@@ -84,6 +85,8 @@ class SourceOptions:
     """The checkpoint of the query itself, whose watermark and time become columns."""
     note_topics: tuple[str, ...] = ()
     """Topics whose ends are noted with every batch."""
+    batch_at_start: bool = False
+    """Whether a run begins with a batch even if there are no rows for it."""
     admits_by_time: bool = False
     admit_up_to: str | None = None
     """The checkpoint of the query that writes the topics, whose unfinished batches are not read."""
@@ -128,6 +131,7 @@ class SourceOptions:
             metadata_age_s=_metadata_age_s(kafka, mistakes),
             watermark_from=given.get("watermarkfrom"),
             note_topics=tuple(name.strip() for name in given.get("notetopics", "").split(",") if name.strip()),
+            batch_at_start=fields.flag("batchAtStart", False),
             admits_by_time=fields.choice("admission", ("offsets", "timestamp")) == "timestamp",
             admit_up_to=given.get("admitupto"),
         )

@@ -59,7 +59,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What is noted changes with what is read, and by itself makes no batch.
         is_same = end == begin.read and begin.among(topics) == begin.read
         noted = begin.noted if is_same and begin.noted else self._run.noted()
-        return to_json(NotedOffsets(end, noted, begin.topics if is_same else topics).together())
+        runs = begin.runs + self._run.begins_now()
+        return to_json(NotedOffsets(end, noted, begin.topics if is_same else topics, runs).together())
 
     @override
     def prepareForTriggerAvailableNow(self) -> None:

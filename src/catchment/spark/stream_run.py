@@ -58,6 +58,7 @@ class StreamRun:
         self.initial_topics: dict[str, int] = {}
         """Which topics those are where the query begins."""
         self._stop_at: Offsets | None = None
+        self._is_first = True
         self._is_start_written = not options.start.uses(LATEST)
         self._lock = Lock()
         self._planned: deque[Offsets] = deque(maxlen=_REMEMBERED_ENDS)
@@ -103,6 +104,11 @@ class StreamRun:
             # Spark ends this process next.
             self._commits.wait_for(start, _LAST_COMMIT_S)
         return end
+
+    def begins_now(self) -> bool:
+        """Whether a batch is to be run though it may have no rows, because the run has had none yet."""
+        is_first, self._is_first = self._is_first, False
+        return is_first and self._options.batch_at_start
 
     def topics_of(self, offsets: Offsets) -> dict[str, int]:
         """Which topics these are, to be noted with the offsets."""

@@ -61,6 +61,8 @@ def stream_options(place: Workplace, topic: str, query: str, noted: tuple[str, .
         "targetBatchSeconds": str(_TARGET_BATCH_S),
         "maxBytesPerTrigger": _MOST_BATCH_BYTES,
     }
+    if place.graph.goes_by_clock(query):
+        options["batchAtStart"] = "true"
     return options | {"noteTopics": ",".join(noted)} if noted else options
 
 

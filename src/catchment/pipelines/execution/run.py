@@ -24,7 +24,6 @@ from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.secrets import with_variables
-from catchment.pipelines.specification import Alert
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -115,8 +114,7 @@ class Run:
 
         A query takes the setting with it when it starts.
         """
-        has_clock = isinstance(target := self.place.graph.target(name), Alert) and target.absent_for is not None
-        if is_endless or not has_clock:
+        if is_endless or not self.place.graph.goes_by_clock(name):
             yield
             return
         settings = self.place.spark.conf
