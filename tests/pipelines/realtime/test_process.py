@@ -129,6 +129,17 @@ def test_jars_that_cannot_be_had_are_a_reason_of_every_alert(
     assert reason.startswith("Spark's own Kafka connector is not here")
 
 
+def test_settings_that_java_has_no_form_for_are_a_reason_of_every_alert(
+    catchment_logs: CatchmentLogs, tmp_path: Path
+) -> None:
+    specification = declared("readings", "out") | {"kafka": {"ssl.ca.location": str(tmp_path)}}
+    with start(catchment_logs, specification, tmp_path) as process:
+        _, said = process.communicate(timeout=END_S)
+    assert process.returncode == NOT_ALLOWED, said
+    (reason,) = read_reasons(Home(tmp_path / "home", "readings-hosts"))["hot"]
+    assert reason.startswith("ssl.ca.location names the directory")
+
+
 def test_too_few_slots_are_refused_before_any_query_starts(
     spark_with_peer: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ from catchment.pipelines.home import Home
 from catchment.pipelines.loading import Loaded, load
 from catchment.pipelines.mistakes import Mistakes
 from catchment.pipelines.planning import kept_versions
+from catchment.pipelines.realtime.connector_settings import connector_options
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.plan_check import NotInRealTime, refusal_of_spark
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, write_reasons
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
     try:
         return _run(given, stopping)
-    except (Mistakes, SettingsError) as error:
+    except Mistakes as error:
         # To try again would end the same way.
         sys.stderr.write(f"{error}\n")
         return ExitCode.CONFIGURATION
@@ -82,7 +83,8 @@ def _run(given: argparse.Namespace, stopping: StopFlag) -> int:
     except NotInRealTime as error:
         reasons = {error.alert: error.reasons}
         said: ClientError = error
-    except JarsUnavailable as error:
+    except (JarsUnavailable, SettingsError) as error:
+        # Settings that are good enough for micro-batches may be of no use here.
         reasons = {name: [str(error)] for name in asking_alerts(specification)}
         said = error
     write_reasons(home, reasons)
@@ -96,6 +98,8 @@ def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping:
     connection = {"kafka.bootstrap.servers": servers} | {
         f"kafka.{name}": one for name, one in broker_settings(specification).items()
     }
+    # What Java has no form for is told before Spark starts.
+    connector_options(connection)
     spark = realtime_session(specification, given.master, connection)
     # A query that is stopped on purpose breaks its tasks off, which is no error to be reported.
     spark.sparkContext.setLogLevel("OFF")

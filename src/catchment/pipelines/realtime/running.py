@@ -13,6 +13,7 @@ from catchment.client.errors import ClientError
 from catchment.pipelines.execution.alerting import alert_rule, event_time_of
 from catchment.pipelines.execution.decoding import is_file
 from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION, pipeline_session
+from catchment.pipelines.realtime.connector_settings import require_readable_key
 from catchment.pipelines.realtime.eligibility import Path, asking_alerts, path_to, reasons_against
 from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, refusal_of_spark, require_allowed
 from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, staged_rows, start_alert
@@ -69,6 +70,7 @@ def realtime_session(specification: PipelineSpecification, master: str, connecti
 
 def start_all(place: Workplace) -> dict[str, StreamingQuery]:
     """Start the real-time alerts of a pipeline, none if one of them cannot be; the query of each."""
+    require_readable_key(place.spark, place.connection)
     built = {name: _built(place, name) for name in realtime_alerts(place.graph.specification)}
     require_slots(place.spark, {name: one.slots for name, one in built.items()})
     queries = {}
