@@ -121,6 +121,21 @@ def test_the_version_before_stays_to_go_back_to_and_older_ones_go(past: Past) ->
     assert (past.tables(), past.numbers(OUTLET), past.shown()) == ([3], [3], [3])
 
 
+def test_state_of_real_time_mode_goes_with_the_version_that_made_it(past: Past) -> None:
+    for version in (1, 2):
+        checkpoint = past.home.realtime_checkpoint(OUTLET, version)
+        checkpoint.mkdir()
+        (checkpoint / "metadata").write_text("{}")
+
+    past.prune(1)
+
+    assert [past.home.checkpoints(OUTLET, version) for version in (1, 2, 3)] == [
+        [],
+        [past.home.checkpoint(OUTLET, 2), past.home.realtime_checkpoint(OUTLET, 2)],
+        [past.home.checkpoint(OUTLET, 3)],
+    ]
+
+
 def test_what_is_shown_after_a_rollback_stays_though_the_file_is_newer(tmp_path: Path) -> None:
     past = Past(tmp_path, version=2)
     past.begin({"clean": [1], OUTLET: [1, 2]}, live=1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from catchment.bench.peers.maven import PeerUnavailable
+from catchment.bench.peers.spark_connector import connector_jars
 from catchment.bench.plan import is_wanted
 from catchment.bench.results import Results
 from catchment.bench.target import OURS
@@ -41,14 +43,22 @@ def pipeline(
         raise typer.BadParameter("no workload has such a name", param_hint="--workload")
     console = bench_console()
     results = Results(peers=runner.peer_columns(workloads))
+    with_connector = [found for found in workloads if plan.needs_connector(found)]
     try:
-        with (
-            shown_progress(console, runner.step_count(workloads, rounds)) as progress,
-            raised_stage(OURS, cores or os.cpu_count() or 1, plan.SETTINGS) as stage,
-        ):
-            runner.run(stage, workloads, rounds, results, progress)
+        if with_connector:
+            connector_jars()
     except PeerUnavailable as error:
-        raise CommandError(f"Spark's own connector cannot be had: {error}") from error
+        results.unavailable |= {found.name: str(error) for found in with_connector}
+        workloads = [found for found in workloads if found not in with_connector]
+        with_connector = []
+    try:
+        with ExitStack() as stack:
+            if workloads:
+                progress = stack.enter_context(shown_progress(console, runner.step_count(workloads, rounds)))
+                stage = stack.enter_context(
+                    raised_stage(OURS, cores or os.cpu_count() or 1, plan.SETTINGS, with_connector=bool(with_connector))
+                )
+                runner.run(stage, workloads, rounds, results, progress)
     finally:
         # A run that is broken off has measured something too.
         report(console, results, json_file, plot_file)

@@ -29,23 +29,21 @@ def prune(
     """
     need_pipelines()
     from catchment.client.errors import ClientError
-    from catchment.pipelines.brokers import brokers
+    from catchment.pipelines.brokers import broker_settings, brokers
     from catchment.pipelines.execution.topics import TopicAdmin
     from catchment.pipelines.home import Home, default_home
     from catchment.pipelines.opening import read_graph
     from catchment.pipelines.pruning import prune as remove
-    from catchment.pipelines.secrets import with_variables
 
     try:
         graph, folder = read_graph(file)
         specification = graph.specification
-        kafka = {name: with_variables(one) for name, one in specification.kafka.items()}
         found = remove(
             graph,
             folder,
             Home((home or default_home()).resolve(), specification.pipeline),
             keeps=keep,
-            topics=TopicAdmin(brokers(specification, servers), kafka) if topics else None,
+            topics=TopicAdmin(brokers(specification, servers), broker_settings(specification)) if topics else None,
             is_dry_run=is_dry_run,
         )
     except ClientError as error:

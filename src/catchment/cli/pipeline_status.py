@@ -40,8 +40,9 @@ def status(
     )
     print_table(columns, [row for one in found for row in _rows(one)])
     for one in found:
-        for fault in [*one.get("faults", ()), *([one["error"]] if one.get("error") else [])]:
-            print_note(f"{one['pipeline']}: {fault}")
+        faults = [f"! {fault}" for fault in one.get("faults", ())]
+        for said in [*one.get("notes", ()), *faults, *([one["error"]] if one.get("error") else [])]:
+            print_note(f"{one['pipeline']}: {said}")
 
 
 def _rows(run: dict[str, Any]) -> list[tuple[object, ...]]:

@@ -1,10 +1,11 @@
-"""Which brokers a pipeline talks to: those of the command, of the file, of the environment, or the ones on this machine."""
+"""Which brokers a pipeline talks to: those of the command, of the file, of the environment, or the ones on this machine; and how."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
+from catchment.pipelines.secrets import with_variables
 from catchment.pipelines.specification import PipelineSpecification
 
 VARIABLE: Final = "CATCHMENT_BOOTSTRAP_SERVERS"
@@ -13,4 +14,10 @@ _DEFAULT: Final = "127.0.0.1:9092"
 
 def brokers(specification: PipelineSpecification, given: str | None = None) -> str:
     """Addresses as clients take them; the first that is given counts."""
-    return given or specification.servers or os.environ.get(VARIABLE) or _DEFAULT
+    declared = with_variables(specification.servers) if specification.servers else None
+    return given or declared or os.environ.get(VARIABLE) or _DEFAULT
+
+
+def broker_settings(specification: PipelineSpecification) -> dict[str, str]:
+    """The settings of the connection to them."""
+    return {name: with_variables(one) for name, one in specification.kafka.items()}

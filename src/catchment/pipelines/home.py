@@ -33,6 +33,15 @@ class Home:
         """Spark's notes on one query. Another version of the pipeline begins anew beside it."""
         return self.folder / "checkpoints" / f"{query}-v{version}"
 
+    def realtime_checkpoint(self, query: str, version: int) -> Path:
+        """The same for an alert in real-time mode, whose notes are of another form. No query has a dot in its name."""
+        return self.checkpoint(f"{query}.realtime", version)
+
+    def checkpoints(self, query: str, version: int) -> list[Path]:
+        """All notes on a version of a query: those of micro-batches, and those of real-time mode."""
+        both = (self.checkpoint(query, version), self.realtime_checkpoint(query, version))
+        return [one for one in both if one.exists()]
+
     @property
     def run_file(self) -> Path:
         """Who runs the pipeline now: its process and the address of its status."""

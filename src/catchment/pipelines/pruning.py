@@ -120,8 +120,8 @@ class _Past:
             case "table":
                 self.stores[leftover.name].drop_version(leftover.version)
             case "checkpoint":
-                path = self.home.checkpoint(leftover.name, leftover.version)
-                shutil.rmtree(path.rename(path.with_name(path.name + _REMOVED)))
+                for path in self.home.checkpoints(leftover.name, leftover.version):
+                    shutil.rmtree(path.rename(path.with_name(path.name + _REMOVED)))
             case "topic":
                 assert admin is not None, "without it, no topic is found"
                 admin.delete(leftover.name)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from catchment.client.errors import SettingsError
 from catchment.pipelines.mistakes import Mistake
 from catchment.pipelines.specification import PipelineSpecification
 
@@ -16,8 +17,8 @@ _SQLITE: Final = "sqlite:///"
 
 
 def with_variables(text: str) -> str:
-    """A text with its variables put in."""
-    return _VARIABLE.sub(lambda one: os.environ[one[1]], text)
+    """A text with its variables put in; SettingsError names one that is not set."""
+    return _VARIABLE.sub(lambda one: _value(one[1]), text)
 
 
 def expanded(address: str, folder: Path) -> str:
@@ -34,7 +35,17 @@ def missing_variables(specification: PipelineSpecification) -> Iterator[Mistake]
     """Variables that the pipeline names and that are not set."""
     named = set(_VARIABLE.findall(" ".join(_texts(specification.model_dump()))))
     for name in sorted(named - os.environ.keys()):
-        yield Mistake(None, f"the environment variable {name} is not set")
+        yield Mistake(None, _unset(name))
+
+
+def _value(name: str) -> str:
+    if name not in os.environ:
+        raise SettingsError(_unset(name))
+    return os.environ[name]
+
+
+def _unset(name: str) -> str:
+    return f"the environment variable {name} is not set"
 
 
 def _texts(tree: Any) -> Iterator[str]:

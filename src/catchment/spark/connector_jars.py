@@ -60,6 +60,15 @@ def jars_directory() -> Path:
 def connector_jars(fetching: Callable[[Artifact], None] = lambda artifact: None) -> list[Path]:
     """The connector's jars, those that are missing fetched; `fetching` is told of each before it is."""
     directory = jars_directory()
+    for artifact in missing_jars():
+        fetching(artifact)
+        fetch_jar(artifact, directory)
+    return [directory / artifact.file_name for artifact in CONNECTOR]
+
+
+def missing_jars() -> list[Artifact]:
+    """Those that Maven is to fetch; JarsUnavailable where there is none."""
+    directory = jars_directory()
     missing = [artifact for artifact in CONNECTOR if not (directory / artifact.file_name).exists()]
     if missing and shutil.which("mvn") is None:
         raise JarsUnavailable(
@@ -67,10 +76,7 @@ def connector_jars(fetching: Callable[[Artifact], None] = lambda artifact: None)
             "Install Maven (`apt install maven`, `brew install maven`), or put "
             f"{', '.join(artifact.file_name for artifact in missing)} into {directory} yourself.",
         )
-    for artifact in missing:
-        fetching(artifact)
-        fetch_jar(artifact, directory)
-    return [directory / artifact.file_name for artifact in CONNECTOR]
+    return missing
 
 
 def fetch_jar(artifact: Artifact, directory: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from catchment.pipelines.driving.companion import Companion, realtime_alerts
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure
 from catchment.pipelines.driving.keeping import Patience
+from catchment.pipelines.home import Home
+from catchment.pipelines.realtime.refusals import NOT_ALLOWED, notes, read_reasons, write_reasons
 from catchment.pipelines.specification import PipelineSpecification
 
 PATIENCE = Patience(lost=2, first_pause_s=0.0, longest_pause_s=0.0)
@@ -33,7 +36,11 @@ def test_an_alert_that_asks_for_real_time_mode_and_may_have_it_gets_it_unless_th
     asking = specification(trigger="realtime")
 
     assert realtime_alerts(asking, is_endless=True).names == ("hot",)
-    assert realtime_alerts(asking, is_endless=False).names == ()
+    ending = realtime_alerts(asking, is_endless=False)
+    assert ending.names == ()
+    assert ending.refusals[0].startswith(
+        "alert hot is decided in micro-batches: a run that processes what is there now"
+    )
     assert realtime_alerts(specification(), is_endless=True) == ((), ())
 
 
@@ -44,6 +51,18 @@ def test_an_alert_that_may_not_have_it_is_decided_in_micro_batches_and_told_why(
 
     assert found.names == ()
     assert "alert hot is decided in micro-batches: " in found.refusals[0]
+
+
+def test_without_the_jars_all_are_decided_in_micro_batches_and_told_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    found = realtime_alerts(specification(trigger="realtime"), is_endless=True)
+
+    assert found.names == ()
+    assert "alert hot is decided in micro-batches: Spark's own Kafka connector is not here" in found.refusals[0]
 
 
 def ended(companion: Companion) -> Failure:
@@ -72,6 +91,31 @@ def test_it_is_started_again_until_it_cannot_be_cured(code: int, ends_with: Exit
     assert failure.exit_code == ends_with
     assert companion.status.restarts == restarts
     assert companion.status.state == "failed"
+
+
+def test_one_that_finds_real_time_mode_refused_is_left_alone_and_ends_no_run() -> None:
+    companion = Companion([sys.executable, "-c", f"import sys; sys.exit({NOT_ALLOWED})"], PATIENCE)
+
+    def is_refused() -> bool:
+        assert companion.look() is None
+        return companion.is_refused
+
+    wait_for("the companion has refused", is_refused)
+    assert companion.look() is None
+    assert companion._process is None
+    assert (companion.status.state, companion.status.restarts) == ("stopped", 0)
+
+
+def test_the_reasons_reach_the_driver_and_alerts_without_one_are_told_of_the_others(tmp_path: Path) -> None:
+    home = Home(tmp_path, "city")
+    write_reasons(home, {"hot": ["it sorts", "it joins two streams"]})
+
+    assert notes(["hot", "cold"], read_reasons(home)) == (
+        "alert hot is decided in micro-batches: it sorts",
+        "alert hot is decided in micro-batches: it joins two streams",
+        "alert cold is decided in micro-batches: it shares a session with hot, and all have real-time mode or none",
+    )
+    assert notes(["hot", "cold"], {}) == ()
 
 
 def test_it_ends_when_its_input_does() -> None:

@@ -228,6 +228,36 @@ def test_the_table_has_a_line_for_each_query_and_says_what_it_waits_for() -> Non
     assert "dropped 4 rows" in text
 
 
+def test_why_alerts_are_not_in_real_time_and_who_is_not_told_of_them_is_in_every_form_of_the_status(
+    home: Home, publisher: Publisher
+) -> None:
+    publisher._status.notes = ("alert hot is decided in micro-batches: it sorts",)
+    publisher._status.troubles = ["city.alerts.hot.webhook-0: no answer"]
+    publisher.publish()
+
+    run = publisher.last()
+    output, lines = StringIO(), list[str]()
+    Console(file=output, width=160).print(panel(run, NOW))
+    view = Lines(lines.append)
+    view.show(run)
+    view.show(run | {"state": "catching up"})
+
+    written = read_run(home)
+    assert written is not None
+    for one in (written, run):
+        assert (one["notes"], one["faults"]) == (
+            ["alert hot is decided in micro-batches: it sorts"],
+            ["city.alerts.hot.webhook-0: no answer"],
+        )
+    assert "alert hot is decided in micro-batches: it sorts" in output.getvalue()
+    assert "! city.alerts.hot.webhook-0: no answer" in output.getvalue()
+    assert lines[0] == "city: alert hot is decided in micro-batches: it sorts"
+    assert [("micro-batches" in one, "! city.alerts.hot.webhook-0: no answer" in one) for one in lines[1:]] == [
+        (False, True),
+        (False, True),
+    ]
+
+
 def test_lines_come_every_few_seconds_and_at_once_when_the_state_changes() -> None:
     lines: list[str] = []
     now_s = [0.0]

@@ -8,7 +8,7 @@ import pytest
 
 from catchment.client.errors import ClientError
 from catchment.pipelines.home import Home
-from catchment.pipelines.planning import Current, Operator, Part, Plan, Signature, compare, keep
+from catchment.pipelines.planning import Current, Operator, Part, Plan, Signature, compare, keep, kept_versions
 from catchment.pipelines.planning.deciding import Refused, read_kept
 
 BY_ID = Operator(kind="deduplication", parts=(Part(name="key id", what="string"),))
@@ -62,6 +62,30 @@ def test_every_version_of_a_checkpoint_is_kept(tmp_path: Path) -> None:
     keep(home, _plan(home, _current(BY_NAME, version=3)))
     assert _plan(home, _current(BY_NAME, version=3)).versions == {"clean": 2}
     assert _plan(home, _current(version=1)).versions == {"clean": 1}
+
+
+def test_state_of_real_time_mode_counts_and_the_alerts_process_is_told_its_version(tmp_path: Path) -> None:
+    home = Home(tmp_path, "city")
+    alert = "outlet-alert-hot"
+
+    def current(operator: Operator, version: int) -> Current:
+        return Current(version=version, queries={alert: Signature(kind="outlet", reads=("a",), state=(operator,))})
+
+    def start(version: int) -> None:
+        checkpoint = home.realtime_checkpoint(alert, version)
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "metadata").write_text("{}")
+
+    assert kept_versions(home, 1) == {}
+    keep(home, _plan(home, current(BY_ID, 1)))
+    start(1)
+    assert _plan(home, current(BY_NAME, 1)).queries[alert].action == "refuse"
+    keep(home, _plan(home, current(BY_NAME, 2)))
+    start(2)
+
+    assert kept_versions(home, 2) == {alert: 2}
+    keep(home, _plan(home, current(BY_ID, 1)))
+    assert kept_versions(home, 1) == {alert: 1}, "the old state is gone back to"
 
 
 def test_keeping_one_query_leaves_the_others(tmp_path: Path) -> None:

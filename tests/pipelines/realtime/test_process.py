@@ -18,7 +18,9 @@ from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+from catchment.pipelines.planning import Current, Decision, Plan, Signature, keep
 from catchment.pipelines.realtime.process import command
+from catchment.pipelines.realtime.refusals import NOT_ALLOWED, read_reasons
 from catchment.pipelines.realtime.running import require_slots, start_all
 from catchment.pipelines.specification import PipelineSpecification
 
@@ -63,6 +65,13 @@ def declared(topic: str, sink: str, **alert: Any) -> dict[str, Any]:
     }
 
 
+def keep_version(home: Home, query: str, version: int) -> None:
+    """As if the driver had decided that a query begins anew in this version."""
+    signature = Signature(kind="outlet", reads=("readings",))
+    current = Current(version=1, queries={query: signature})
+    keep(home, Plan({query: Decision("new version", version)}, current))
+
+
 def start(logs: CatchmentLogs, specification: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
     # YAML reads JSON.
     (folder / "hosts.yaml").write_text(json.dumps(specification))
@@ -80,6 +89,7 @@ def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its
     specification = declared(topic, sink)
     catchment_logs.create(f"{specification['pipeline']}.alerts", 1, {})
     catchment_logs.fill(topic, [b"a;2026-03-01T12:00:00Z;0.95", b"b;2026-03-01T12:00:00Z;0.5"])
+    keep_version(Home(tmp_path / "home", specification["pipeline"]), "outlet-alert-hot", 2)
     catchment_logs.fill(topic, [b"c;2026-03-01T12:00:00Z;0.99", b"d;2026-03-01T12:00:00Z;500"], partition=1)
     with start(catchment_logs, specification, tmp_path) as process:
         try:
@@ -91,13 +101,43 @@ def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its
     assert process.returncode == ExitCode.DONE, said
     found = [json.loads(value or b"") for value in catchment_logs.values(sink)]
     assert sorted(one["row"]["host"] for one in found) == ["a", "c"]
+    checkpoints = tmp_path / "home" / specification["pipeline"] / "checkpoints"
+    assert [one.name for one in checkpoints.iterdir()] == ["outlet-alert-hot.realtime-v2"], "as the driver has decided"
 
 
-def test_what_the_mode_does_not_allow_ends_before_spark_starts(catchment_logs: CatchmentLogs, tmp_path: Path) -> None:
+def test_what_the_mode_does_not_allow_is_told_before_spark_starts(
+    catchment_logs: CatchmentLogs, tmp_path: Path
+) -> None:
     with start(catchment_logs, declared("readings", "out", cooldown="5 minutes"), tmp_path) as process:
         _, said = process.communicate(timeout=END_S)
-    assert process.returncode == ExitCode.CONFIGURATION
+    assert process.returncode == NOT_ALLOWED
     assert said.startswith("alert hot cannot run in real-time mode: cooldown needs the memory")
+    (reason,) = read_reasons(Home(tmp_path / "home", "readings-hosts"))["hot"]
+    assert reason.startswith("cooldown needs the memory")
+
+
+def test_jars_that_cannot_be_had_are_a_reason_of_every_alert(
+    catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with start(catchment_logs, declared(catchment_logs.topic(), "out"), tmp_path) as process:
+        _, said = process.communicate(timeout=END_S)
+    assert process.returncode == NOT_ALLOWED, said
+    (folder,) = (tmp_path / "home").iterdir()
+    (reason,) = read_reasons(Home(tmp_path / "home", folder.name))["hot"]
+    assert reason.startswith("Spark's own Kafka connector is not here")
+
+
+def test_settings_that_java_has_no_form_for_are_a_reason_of_every_alert(
+    catchment_logs: CatchmentLogs, tmp_path: Path
+) -> None:
+    specification = declared("readings", "out") | {"kafka": {"ssl.ca.location": str(tmp_path)}}
+    with start(catchment_logs, specification, tmp_path) as process:
+        _, said = process.communicate(timeout=END_S)
+    assert process.returncode == NOT_ALLOWED, said
+    (reason,) = read_reasons(Home(tmp_path / "home", "readings-hosts"))["hot"]
+    assert reason.startswith("ssl.ca.location names the directory")
 
 
 def test_too_few_slots_are_refused_before_any_query_starts(

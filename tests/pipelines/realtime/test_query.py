@@ -17,15 +17,13 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 
 from pyspark.sql import functions as F
 
-from catchment.bench.pipelines import realtime_alerts
-from catchment.client.errors import SettingsError
+from catchment.bench.pipelines.realtime_alerts import latencies_ms
 from catchment.pipelines.alerts.log import fired_before
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.realtime.plan_check import NotInRealTime, require_allowed
 from catchment.pipelines.realtime.query import (
     RealtimeSource,
     alert_records,
-    connector_options,
     source_rows,
     staged_rows,
     start_alert,
@@ -179,18 +177,19 @@ def test_code_that_the_mode_has_not_is_refused_in_words(
         require_allowed(alert_records(rows, rule), "hot", is_append=True)
 
 
-def test_settings_that_java_does_not_know_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"does not know kafka.sasl.username"):
-        connector_options({"kafka.bootstrap.servers": "localhost", "kafka.sasl.username": "crew"})
-
-
 def test_the_measurement_times_the_alert_of_every_event(
-    spark_with_peer: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark_with_peer: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(realtime_alerts, "_WARMING_S", 0.5)
     events, found = catchment_logs.topic(), catchment_logs.topic()
-    times_ms = realtime_alerts.latencies_ms(
-        spark_with_peer, catchment_logs.bootstrap_servers, events, found, tmp_path, seconds=1.0, per_second=50
+    times_ms = latencies_ms(
+        spark_with_peer,
+        catchment_logs.bootstrap_servers,
+        events,
+        found,
+        tmp_path,
+        seconds=1.0,
+        warming_s=0.5,
+        per_second=50,
     )
     assert len(times_ms) == 50
     assert 0 < times_ms[0] <= times_ms[-1]

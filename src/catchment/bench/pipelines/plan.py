@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from catchment.bench.pipelines.latencies import alert_latency, store_latency
+from catchment.bench.pipelines.realtime_alerts import RealtimeAlertLatency
 from catchment.bench.pipelines.throughput import PipelineThroughput
 from catchment.bench.spark.workload import SparkWorkload
 from catchment.pipelines.execution import pipeline_session
@@ -22,4 +23,10 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
         PipelineThroughput(_RECORDS // (_QUICK_DIVISOR if quick else 1)),
         store_latency(seconds=10 if quick else 60),
         alert_latency(seconds=10 if quick else 60),
+        RealtimeAlertLatency(seconds=5 if quick else 60, warming_s=2 if quick else 10),
     ]
+
+
+def needs_connector(workload: SparkWorkload) -> bool:
+    """Whether it takes the jars of Spark's own Kafka connector, which are not everywhere."""
+    return isinstance(workload, RealtimeAlertLatency)

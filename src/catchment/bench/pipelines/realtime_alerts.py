@@ -7,15 +7,23 @@ moment of its sending; its alert brings that back in its row.
 from __future__ import annotations
 
 import json
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import quantiles
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from catchment.bench.measure import Measure, Section
+from catchment.bench.pipelines.throughput import PIPELINE, PIPELINES
+from catchment.bench.spark.side import Side
+from catchment.bench.spark.stage import Stage
+from catchment.bench.workloads.workload import fresh_topic
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, start_alert
 
@@ -25,8 +33,44 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "id string, at timestamp, sent_ns bigint, load double"
 _ARRIVAL_TIMEOUT_S: Final = 90.0
-_WARMING_S: Final = 10.0
-"""The first events meet a query that still starts, and code that is not compiled yet."""
+_LIMIT_MS: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RealtimeAlertLatency:
+    """How long alerts take through Spark's real-time mode, in one round of so many seconds."""
+
+    seconds: float
+    warming_s: float
+    name: str = "realtime-alert-latency"
+    section: Section = PIPELINES
+    sides: Sequence[Side] = (PIPELINE,)
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        p50, p99 = (f"event to alert in real-time mode at 200/s, {one}" for one in ("p50", "p99"))
+        return (
+            Measure(f"{self.name}-p50", p50, "ms", higher_is_better=False, limit=_LIMIT_MS),
+            Measure(f"{self.name}-p99", p99, "ms", higher_is_better=False),
+        )
+
+    def run(self, stage: Stage, side: Side) -> dict[str, float]:
+        with (
+            fresh_topic(stage.target, 1) as events,
+            fresh_topic(stage.target, 1) as alerts,
+            tempfile.TemporaryDirectory(dir=stage.directory) as checkpoint,
+        ):
+            took_ms = latencies_ms(
+                stage.spark,
+                stage.bootstrap_servers,
+                events,
+                alerts,
+                Path(checkpoint),
+                seconds=self.seconds,
+                warming_s=self.warming_s,
+            )
+        cuts = quantiles(took_ms, n=100)
+        return {f"{self.name}-p50": cuts[49], f"{self.name}-p99": cuts[98]}
 
 
 def latencies_ms(
@@ -37,9 +81,13 @@ def latencies_ms(
     checkpoint: Path,
     *,
     seconds: float,
+    warming_s: float,
     per_second: int = 200,
 ) -> list[float]:
-    """How long each alert took, sorted; the topics exist, with one partition each."""
+    """How long each alert took, sorted; the topics exist, with one partition each.
+
+    The first events meet a query that still starts, and code that is not compiled yet: those of `warming_s` do not count.
+    """
     rule = AlertRule("bench", "load", "load > 0.5", ("id",), "at", topics=(alerts_topic,), message="{id}: {load}")
     options = {"kafka.bootstrap.servers": bootstrap_servers}
     source = RealtimeSource("events", events_topic, SCHEMA)
@@ -51,7 +99,7 @@ def latencies_ms(
         consumer.assign([TopicPartition(alerts_topic, 0, 0)])
         producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
         _exchange(producer, consumer, events_topic, query, 1, 1.0)
-        _exchange(producer, consumer, events_topic, query, round(per_second * _WARMING_S), per_second)
+        _exchange(producer, consumer, events_topic, query, round(per_second * warming_s), per_second)
         return sorted(_exchange(producer, consumer, events_topic, query, round(per_second * seconds), per_second))
 
 

@@ -112,9 +112,11 @@ def record_chunks(record_bytes: int, records: int) -> Iterator[pyarrow.Table]:
 
 
 @contextmanager
-def raised_stage(broker: str, cores: int, config: Mapping[str, str] | None = None) -> Iterator[Stage]:
+def raised_stage(
+    broker: str, cores: int, config: Mapping[str, str] | None = None, *, with_connector: bool = True
+) -> Iterator[Stage]:
     """Start the broker and the session; both are gone afterwards, with all topics and checkpoints."""
-    jars = ",".join(map(str, connector_jars()))
+    jars = ",".join(map(str, connector_jars())) if with_connector else ""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="catchment-bench-spark-")))
         factory = factories(UNFLUSHED, [broker])[broker]

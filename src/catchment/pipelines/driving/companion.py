@@ -1,7 +1,7 @@
 """The process beside the driver that has the real-time alerts: Spark runs them in a session of their own.
 
-It ends when its standard input does, and so with the driver. An alert that real-time mode does not allow, and every alert of a run
-that is to end, is decided in micro-batches like the others.
+It ends when its standard input does, and so with the driver. Alerts that real-time mode does not allow, and every alert of a run
+that is to end, are decided in micro-batches like the others. What a declaration cannot tell, the process itself finds out.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from catchment.pipelines.driving.failures import Failure, FailureKind
 from catchment.pipelines.driving.jvm import end_with_input
 from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.driving.status import QueryStatus
-from catchment.pipelines.realtime.eligibility import reasons_against
+from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
+from catchment.pipelines.realtime.refusals import NOT_ALLOWED, notes
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.spark.connector_jars import JarsUnavailable, connector_jars
 
 _logger = logging.getLogger(__name__)
 
 _NAME: Final = "realtime-alerts"
+_ENDS: Final = "a run that processes what is there now ends, and real-time mode does not"
 _END_S: Final = 20.0
 _WELL_S: Final = 60.0
 """Who has lived for this long was well."""
@@ -38,20 +40,17 @@ class RealtimeAlerts(NamedTuple):
 
 def realtime_alerts(specification: PipelineSpecification, *, is_endless: bool) -> RealtimeAlerts:
     """All of them have it or none: they share a session, whose slots are counted together."""
-    asking = [name for name, alert in specification.alerts.items() if alert.trigger == "realtime"]
+    asking = asking_alerts(specification)
     if not is_endless:
-        return RealtimeAlerts((), ())
-    refusals = [
-        f"alert {name} is decided in micro-batches: {reason}"
-        for name in asking
-        for reason in reasons_against(specification, name)
-    ]
-    if asking and not refusals:
+        reasons = {name: [_ENDS] for name in asking}
+    else:
+        reasons = {name: found for name in asking if (found := reasons_against(specification, name))}
+    if asking and not reasons:
         try:
             connector_jars()
         except JarsUnavailable as error:
-            refusals = [f"alert {name} is decided in micro-batches: {error}" for name in asking]
-    return RealtimeAlerts((), tuple(refusals)) if refusals else RealtimeAlerts(tuple(asking), ())
+            reasons = {name: [str(error)] for name in asking}
+    return RealtimeAlerts((), notes(asking, reasons)) if reasons else RealtimeAlerts(tuple(asking), ())
 
 
 class Companion:
@@ -64,6 +63,8 @@ class Companion:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.status = QueryStatus(_NAME, "outlet")
+        self.is_refused = False
+        """Whether the alerts are to be decided in micro-batches, by what the process has found; it is not started again then."""
         self._command = list(command)
         self._patience = patience or Patience()
         self._clock = clock
@@ -76,7 +77,7 @@ class Companion:
         """A failure that ends the run, or None."""
         now_s = self._clock()
         if self._process is None:
-            if now_s >= self._start_at_s:
+            if not self.is_refused and now_s >= self._start_at_s:
                 self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
                 self._started_s = now_s
                 self.status.state = "running"
@@ -94,6 +95,10 @@ class Companion:
             self._close()
 
     def _ended(self, code: int, now_s: float) -> Failure | None:
+        if code == NOT_ALLOWED:
+            self.is_refused = True
+            self.status.state = "stopped"
+            return None
         self._failures += 1
         message = f"the process of the real-time alerts ended with {code}; what it said is in the log"
         self.status.last_error = message

@@ -45,19 +45,24 @@ class LivePanel:
 
 
 class Lines:
-    """For a log: at once when the state changes, and every few seconds."""
+    """For a log: at once when the state changes, and every few seconds; what is to be known of the run, once."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._write = write
         self._clock = clock
         self._written_s = float("-inf")
         self._state: str | None = None
+        self._noted: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
 
     def show(self, run: Run) -> None:
         now_s = self._clock()
+        for note in run.get("notes", ()):
+            if note not in self._noted:
+                self._noted.add(note)
+                self._write(f"{run['pipeline']}: {note}")
         if run["state"] != self._state or now_s - self._written_s >= _LINE_S:
             self._state, self._written_s = run["state"], now_s
             self._write(line(run, datetime.now(UTC)))
@@ -99,11 +104,12 @@ def panel(run: Run, now: datetime) -> RenderableType:
         table.add_column(name, justify="right")
     for query in run.get("queries", ()):
         table.add_row(*(escape(cell) for cell in cells(query, now)))
-    notes = [Text(f"! {one}", style="yellow") for one in run.get("faults", ())]
+    remarks = [Text(one, style="dim") for one in run.get("notes", ())]
+    remarks += [Text(f"! {one}", style="yellow") for one in run.get("faults", ())]
     if run.get("error"):
-        notes.append(Text(str(run["error"]), style="red"))
+        remarks.append(Text(str(run["error"]), style="red"))
     title = Text.assemble((run["pipeline"], "bold"), f" version {run['version']}   ", (head, "green"))
-    return Group(title, table, *notes) if run.get("queries") else Group(title, *notes)
+    return Group(title, table, *remarks) if run.get("queries") else Group(title, *remarks)
 
 
 def cells(query: Mapping[str, Any], now: datetime) -> list[str]:

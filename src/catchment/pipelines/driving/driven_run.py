@@ -32,7 +32,9 @@ from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
 from catchment.pipelines.planning import decide, keep
+from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.process import command as realtime_command
+from catchment.pipelines.realtime.refusals import notes, read_reasons
 from catchment.spark.connection import Connection
 
 _LOOK_S: Final = 0.5
@@ -172,7 +174,22 @@ class DrivenRun:
 
     def _look(self) -> Failure | None:
         failure = self._fleet.look()
-        return self._companion.look() if failure is None and self._companion is not None else failure
+        if failure is not None or self._companion is None:
+            return failure
+        failure = self._companion.look()
+        if self._companion.is_refused:
+            self._go_on_without_real_time()
+        return failure
+
+    def _go_on_without_real_time(self) -> None:
+        """Decide in micro-batches what the companion may not decide, and say why."""
+        assert self._run is not None, "a companion is looked at once the queries are built"
+        outlets = sorted(self._elsewhere)
+        self._run.add(outlets)
+        self._fleet.add(outlets)
+        self._elsewhere, self._companion = set(), None
+        self._status.queries = self._fleet.statuses
+        self._status.notes = notes(asking_alerts(self._graph.specification), read_reasons(self._home))
 
     def _end(self, spark: SparkSession | None, failure: Failure | None) -> int:
         """Stop the queries, then Spark, and say how it ended."""

@@ -42,8 +42,9 @@ class Fleet:
         without: Collection[str] = (),
     ) -> None:
         """`without` are the queries that somebody else runs."""
+        self._make_keeper = partial(self._keeper, graph, queries=queries, patience=patience)
         order = [[name for name in level if name not in without] for level in graph.order]
-        keepers = {name: self._keeper(graph, name, queries, patience) for level in order for name in level}
+        keepers = {name: self._make_keeper(name) for level in order for name in level}
         levels = [[keepers[name] for name in level] for level in order if level]
         self._waiting: list[list[QueryKeeper]] = [] if is_endless else levels[1:]
         self._running: list[QueryKeeper] = list(keepers.values()) if is_endless else levels[0] if levels else []
@@ -59,6 +60,13 @@ class Fleet:
             self._running = self._waiting.pop(0)
         return None
 
+    def add(self, names: Collection[str]) -> None:
+        """Keep these going too, which nobody else runs any more; in a run without an end."""
+        keepers = [self._make_keeper(name) for name in names]
+        self._running += keepers
+        self.statuses += [one.status for one in keepers]
+        self._readers += [one.reader for one in keepers]
+
     @property
     def is_done(self) -> bool:
         """Whether all has been processed that there was, or all queries were stopped by somebody else."""
@@ -70,7 +78,8 @@ class Fleet:
         for reader in self._readers:
             reader.measure(known, time.monotonic())
 
-    def _keeper(self, graph: Graph, name: str, queries: Queries, patience: Patience) -> QueryKeeper:
+    @staticmethod
+    def _keeper(graph: Graph, name: str, *, queries: Queries, patience: Patience) -> QueryKeeper:
         is_lake = isinstance(graph.target(name), LakeSink)
         status = QueryStatus(name, _kind(graph, name), is_real_time=not is_lake)
         checks = graph.intakes[name].checks if name in graph.intakes else ()

@@ -55,7 +55,7 @@ class RunStatus:
     phase: Literal["starting", "running", "stopping", "failed"] = "starting"
     error: str | None = None
     notes: tuple[str, ...] = ()
-    """What should be known of the run from its start."""
+    """What is done otherwise than the pipeline's file asks for, and why."""
     troubles: list[str] = field(default_factory=list)
     """What is in the way of telling people of alerts."""
     spark_pid: int | None = None
@@ -86,7 +86,7 @@ class RunStatus:
             found += [
                 f"{one.name}: nothing new in topic {topic} holds back its watermark" for topic in one.held_back_by
             ]
-        return found
+        return [*found, *self.troubles]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -95,6 +95,7 @@ class RunStatus:
             "state": self.state,
             "error": self.error,
             "faults": self.faults,
+            "notes": list(self.notes),
             "latency_ms": worst_latency(self.queries),
             "spark_pid": self.spark_pid,
             "address": self.address,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from catchment.pipelines.secrets import with_variables
 from catchment.pipelines.specification import TopicIn
 
 _SCHEMA_FILES: Final = frozenset({".ddl", ".json", ".avsc", ".proto", ".desc", ".pb"})
@@ -19,7 +20,7 @@ def decoding_options(topic: TopicIn, folder: Path) -> dict[str, str]:
         else:
             options["valueSchema"] = topic.schema_
     if topic.registry is not None:
-        options["schemaRegistry"] = topic.registry
+        options["schemaRegistry"] = with_variables(topic.registry)
     if topic.message is not None:
         options["valueMessage"] = topic.message
     if topic.delimiter is not None:

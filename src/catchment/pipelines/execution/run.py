@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from catchment.pipelines.brokers import brokers
+from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.handling import in_few_words
@@ -23,7 +23,6 @@ from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.secrets import with_variables
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -45,7 +44,7 @@ def workplace(
         # A query that began anew has a topic of its own.
         Graph(specification, versions),
         servers=brokers(specification, servers),
-        kafka={name: with_variables(one) for name, one in specification.kafka.items()},
+        kafka=broker_settings(specification),
         home=home,
         folder=folder,
         versions=versions or {},
@@ -71,6 +70,11 @@ class Run:
             writer = self._writer(name)
             if only is None or name in only:
                 self._writers[name] = writer
+
+    def add(self, outlets: Collection[str]) -> None:
+        """Make the plans of outlets that `build` has left out."""
+        for name in outlets:
+            self._writers[name] = self._writer(name)
 
     def start(self) -> None:
         """Start all queries, those that others read first."""

@@ -4,7 +4,7 @@
 """
 
 from catchment.pipelines.planning.comparing import Decision, Plan, compare
-from catchment.pipelines.planning.deciding import Refused, decide, examine, keep, kept_with_checkpoints
+from catchment.pipelines.planning.deciding import Refused, decide, examine, keep, kept_versions, kept_with_checkpoints
 from catchment.pipelines.planning.signature import Current, Kept, Operator, Part, Signature
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "decide",
     "examine",
     "keep",
+    "kept_versions",
     "kept_with_checkpoints",
 ]

@@ -81,7 +81,18 @@ def kept_with_checkpoints(home: Home) -> Kept | None:
     if kept is None:
         return None
     queries = {
-        name: tuple(one for one in made if (home.checkpoint(name, one.checkpoint_version) / _STARTED).exists())
+        name: tuple(one for one in made if _has_started(home, name, one.checkpoint_version))
         for name, made in kept.queries.items()
     }
     return Kept(pipeline=kept.pipeline, queries={name: made for name, made in queries.items() if made})
+
+
+def kept_versions(home: Home, pipeline_version: int) -> dict[str, int]:
+    """The version of each query's checkpoint that the last run went on with; nothing before the first."""
+    kept = read_kept(home) or Kept(pipeline=home.pipeline)
+    found = {name: kept.made(name, pipeline_version) for name in kept.queries}
+    return {name: made.checkpoint_version for name, made in found.items() if made is not None}
+
+
+def _has_started(home: Home, query: str, version: int) -> bool:
+    return any((one / _STARTED).exists() for one in home.checkpoints(query, version))

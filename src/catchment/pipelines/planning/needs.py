@@ -1,16 +1,19 @@
-"""What a pipeline needs from outside: topics that are there, topics that it will make, variables and jars."""
+"""What a pipeline needs from outside: topics that are there, topics that it will make, variables; and what it does without."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catchment.client.errors import ClientError
-from catchment.pipelines.brokers import brokers
+from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.execution.topics import TopicAdmin, wanted_topics
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.realtime.eligibility import reasons_against
-from catchment.pipelines.secrets import missing_variables, with_variables
-from catchment.spark.connector_jars import CONNECTOR, JarsUnavailable, jars_directory
+from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
+from catchment.pipelines.realtime.refusals import notes as realtime_notes
+from catchment.pipelines.secrets import missing_variables
+from catchment.pipelines.specification import PipelineSpecification
+from catchment.spark.connector_jars import JarsUnavailable, missing_jars
 
 
 @dataclass(frozen=True)
@@ -31,23 +34,10 @@ def needs(graph: Graph, servers: str | None) -> Needs:
     """Look at the brokers and the surroundings."""
     specification = graph.specification
     missing = [one.what for one in missing_variables(specification)]
-    against = {
-        name: reasons_against(specification, name)
-        for name, alert in specification.alerts.items()
-        if alert.trigger == "realtime"
-    }
-    if any(not reasons for reasons in against.values()):
-        missing += [
-            f"{one} is not here for real-time mode: `catchment spark jars` fetches it" for one in _missing_jars()
-        ]
-    notes = tuple(f"alert {name} runs in micro-batches: {one}" for name, reasons in against.items() for one in reasons)
+    notes = tuple(_realtime_notes(specification))
     wanted = wanted_topics(graph, 1)
-    address = brokers(specification, servers)
     try:
-        there = _topics_at(address, graph)
-    except KeyError as variable:
-        unknown = f"the connection to the brokers needs the variable {variable}"
-        return Needs(tuple(wanted), tuple(missing), unknown, notes)
+        there = TopicAdmin(brokers(specification, servers), broker_settings(specification)).names()
     except ClientError as error:
         return Needs(tuple(wanted), tuple(missing), error.message, notes)
     read = [one.topic for one in (*graph.sources.values(), *graph.tables.values())]
@@ -57,14 +47,17 @@ def needs(graph: Graph, servers: str | None) -> Needs:
     return Needs(tuple(name for name in wanted if name not in there), tuple(missing), notes=notes)
 
 
-def _missing_jars() -> list[str]:
-    try:
-        folder = jars_directory()
-    except JarsUnavailable:
-        return [one.file_name for one in CONNECTOR]
-    return [one.file_name for one in CONNECTOR if not (folder / one.file_name).exists()]
-
-
-def _topics_at(servers: str, graph: Graph) -> set[str]:
-    settings = {name: with_variables(value) for name, value in graph.specification.kafka.items()}
-    return TopicAdmin(with_variables(servers), settings).names()
+def _realtime_notes(specification: PipelineSpecification) -> Iterator[str]:
+    """What a run would say of the alerts that ask for real-time mode, as far as it can be told without it."""
+    asking = asking_alerts(specification)
+    reasons = {name: reasons_against(specification, name) for name in asking}
+    if asking and not any(reasons.values()):
+        try:
+            if wanted := missing_jars():
+                yield (
+                    f"{', '.join(one.file_name for one in wanted)} will be fetched with Maven for real-time mode; "
+                    "`catchment spark jars` does it beforehand"
+                )
+        except JarsUnavailable as error:
+            reasons = {name: [str(error)] for name in asking}
+    yield from realtime_notes(asking, reasons)

@@ -23,6 +23,11 @@ class Path(NamedTuple):
     stages: tuple[tuple[str, Stage], ...]
 
 
+def asking_alerts(specification: PipelineSpecification) -> list[str]:
+    """The alerts whose author asks for real-time mode."""
+    return [name for name, alert in specification.alerts.items() if alert.trigger == "realtime"]
+
+
 def path_to(specification: PipelineSpecification, alert: str) -> Path | None:
     """The one line from a source to the alert; None where it is not one line."""
     name = specification.alerts[alert].from_

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from catchment.client.errors import ClientError
+from catchment.pipelines.execution.spark_errors import cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,6 +31,7 @@ _REFUSED: Final = {
     "GlobalLimit": "it limits the number of rows",
     "LocalLimit": "it limits the number of rows",
 }
+_SPARK_REFUSES: Final = "STREAMING_REAL_TIME_MODE"
 _STATEFUL: Final = ("Aggregate", "Deduplicate")
 _SESSION: Final = "session_window"
 
@@ -43,6 +45,8 @@ class NotInRealTime(ClientError):
             "Leave its trigger out: micro-batches do all of this, in less than a second.",
         )
         self.args = (alert, reasons)
+        self.alert = alert
+        self.reasons = reasons
 
 
 def require_allowed(rows: DataFrame, alert: str, *, is_append: bool) -> None:
@@ -50,6 +54,12 @@ def require_allowed(rows: DataFrame, alert: str, *, is_append: bool) -> None:
     reasons = list(dict.fromkeys(_reasons(rows, is_append=is_append)))
     if reasons:
         raise NotInRealTime(alert, reasons)
+
+
+def refusal_of_spark(error: BaseException) -> str | None:
+    """What Spark's own check of a query says against it; None if something else ended the query."""
+    cause = cause_of(error)
+    return str(cause) if cause.kind.startswith(_SPARK_REFUSES) else None
 
 
 def has_state(rows: DataFrame) -> bool:

@@ -1,7 +1,8 @@
 """The process that has the session of a pipeline's real-time alerts.
 
 It runs until it is told to stop, its standard input ends, or one of its queries does. What went wrong is on its standard error,
-for whoever started it; starting it again goes on where the checkpoints stand.
+for whoever started it; starting it again goes on where the checkpoints stand. Where real-time mode is not allowed, or cannot be
+had, it leaves the reasons in the pipeline's folder and returns `NOT_ALLOWED`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import ClientError, SettingsError
-from catchment.pipelines.brokers import brokers
+from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.jvm import end_jvm
 from catchment.pipelines.driving.stop_flag import StopFlag
@@ -24,9 +25,13 @@ from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import load
+from catchment.pipelines.loading import Loaded, load
 from catchment.pipelines.mistakes import Mistakes
-from catchment.pipelines.realtime.plan_check import NotInRealTime
+from catchment.pipelines.planning import kept_versions
+from catchment.pipelines.realtime.connector_settings import connector_options
+from catchment.pipelines.realtime.eligibility import asking_alerts
+from catchment.pipelines.realtime.plan_check import NotInRealTime, refusal_of_spark
+from catchment.pipelines.realtime.refusals import NOT_ALLOWED, write_reasons
 from catchment.pipelines.realtime.running import realtime_session, start_all
 from catchment.spark.connector_jars import JarsUnavailable
 
@@ -59,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
     try:
         return _run(given, stopping)
-    except (Mistakes, NotInRealTime, SettingsError, JarsUnavailable) as error:
+    except Mistakes as error:
         # To try again would end the same way.
         sys.stderr.write(f"{error}\n")
         return ExitCode.CONFIGURATION
@@ -72,16 +77,38 @@ def _run(given: argparse.Namespace, stopping: StopFlag) -> int:
     loaded = load(given.file.resolve())
     carry_modules(loaded.folder)
     specification = loaded.specification
+    home = Home(given.home, specification.pipeline)
+    try:
+        return _run_alerts(given, loaded, home, stopping)
+    except NotInRealTime as error:
+        reasons = {error.alert: error.reasons}
+        said: ClientError = error
+    except (JarsUnavailable, SettingsError) as error:
+        # Settings that are good enough for micro-batches may be of no use here.
+        reasons = {name: [str(error)] for name in asking_alerts(specification)}
+        said = error
+    write_reasons(home, reasons)
+    sys.stderr.write(f"{said}\n")
+    return NOT_ALLOWED
+
+
+def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping: StopFlag) -> int:
+    specification = loaded.specification
     servers = brokers(specification, given.servers)
     connection = {"kafka.bootstrap.servers": servers} | {
-        f"kafka.{name}": one for name, one in specification.kafka.items()
+        f"kafka.{name}": one for name, one in broker_settings(specification).items()
     }
+    # What Java has no form for is told before Spark starts.
+    connector_options(connection)
     spark = realtime_session(specification, given.master, connection)
     # A query that is stopped on purpose breaks its tasks off, which is no error to be reported.
     spark.sparkContext.setLogLevel("OFF")
     try:
-        home = Home(given.home, specification.pipeline)
-        queries = start_all(workplace(spark, Graph(specification), home=home, folder=loaded.folder, servers=servers))
+        # The driver has written down which state the alerts may go on with.
+        versions = kept_versions(home, specification.version)
+        queries = start_all(
+            workplace(spark, Graph(specification), home=home, folder=loaded.folder, servers=servers, versions=versions)
+        )
         failure = _watch(queries, stopping)
         for query in queries.values():
             query.stop()
@@ -93,11 +120,14 @@ def _run(given: argparse.Namespace, stopping: StopFlag) -> int:
 
 
 def _watch(queries: dict[str, StreamingQuery], stopping: StopFlag) -> str | None:
-    """Wait until a query fails, or until the end."""
+    """Wait until a query fails, or until the end; raises NotInRealTime if it failed at Spark's own check."""
     while not stopping.wait(_LOOK_S):
         for name, query in queries.items():
             if not query.isActive:
-                return f"{name} has ended: {query.exception() or 'nobody knows why'}"
+                error = query.exception()
+                if error is not None and (reason := refusal_of_spark(error)) is not None:
+                    raise NotInRealTime(name, [reason])
+                return f"alert {name} has ended: {error or 'nobody knows why'}"
     return None
 
 

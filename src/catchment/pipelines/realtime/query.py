@@ -19,20 +19,18 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.realtime.connector_settings import connector_options
 from catchment.pipelines.specification import Stage
-from catchment.spark.connection import PREFIX, kafka_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 BATCH: Final = "5 minutes"
-_NOT_JAVA: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "sasl.username", "sasl.password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +50,13 @@ class RealtimeSource:
 
 
 def start_alert(records: DataFrame, name: str, options: Mapping[str, str], checkpoint: str) -> StreamingQuery:
-    """Start the query of an alert that `alert_records` has made; `options` begin with `kafka.`, with Java's names."""
+    """Start the query of an alert that `alert_records` has made; `options` begin with `kafka.`."""
     writer = records.writeStream.format("kafka").options(**connector_options(options))
     # PySpark's types do not know this trigger yet.
     trigger: dict[str, Any] = {"realTime": BATCH}
     return (
         writer.option("checkpointLocation", checkpoint).outputMode("update").queryName(name).trigger(**trigger).start()
     )
-
-
-def connector_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options for Spark's own connector, whose client is Java's."""
-    settings = kafka_settings(options)
-    for name in _NOT_JAVA:
-        if name in settings:
-            raise SettingsError(
-                f"real-time mode connects with the Java client, which does not know {PREFIX}{name}",
-                "Use the Java client's names, such as ssl.truststore.location and sasl.jaas.config.",
-            )
-    return {f"{PREFIX}{name}": value for name, value in settings.items()}
 
 
 def source_rows(spark: SparkSession, source: RealtimeSource, options: Mapping[str, str]) -> DataFrame:

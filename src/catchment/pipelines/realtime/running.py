@@ -7,12 +7,15 @@ from contextlib import closing
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pyspark.errors import PySparkException
+
 from catchment.client.errors import ClientError
 from catchment.pipelines.execution.alerting import alert_rule, event_time_of
 from catchment.pipelines.execution.decoding import is_file
 from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION, pipeline_session
-from catchment.pipelines.realtime.eligibility import Path, path_to, reasons_against
-from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, require_allowed
+from catchment.pipelines.realtime.connector_settings import require_readable_key
+from catchment.pipelines.realtime.eligibility import Path, asking_alerts, path_to, reasons_against
+from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, refusal_of_spark, require_allowed
 from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, staged_rows, start_alert
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.spark.connection import Connection
@@ -38,7 +41,7 @@ class Built(NamedTuple):
 
 def realtime_alerts(specification: PipelineSpecification) -> list[str]:
     """The alerts that ask for real-time mode; NotInRealTime says why one of them cannot have it."""
-    names = [name for name, alert in specification.alerts.items() if alert.trigger == "realtime"]
+    names = asking_alerts(specification)
     for name in names:
         if reasons := reasons_against(specification, name):
             raise NotInRealTime(name, reasons)
@@ -66,15 +69,22 @@ def realtime_session(specification: PipelineSpecification, master: str, connecti
 
 
 def start_all(place: Workplace) -> dict[str, StreamingQuery]:
-    """Start the real-time alerts of a pipeline, none if one of them cannot be."""
+    """Start the real-time alerts of a pipeline, none if one of them cannot be; the query of each."""
+    require_readable_key(place.spark, place.connection)
     built = {name: _built(place, name) for name in realtime_alerts(place.graph.specification)}
     require_slots(place.spark, {name: one.slots for name, one in built.items()})
     queries = {}
     for name, one in built.items():
-        query = f"realtime-{name}"
-        queries[query] = start_alert(
-            one.records, f"{place.pipeline}.{query}", place.connection, place.checkpoint(query)
-        )
+        outlet = f"outlet-alert-{name}"
+        checkpoint = place.home.realtime_checkpoint(outlet, place.version(outlet))
+        try:
+            queries[name] = start_alert(
+                one.records, f"{place.pipeline}.realtime-{name}", place.connection, str(checkpoint)
+            )
+        except PySparkException as error:
+            if (reason := refusal_of_spark(error)) is not None:
+                raise NotInRealTime(name, [reason]) from error
+            raise
     return queries
 
 

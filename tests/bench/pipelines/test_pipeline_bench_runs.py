@@ -1,0 +1,56 @@
+"""The command as people run it, at its smallest: real broker, real session, alerts in real-time mode."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the benchmark of pipelines needs the extra `pipelines`")
+
+from catchment.bench.peers.maven import PeerUnavailable
+from catchment.bench.peers.spark_connector import connector_jars
+
+COMMAND = (sys.executable, "-m", "catchment.cli", "bench", "pipeline")
+
+
+def bench(*options: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, options)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+def test_alerts_in_real_time_mode_are_timed_and_judged_by_their_limit(tmp_path: Path) -> None:
+    try:
+        connector_jars()
+    except PeerUnavailable as reason:
+        pytest.skip(f"Spark's own connector cannot be had: {reason}")
+    numbers = tmp_path / "numbers.json"
+    finished = bench("--quick", "--rounds", "1", "--workload", "realtime", "--json", numbers)
+    assert finished.returncode == 0, finished.stderr[-2_000:]
+    document = json.loads(numbers.read_text())
+    assert (document["failures"], document["unavailable"]) == ([], {})
+    p50, p99 = document["rows"]
+    assert 0 < p50["medians"]["catchment"] <= p99["medians"]["catchment"]
+    assert p50["passed"] is (p50["medians"]["catchment"] <= 15.0)
+    assert "event to alert in real-time mode" in finished.stdout
+
+
+def test_without_the_jars_it_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    finished = bench("--workload", "realtime", XDG_CACHE_HOME=str(tmp_path), PATH=str(tmp_path))
+    assert finished.returncode == 0, finished.stderr[-2_000:]
+    said = " ".join(finished.stdout.split())
+    assert "realtime-alert-latency was not measured: Spark's own Kafka connector is not here" in said
+
+
+def test_a_workload_that_does_not_exist_is_refused_before_anything_starts() -> None:
+    finished = bench("--workload", "no-such")
+    assert finished.returncode == 2
+    assert "--workload" in finished.stderr
