@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from catchment.pipelines.sink_names import default_names
 from catchment.pipelines.specification import (
     Alert,
     Check,
@@ -222,13 +223,13 @@ class Graph:
         return topic if version == 1 else f"{topic}.v{version}"
 
     def _outlets(self) -> Iterator[tuple[str, Outlet]]:
-        counts: dict[str, int] = {}
+        taken = {sink.name for sink in self.specification.sinks} | {
+            f"alert-{name}" for name in self.specification.alerts
+        }
         for sink in self.specification.sinks:
-            kind = type(sink).__name__.removesuffix("Sink").lower()
-            name = sink.name or f"{sink.from_}-{kind}"
-            counts[name] = counts.get(name, 0) + 1
-            unique = name if counts[name] == 1 else f"{name}-{counts[name]}"
-            yield unique, Outlet(unique, self._outlet_input(sink.from_), sink)
+            name = sink.name or next(one for one in default_names(sink) if one not in taken)
+            taken.add(name)
+            yield name, Outlet(name, self._outlet_input(sink.from_), sink)
         for name, alert in self.specification.alerts.items():
             yield f"alert-{name}", Outlet(f"alert-{name}", self._outlet_input(alert.from_), alert)
 

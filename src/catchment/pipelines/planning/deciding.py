@@ -54,7 +54,9 @@ def keep(home: Home, plan: Plan) -> None:
         others = tuple(one for one in queries.get(name, ()) if one.checkpoint_version != decision.version)
         before = [one for one in queries.get(name, ()) if one.checkpoint_version == decision.version]
         if before:
-            made = made.model_copy(update={"pipeline_version": before[-1].pipeline_version})
+            earlier = tuple(sorted(before[-1].places - made.places))
+            known = {"pipeline_version": before[-1].pipeline_version, "earlier_places": earlier}
+            made = made.model_copy(update=known)
         queries[name] = tuple(sorted((*others, made), key=lambda one: one.pipeline_version))
     home.folder.mkdir(parents=True, exist_ok=True)
     temporary = home.plan_file.with_suffix(".writing")
@@ -71,7 +73,8 @@ def read_kept(home: Home) -> Kept | None:
     except ValidationError as cause:
         raise ClientError(
             f"{home.plan_file} cannot be understood",
-            "A newer version of Catchment wrote it, or it is damaged: restore it, or begin with another --home.",
+            "Another version of Catchment wrote it, or it is damaged: restore it, or begin with another --home, "
+            "and with other lakes and topics, which would get every row again.",
         ) from cause
 
 
