@@ -138,3 +138,29 @@ def test_a_lake_is_written_seldom_and_timers_are_looked_at_every_second(tmp_path
     assert [alike.trigger_ms(one) for one in ("clean-lake-reports", "outlet-clean-lake-reports")] == [200, 5_000]
     absence = _graph(tmp_path, YAML.replace("when: count > 40 AND crew < 3", "absent_for: 5 minutes"))
     assert absence.trigger_ms("outlet-alert-burst") == 1_000
+
+
+def test_rows_have_the_key_of_their_stage_or_else_that_of_its_topic(tmp_path: Path) -> None:
+    stages = """\
+  kept: {from: reports, key: id}
+  both: {from: reports, key: id, to: {topic: both, key: district}}
+  told: {from: clean, sql: SELECT * FROM clean, to: {topic: told, key: kind}}
+  read: {from: clean, sql: SELECT * FROM clean, key: id}
+  last: {from: read, sql: SELECT * FROM read, key: kind}
+sinks:
+  - {from: reports, topic: copies}"""
+    graph = _graph(tmp_path, YAML.replace("sinks:", stages))
+    names = ("clean", "board", "kept", "both", "told", "read", "last", "reports-input", "reports")
+    assert {name: graph.key_of(name) for name in names} == {
+        "clean": ("district",),
+        "board": ("district", "start"),
+        "kept": ("id",),
+        "both": ("id",),
+        "told": ("kind",),
+        "read": ("id",),
+        "last": ("kind",),
+        "reports-input": (),
+        "reports": (),
+    }
+    keys = {one.topic: one.key for one in graph.topics()}
+    assert (keys["emergency.kept"], keys["both"], keys["emergency.read"]) == (("id",), ("district",), ("id",))

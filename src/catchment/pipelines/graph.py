@@ -128,6 +128,12 @@ class Graph:
         name = query.removeprefix("outlet-")
         return self.outlets[name].target if name != query and name in self.outlets else None
 
+    def key_of(self, name: str) -> tuple[str, ...]:
+        """The columns by which the rows of a source or a stage are told apart: the stage's key, or else that of its topic."""
+        stage = self.specification.stages.get(name)
+        boundary = None if name in self.sources else self.boundary(name)
+        return (stage.key if stage else ()) or (boundary.key if boundary else ())
+
     def trigger_ms(self, query: str) -> int:
         """How often a query looks for rows, at most."""
         trigger_ms = self.specification.trigger
@@ -177,10 +183,12 @@ class Graph:
 
     def _intake(self, name: str, source_name: str, stage: Stage | None) -> Intake:
         source = self.sources[source_name]
-        to = stage.to if stage is not None and not stage.has_code else None
+        # The key and the topic of a stage with code are of what its code makes.
+        own = stage if stage is not None and not stage.has_code else None
+        to = own.to if own else None
         boundary = Boundary(
             topic=self._topic(name, to),
-            key=to.key if to else (),
+            key=(to.key if to else ()) or (own.key if own else ()),
             partitions=to.partitions if to else None,
             event_time=source.event_time,
             lateness_ms=source.lateness or 0,

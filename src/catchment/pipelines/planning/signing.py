@@ -114,12 +114,20 @@ class _Signing:
             reads=self._topics(inputs),
             upstream=self._upstream(inputs),
             mode=step.stage.mode if step is not None and is_inline else "append",
-            state=(*state.operators, *_absence(outlet, rows.schema), *_table_key(outlet, step, rows.schema)),
+            state=(*state.operators, *_absence(outlet, rows.schema), *self._table_key(outlet, rows.schema)),
             uses=state.uses,
             columns={} if isinstance(outlet.target, Alert) else _columns(rows.schema),
             required=_required(outlet, rows.schema),
             target=None if isinstance(outlet.target, Alert) else sink_target(outlet.target, self.place.folder),
         )
+
+    def _table_key(self, outlet: Outlet, schema: StructType) -> tuple[Operator, ...]:
+        """What identifies a row of a store's table, which is state as well."""
+        if not isinstance(outlet.target, StoreSink):
+            return ()
+        stage = self.graph.specification.stages.get(outlet.reads)
+        key = outlet.target.key or (stage.key if stage else ())
+        return (Operator(kind="table", parts=_keys(key, schema)),)
 
     def _rows(self, step: Step, mode: str) -> DataFrame:
         rows = apply(self.place, step, [self._input(one) for one in step.inputs])
@@ -167,14 +175,6 @@ def _absence(outlet: Outlet, schema: StructType) -> tuple[Operator, ...]:
     if not isinstance(outlet.target, Alert) or outlet.target.absent_for is None:
         return ()
     return (Operator(kind="timers", parts=_keys(outlet.target.key, schema)),)
-
-
-def _table_key(outlet: Outlet, step: Step | None, schema: StructType) -> tuple[Operator, ...]:
-    """What identifies a row of a store's table, which is state as well."""
-    if not isinstance(outlet.target, StoreSink):
-        return ()
-    key = outlet.target.key or (step.stage.key if step else ())
-    return (Operator(kind="table", parts=_keys(key, schema)),)
 
 
 def _required(outlet: Outlet, schema: StructType) -> tuple[str, ...]:
