@@ -234,6 +234,24 @@ def test_everything_that_writes_rows_says_where_and_what_begins_anew_beside_the_
     }
 
 
+def test_a_table_has_the_key_of_its_stage_with_code_or_without(spark: SparkSession) -> None:
+    city = Pipeline("city")
+    reports = city.source(topic("reports", schema=SCHEMA), event_time="at", lateness="20 seconds")
+    last = city.stage("last", reports, key="id")
+    named = city.stage("named", last, sql="SELECT * FROM last", key="district")
+    for stage in (reports, last, named):
+        city.sink(stage, store("sqlite:///x.db", table="x"), name=stage.name)
+    city.sink(last, store("sqlite:///x.db", table="y", key="n"), name="own")
+    signed = _signed(spark, Graph(city.check()), Path())
+    tables = {name: signed.queries[f"outlet-{name}"].state[-1] for name in ("reports", "last", "named", "own")}
+    assert {name: [part.name for part in one.parts] for name, one in tables.items()} == {
+        "reports": [],
+        "last": ["key id"],
+        "named": ["key district"],
+        "own": ["key n"],
+    }
+
+
 def visits(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
