@@ -75,15 +75,14 @@ def _again(name: str, made: Made, old: Kept, new: Current, decisions: dict[str, 
         if (found := old.made(reader, new.version)) is not None and name in found.signature.upstream
     }
     changed = tuple(differences(made.signature, signature, readers))
-    anew = _read_anew(signature, decisions)
-    if not changed and not anew:
+    reasons = changed + tuple(_read_otherwise(made, signature, decisions))
+    if not reasons:
         if (writer := earlier_writer(name, made, old, new)) is None:
             return Decision("reuse", made.checkpoint_version)
         moved = (
             f"it would go on at {_target(new, name)}, where {writer} wrote: rows would be there twice, or be missing"
         )
         return Decision("refuse", made.checkpoint_version, (moved,), remedy(name, writer, new))
-    reasons = changed + tuple(f"it reads {one}, which begins anew" for one in anew)
     if new.version <= made.pipeline_version:
         return Decision("refuse", made.checkpoint_version, reasons, _raise_version(made, new.version))
     if (writer := earlier_writer(name, None, old, new)) is not None:
@@ -92,9 +91,14 @@ def _again(name: str, made: Made, old: Kept, new: Current, decisions: dict[str, 
     return Decision("new version", new.version, reasons)
 
 
-def _read_anew(signature: Signature, decisions: dict[str, Decision]) -> list[str]:
-    """Which of the queries that it reads write to another topic from now on."""
-    return [one for one in signature.upstream if decisions[one].action == "new version"]
+def _read_otherwise(made: Made, signature: Signature, decisions: dict[str, Decision]) -> Iterator[str]:
+    """Which of the queries that it reads write to another topic than the one whose offsets its checkpoint holds."""
+    for one in signature.upstream:
+        before, now = made.upstream_versions.get(one), decisions[one].version
+        if decisions[one].action == "new version":
+            yield f"it reads {one}, which begins anew"
+        elif before is not None and before != now:
+            yield f"it read version {before} of {one} and would now read version {now}"
 
 
 def _target(new: Current, name: str) -> str:

@@ -50,6 +50,7 @@ def keep(home: Home, plan: Plan) -> None:
             checkpoint_version=decision.version,
             pipeline_version=plan.current.version,
             signature=plan.current.queries[name],
+            upstream_versions=_upstream_versions(name, plan, kept),
         )
         others = tuple(one for one in queries.get(name, ()) if one.checkpoint_version != decision.version)
         before = [one for one in queries.get(name, ()) if one.checkpoint_version == decision.version]
@@ -62,6 +63,17 @@ def keep(home: Home, plan: Plan) -> None:
     temporary = home.plan_file.with_suffix(".writing")
     temporary.write_text(Kept(pipeline=home.pipeline, queries=queries).model_dump_json(indent=1), encoding="utf-8")
     temporary.replace(home.plan_file)
+
+
+def _upstream_versions(name: str, plan: Plan, kept: Kept) -> dict[str, int]:
+    """The checkpoints of what a query reads; those of queries that are not planned now are the ones that are there."""
+    versions: dict[str, int] = {}
+    for one in plan.current.queries[name].upstream:
+        if one in plan.queries:
+            versions[one] = plan.queries[one].version
+        elif (made := kept.made(one, plan.current.version)) is not None:
+            versions[one] = made.checkpoint_version
+    return versions
 
 
 def read_kept(home: Home) -> Kept | None:

@@ -87,6 +87,8 @@ class Made(Fact):
     pipeline_version: int
     """The pipeline's when the checkpoint was made: a higher one may begin anew."""
     signature: Signature
+    upstream_versions: dict[str, int] = Field(default_factory=dict)
+    """The checkpoints of the queries that it reads, each of which writes to a topic of its own."""
     earlier_places: tuple[str, ...] = ()
     """Where it wrote to before its target was another."""
 
