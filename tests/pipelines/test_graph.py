@@ -8,6 +8,7 @@ from tests.pipelines.emergency import YAML, write_emergency
 
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.loading import load
+from catchment.pipelines.specification import LakeSink
 
 
 def _graph(folder: Path, text: str = YAML, **versions: int) -> Graph:
@@ -25,7 +26,7 @@ def test_both_forms_become_the_same_queries(tmp_path: Path) -> None:
 
 def test_a_stage_without_code_is_an_intake_and_each_sink_and_alert_a_query(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
-    assert graph.order == [["clean"], ["outlet-board-store", "outlet-clean-lake", "outlet-alert-burst"]]
+    assert graph.order == [["clean"], ["outlet-board-store-board", "outlet-clean-lake-reports", "outlet-alert-burst"]]
     assert graph.intakes["clean"].boundary.topic == "reports.clean"
     assert graph.steps["board"].boundary is None, "its outlets compute it"
     assert graph.outlets["alert-burst"].reads == "board"
@@ -38,7 +39,7 @@ def test_a_stage_that_another_reads_has_a_topic_before_it(tmp_path: Path) -> Non
     board = graph.boundary("board")
     assert board is not None
     assert (board.topic, board.key, board.is_changelog) == ("emergency.board", ("district", "start"), True)
-    assert graph.outlets["alarm-topic"].reads == "alarm"
+    assert graph.outlets["alarm-topic-alarms"].reads == "alarm"
 
 
 def test_code_that_reads_a_source_with_event_time_gets_an_intake(tmp_path: Path) -> None:
@@ -73,10 +74,49 @@ sinks:
     ]
 
 
-def test_sinks_of_one_kind_and_stage_have_names_of_their_own(tmp_path: Path) -> None:
-    more = "sinks:\n  - {from: clean, lake: lake/other}\n  - {from: clean, lake: lake/third, name: third}"
+def test_a_sink_is_named_by_what_it_writes_to_wherever_it_stands(tmp_path: Path) -> None:
+    sinks = [
+        '{from: clean, lake: "${LAKES}/reports/"}',
+        '{from: clean, lake: "s3://city/other.reports"}',
+        "{from: clean, lake: lake/third, name: third}",
+        "{from: clean, topic: reports.copies}",
+        '{from: clean, store: "redis://localhost", table: seen}',
+    ]
+    text, _, alerts = YAML.partition("sinks:")
+    alerts = alerts[alerts.index("alerts:") :]
+    names = []
+    for order in (sinks, sinks[::-1]):
+        graph = _graph(tmp_path, "\n  - ".join([text + "sinks:", *order]) + "\n" + alerts)
+        names.append([one for one in graph.outlets if not one.startswith("alert")])
+    assert names[0] == [
+        "clean-lake-reports",
+        "clean-lake-other-reports",
+        "third",
+        "clean-topic-reports-copies",
+        "clean-store-seen",
+    ]
+    assert names[1] == names[0][::-1]
+
+
+def test_sinks_that_would_have_one_name_are_numbered_and_a_name_that_was_given_stays(tmp_path: Path) -> None:
+    more = (
+        "sinks:\n  - {from: clean, lake: eu/reports}\n  - {from: clean, lake: us/reports, name: clean-lake-reports-2}"
+    )
     graph = _graph(tmp_path, YAML.replace("sinks:", more))
-    assert [one for one in graph.outlets if "lake" in one or one == "third"] == ["clean-lake", "third", "clean-lake-2"]
+    outlets = graph.outlets.items()
+    assert {name: one.target.lake for name, one in outlets if isinstance(one.target, LakeSink)} == {
+        "clean-lake-reports": "eu/reports",
+        "clean-lake-reports-2": "us/reports",
+        "clean-lake-reports-3": "lake/reports",
+    }
+
+
+def test_a_long_name_is_cut_and_still_tells_sinks_apart(tmp_path: Path) -> None:
+    more = f"sinks:\n  - {{from: clean, topic: {'x' * 200}}}\n  - {{from: clean, topic: {'x' * 201}}}"
+    graph = _graph(tmp_path, YAML.replace("sinks:", more))
+    first, second = [name for name in graph.outlets if "xxx" in name]
+    assert first[:50] == second[:50]
+    assert max(len(first), len(second)) <= 60
 
 
 def test_a_query_that_began_anew_writes_to_a_topic_of_its_own(tmp_path: Path) -> None:
@@ -87,14 +127,40 @@ def test_a_query_that_began_anew_writes_to_a_topic_of_its_own(tmp_path: Path) ->
 
 def test_a_lake_is_written_seldom_and_timers_are_looked_at_every_second(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
-    queries = ("clean", "outlet-board-store", "outlet-clean-lake", "outlet-alert-burst")
+    queries = ("clean", "outlet-board-store-board", "outlet-clean-lake-reports", "outlet-alert-burst")
     assert [graph.trigger_ms(one) for one in queries] == [200, 200, 5_000, 200]
     slow = _graph(tmp_path, YAML.replace("version: 1", "version: 1\ntrigger: 7 s"))
-    assert slow.trigger_ms("outlet-clean-lake") == 7_000
+    assert slow.trigger_ms("outlet-clean-lake-reports") == 7_000
     often = _graph(tmp_path, YAML.replace("lake: lake/reports", "lake: lake/reports, every: 1 s"))
-    assert often.trigger_ms("outlet-clean-lake") == 1_000
-    stage = "stages:\n  clean-lake: {from: reports, to: {topic: copies}}"
+    assert often.trigger_ms("outlet-clean-lake-reports") == 1_000
+    stage = "stages:\n  clean-lake-reports: {from: reports, to: {topic: copies}}"
     alike = _graph(tmp_path, YAML.replace("stages:", stage))
-    assert [alike.trigger_ms(one) for one in ("clean-lake", "outlet-clean-lake")] == [200, 5_000]
+    assert [alike.trigger_ms(one) for one in ("clean-lake-reports", "outlet-clean-lake-reports")] == [200, 5_000]
     absence = _graph(tmp_path, YAML.replace("when: count > 40 AND crew < 3", "absent_for: 5 minutes"))
     assert absence.trigger_ms("outlet-alert-burst") == 1_000
+
+
+def test_rows_have_the_key_of_their_stage_or_else_that_of_its_topic(tmp_path: Path) -> None:
+    stages = """\
+  kept: {from: reports, key: id}
+  both: {from: reports, key: id, to: {topic: both, key: district}}
+  told: {from: clean, sql: SELECT * FROM clean, to: {topic: told, key: kind}}
+  read: {from: clean, sql: SELECT * FROM clean, key: id}
+  last: {from: read, sql: SELECT * FROM read, key: kind}
+sinks:
+  - {from: reports, topic: copies}"""
+    graph = _graph(tmp_path, YAML.replace("sinks:", stages))
+    names = ("clean", "board", "kept", "both", "told", "read", "last", "reports-input", "reports")
+    assert {name: graph.key_of(name) for name in names} == {
+        "clean": ("district",),
+        "board": ("district", "start"),
+        "kept": ("id",),
+        "both": ("id",),
+        "told": ("kind",),
+        "read": ("id",),
+        "last": ("kind",),
+        "reports-input": (),
+        "reports": (),
+    }
+    keys = {one.topic: one.key for one in graph.topics()}
+    assert (keys["emergency.kept"], keys["both"], keys["emergency.read"]) == (("id",), ("district",), ("id",))

@@ -91,7 +91,7 @@ def test_a_plan_shows_what_is_refused_and_what_is_missing(tmp_path: Path) -> Non
     plan = json.loads(done.stdout)
     assert plan["queries"]["clean"]["action"] == "refuse"
     assert "deduplication within the watermark: key number (int) is gone" in plan["queries"]["clean"]["reasons"]
-    assert plan["queries"]["outlet-board-store"]["action"] == "new"
+    assert plan["queries"]["outlet-board-store-board"]["action"] == "new"
     assert plan["missing"] == ["the environment variable HOOK is not set"]
     assert "reports.clean" in plan["topics_to_make"]
     assert "no broker answers at 127.0.0.1:1" in plan["unknown"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.pipelines.city import City, Report
 
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.stores.sqlite_store import SqliteStore
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 
 
 def test_events_reach_both_stores_and_what_is_broken_late_or_twice_there_is_told_apart(city: City) -> None:
@@ -44,6 +47,10 @@ def test_events_reach_both_stores_and_what_is_broken_late_or_twice_there_is_told
     assert quarantined[broken[0]]["catchment.error"].startswith(b"does not decode")
     assert quarantined[broken[1]]["catchment.error"] == b"failed check: kind IN ('fire', 'flood', 'quake')"
     assert quarantined[broken[1]]["catchment.topic"] == city.reports.encode()
+    documented = set(re.findall(r"`(catchment\.\w+)`", GUIDE.read_text(encoding="utf-8")))
+    assert {frozenset(one) for one in (*quarantined.values(), city.rows(f"{city.name}.late")[0]["headers"])} == {
+        frozenset(documented)
+    }
 
 
 @pytest.mark.parametrize("waiting", ["outlet-lake", "outlet-board"])

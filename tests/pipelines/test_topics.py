@@ -8,8 +8,11 @@ import pytest
 from tests.pipelines.city import City
 
 from catchment.client.errors import Unreachable
+from catchment.pipelines import topic, webhook
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
+from catchment.pipelines.execution.alerting import alert_rule
+from catchment.pipelines.python_form import Node
 from catchment.ports.loopback import free_port
 
 
@@ -17,6 +20,23 @@ def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: Cit
     made = topics.wanted_topics(city.place(city.pipeline()).graph, 1)
     assert f"{city.name}.clean" in made
     assert {(one.config or {}).get("max.message.bytes") for one in made.values()} == {str(topics.LARGEST_RECORD_BYTES)}
+
+
+def test_topics_of_sinks_and_alerts_have_the_partitions_and_keys_that_they_are_declared_with(city: City) -> None:
+    pipeline = city.pipeline()
+    targets = [topic("dispatch", key="district", partitions=5), topic("siren"), webhook("http://localhost/hook")]
+    pipeline.alert(Node("board"), "burst", when="count > 3", key=["district", "start"], to=targets)
+    pipeline.sink(Node("clean"), topic("copies", partitions=3))
+    pipeline.sink(Node("board"), topic("boards"))
+    pipeline.sink(Node("clean"), topic("boards", partitions=4))
+    place = city.place(pipeline)
+
+    made = topics.wanted_topics(place.graph, 2)
+
+    wanted = {"dispatch": 5, "siren": 2, "copies": 3, "boards": 4, f"{city.name}.alerts": 2, f"{city.name}.clean": 2}
+    assert {name: made[name].num_partitions for name in wanted} == wanted
+    rule = alert_rule(place, place.graph.outlets["alert-burst"], "end")
+    assert (rule.topics, rule.topic_keys) == (("dispatch", "siren"), {"dispatch": ("district",)})
 
 
 def test_brokers_that_are_away_when_the_topics_are_made_are_no_mistake_of_the_pipeline(

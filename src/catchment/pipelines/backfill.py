@@ -144,7 +144,7 @@ def _backfill_store(
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
         tell(f"{sink.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
         result = apply(place, step, [_history(place, one, plan, until, tell) for one in step.inputs])
-        layout = store_layout(step, sink, result.schema, version)
+        layout = store_layout(step.stage, sink, result.schema, version)
         if layout.window_end is None:
             raise SettingsError(
                 f"table {sink.table} has no column that says where a window ends",

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from catchment.pipelines.sink_names import default_names
 from catchment.pipelines.specification import (
     Alert,
     Check,
@@ -132,6 +133,12 @@ class Graph:
         target = self.target(query)
         return isinstance(target, Alert) and target.absent_for is not None
 
+    def key_of(self, name: str) -> tuple[str, ...]:
+        """The columns by which the rows of a source or a stage are told apart: the stage's key, or else that of its topic."""
+        stage = self.specification.stages.get(name)
+        boundary = None if name in self.sources else self.boundary(name)
+        return (stage.key if stage else ()) or (boundary.key if boundary else ())
+
     def trigger_ms(self, query: str) -> int:
         """How often a query looks for rows, at most."""
         trigger_ms = self.specification.trigger
@@ -177,10 +184,12 @@ class Graph:
 
     def _intake(self, name: str, source_name: str, stage: Stage | None) -> Intake:
         source = self.sources[source_name]
-        to = stage.to if stage is not None and not stage.has_code else None
+        # The key and the topic of a stage with code are of what its code makes.
+        own = stage if stage is not None and not stage.has_code else None
+        to = own.to if own else None
         boundary = Boundary(
             topic=self._topic(name, to),
-            key=to.key if to else (),
+            key=(to.key if to else ()) or (own.key if own else ()),
             partitions=to.partitions if to else None,
             event_time=source.event_time,
             lateness_ms=source.lateness or 0,
@@ -223,13 +232,13 @@ class Graph:
         return topic if version == 1 else f"{topic}.v{version}"
 
     def _outlets(self) -> Iterator[tuple[str, Outlet]]:
-        counts: dict[str, int] = {}
+        taken = {sink.name for sink in self.specification.sinks} | {
+            f"alert-{name}" for name in self.specification.alerts
+        }
         for sink in self.specification.sinks:
-            kind = type(sink).__name__.removesuffix("Sink").lower()
-            name = sink.name or f"{sink.from_}-{kind}"
-            counts[name] = counts.get(name, 0) + 1
-            unique = name if counts[name] == 1 else f"{name}-{counts[name]}"
-            yield unique, Outlet(unique, self._outlet_input(sink.from_), sink)
+            name = sink.name or next(one for one in default_names(sink) if one not in taken)
+            taken.add(name)
+            yield name, Outlet(name, self._outlet_input(sink.from_), sink)
         for name, alert in self.specification.alerts.items():
             yield f"alert-{name}", Outlet(f"alert-{name}", self._outlet_input(alert.from_), alert)
 

@@ -43,7 +43,7 @@ def candidate(rule: AlertRule, district: str, event_time_us: int) -> Candidate:
     key = json.dumps({"district": district}, separators=(",", ":"))
     found = alert_id(rule.pipeline, rule.name, key, event_time_us)
     body = {"id": found, "alert": rule.name, "message": f"{district} at {event_time_us}"}
-    return Candidate(key, event_time_us, found, district, json.dumps(body))
+    return Candidate(key, event_time_us, found, district, json.dumps(body), [district for _ in rule.topics])
 
 
 def ids(logs: Logs, topic: str) -> list[str]:

@@ -14,7 +14,7 @@ KEYS = ["harbour", "hill", "old town"]
 
 
 def candidate(key: str, event_time_us: int, value: str = "") -> Candidate:
-    return Candidate(key, event_time_us, alert_id("city", "burst", key, event_time_us), key, value)
+    return Candidate(key, event_time_us, alert_id("city", "burst", key, event_time_us), key, value, [key])
 
 
 candidates = st.lists(st.builds(candidate, st.sampled_from(KEYS), st.integers(0, 100)), max_size=30)

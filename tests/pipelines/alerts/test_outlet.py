@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.pipelines.alerts.alert_world import alert_id, connection, ids, new_ru
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.outlet import AlertOutlet, TooManyCandidates
+from catchment.pipelines.realtime.query import alert_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,10 +135,33 @@ def test_several_columns_make_a_key_and_strange_names_are_columns_too(
     assert json.loads(message.value() or b"")["message"] == "{1} x"
 
 
+def test_a_topic_may_have_a_key_of_its_own_and_the_alert_stays_the_same(
+    spark: SparkSession, catchment_logs: CatchmentLogs
+) -> None:
+    rule = new_rule(catchment_logs, topics=3, key=("district", "count"))
+    first, second, third = rule.topics
+    rule = replace(rule, topic_keys={second: ("district",), third: ("load", "district")})
+    batch = rows(spark, f"('Harbour', {at(1)}, 50, 2.5D)", f"(NULL, {at(2)}, 60, 0D)")
+    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+        outlet.handle(batch, 0)
+    keys = {topic: [one.key() for one in catchment_logs.messages(topic)] for topic in (*rule.topics, rule.log_topic)}
+    harbour, nowhere = b'{"district":"Harbour","count":50}', b'{"district":null,"count":60}'
+    assert keys == {
+        first: [harbour, nowhere],
+        second: [b"Harbour", None],
+        third: [b'{"load":2.5,"district":"Harbour"}', b'{"load":0.0,"district":null}'],
+        rule.log_topic: [b"burst:" + harbour, b"burst:" + nowhere],
+    }
+    assert len({tuple(ids(catchment_logs, topic)) for topic in keys}) == 1
+    in_real_time = [(one["topic"], one["key"] and one["key"].encode()) for one in alert_records(batch, rule).collect()]
+    assert Counter(in_real_time) == Counter((topic, key) for topic, found in keys.items() for key in found)
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
         ({"key": ("town",)}, "has town as its key"),
+        ({"topic_keys": {"dispatch": ("district", "town")}}, "has town as its key in topic dispatch"),
         ({"event_time": "when"}, "has when as its event time"),
         ({"message": "{town}"}, "{town} is no column"),
         ({"message": "{count:x}"}, "the layout of {count:x} is unknown"),

@@ -38,7 +38,7 @@ class Starts:
 
     def keeper(self, **more: Any) -> QueryKeeper:
         return QueryKeeper(
-            QueryStatus("outlet-board-store", "outlet"), self, patience=PATIENCE, clock=self.clock, **more
+            QueryStatus("outlet-board-store-board", "outlet"), self, patience=PATIENCE, clock=self.clock, **more
         )
 
     def look_until(self, keeper: QueryKeeper, end_s: float) -> Failure | None:
@@ -92,7 +92,7 @@ def test_what_is_away_for_too_long_ends_the_run(error: Exception) -> None:
     assert failure is not None
     assert failure.exit_code == ExitCode.AWAY
     assert 100.0 < starts.now_s < 120.0
-    assert failure.message.startswith("outlet-board-store: ")
+    assert failure.message.startswith("outlet-board-store-board: ")
 
 
 def test_work_that_is_lost_once_a_long_wait_is_over_does_not_end_the_run() -> None:
@@ -183,37 +183,37 @@ class Queries:
 
 
 def test_until_now_means_level_by_level() -> None:
-    queries = Queries(clean=FakeQuery(), outlet_clean_store=FakeQuery())
+    queries = Queries(clean=FakeQuery(), outlet_clean_store_t=FakeQuery())
     one = Fleet(two_levels(), queries, is_endless=False, patience=PATIENCE)
     for _ in range(3):
         assert one.look() is None
     assert queries.started == ["clean"]
 
-    queries.finished = {"clean", "outlet-clean-store"}
+    queries.finished = {"clean", "outlet-clean-store-t"}
     queries.queries["clean"].is_active = False
     for _ in range(3):
         one.look()
-    assert queries.started == ["clean", "outlet-clean-store"]
+    assert queries.started == ["clean", "outlet-clean-store-t"]
     assert not one.is_done
 
-    queries.queries["outlet-clean-store"].is_active = False
+    queries.queries["outlet-clean-store-t"].is_active = False
     one.look()
     assert one.is_done
 
 
 def test_one_query_that_waits_holds_up_no_other() -> None:
-    queries = Queries(clean=FakeQuery(), outlet_clean_store=failed(StoreAway("away")))
+    queries = Queries(clean=FakeQuery(), outlet_clean_store_t=failed(StoreAway("away")))
     one = Fleet(two_levels(), queries, is_endless=True, patience=PATIENCE)
     for _ in range(3):
         assert one.look() is None
 
     states = {status.name: status.state for status in one.statuses}
-    assert states == {"clean": "starting", "outlet-clean-store": "waiting"}
+    assert states == {"clean": "starting", "outlet-clean-store-t": "waiting"}
     assert one.statuses[1].waits_for == "store sqlite:///city.db"
 
 
 def test_a_query_that_ends_without_a_word_in_the_middle_of_a_batch_is_not_done() -> None:
-    queries = Queries(clean=FakeQuery(is_active=False), outlet_clean_store=FakeQuery())
+    queries = Queries(clean=FakeQuery(is_active=False), outlet_clean_store_t=FakeQuery())
     one = Fleet(two_levels(), queries, is_endless=False, patience=PATIENCE)
 
     for _ in range(3):
@@ -225,8 +225,8 @@ def test_a_query_that_ends_without_a_word_in_the_middle_of_a_batch_is_not_done()
 
 def test_a_store_that_does_not_answer_is_waited_for_though_nothing_has_failed() -> None:
     store = FakeQuery()
-    queries = Queries(clean=FakeQuery(), outlet_clean_store=store)
-    queries.stalled = "outlet-clean-store"
+    queries = Queries(clean=FakeQuery(), outlet_clean_store_t=store)
+    queries.stalled = "outlet-clean-store-t"
     one = Fleet(two_levels(), queries, is_endless=True, patience=PATIENCE)
     for _ in range(3):
         assert one.look() is None
@@ -248,7 +248,7 @@ def test_a_batch_that_takes_far_longer_than_the_last_is_named_with_what_it_write
     assert starts.look_until(keeper, 42.0) is None
     said = keeper.status.overdue
     assert said == "batch 12 has been under way for 41 s, writing to lake /data/reports; the last one took 1.0 s"
-    assert RunStatus("city", 1, [keeper.status]).faults == [f"outlet-board-store: {said}"]
+    assert RunStatus("city", 1, [keeper.status]).faults == [f"outlet-board-store-board: {said}"]
 
     query.reports.append(batch(12, source("a", rows=5, end=6, latest=6), at_s=42.0))
     assert starts.look_until(keeper, 43.0) is None

@@ -62,7 +62,7 @@ def test_what_is_there_now_is_processed_once_and_a_check_stops_the_next_run(worl
     assert (ended["state"], ended["error"], ended["faults"]) == ("stopped", None, [])
     assert {query["name"]: (query["rows"], query["state"]) for query in ended["queries"]} == {
         "clean": (100, "done"),
-        "outlet-clean-store": (100, "done"),
+        "outlet-clean-store-reports": (100, "done"),
     }
     assert world.stored() == list(range(100))
     assert ended["latency_ms"]["p50"] > 0

@@ -37,7 +37,7 @@ NOW = START + timedelta(seconds=30)
 def status() -> RunStatus:
     intake = QueryStatus("clean", "intake", state="running", rows=10, rows_per_s=1204.0, lag=0, watermark=moment(10))
     outlet = QueryStatus(
-        "outlet-board-store",
+        "outlet-board-store-board",
         "outlet",
         state="running",
         rows_per_s=1204.0,
@@ -74,7 +74,7 @@ def test_the_status_is_served_and_written_with_what_the_supervisor_knows(home: H
     with urlopen(f"{written['address']}/status") as answer:
         assert json.load(answer) == written
     assert (written["pid"], written["driver_starts"], written["state"]) == (17, 3, "running")
-    assert [query["name"] for query in written["queries"]] == ["clean", "outlet-board-store"]
+    assert [query["name"] for query in written["queries"]] == ["clean", "outlet-board-store-board"]
     assert written["latency_ms"] == {"p50": 900.0, "p99": 1500.0}
 
 
@@ -105,9 +105,9 @@ def test_prometheus_reads_the_same_numbers(publisher: Publisher) -> None:
         for one in family.samples
     }
     assert samples["catchment_pipeline_rows_total", "clean", None] == 10
-    assert samples["catchment_pipeline_lag_records", "outlet-board-store", None] == 3
-    assert samples["catchment_pipeline_batch_seconds", "outlet-board-store", None] == pytest.approx(0.35)
-    assert samples["catchment_pipeline_latency_seconds", "outlet-board-store", "0.99"] == pytest.approx(1.5)
+    assert samples["catchment_pipeline_lag_records", "outlet-board-store-board", None] == 3
+    assert samples["catchment_pipeline_batch_seconds", "outlet-board-store-board", None] == pytest.approx(0.35)
+    assert samples["catchment_pipeline_latency_seconds", "outlet-board-store-board", "0.99"] == pytest.approx(1.5)
     assert samples["catchment_pipeline_watermark_seconds", "clean", None] == START.timestamp() + 10
     assert samples["catchment_pipeline_driver_starts_total", None, None] == 3
     assert {name for name, _, _ in samples} == set(metrics.NAMES)
@@ -137,7 +137,7 @@ def graph() -> Graph:
 def test_lineage_names_what_each_query_reads_and_writes_without_passwords(tmp_path: Path) -> None:
     file = tmp_path / "lineage.jsonl"
     lineage = Lineage(str(file), graph(), "broker:9092,other:9092")
-    queries = ["clean", "outlet-board-store", "outlet-clean-lake", "outlet-alert-burst"]
+    queries = ["clean", "outlet-board-store-board", "outlet-clean-lake-reports", "outlet-alert-burst"]
     for query in queries:
         lineage.started(query)
     lineage.ended("FAIL", "the store refused")
@@ -149,9 +149,11 @@ def test_lineage_names_what_each_query_reads_and_writes_without_passwords(tmp_pa
     kafka = "kafka://broker:9092"
     assert starts["city.clean"]["inputs"] == [{"namespace": kafka, "name": "reports"}]
     assert {one["name"] for one in starts["city.clean"]["outputs"]} == {"city.clean", "city.quarantine", "city.late"}
-    assert [one["name"] for one in starts["city.outlet-board-store"]["inputs"]] == ["city.clean", "crews"]
-    assert starts["city.outlet-board-store"]["outputs"] == [{"namespace": "postgresql://db/city", "name": "board"}]
-    assert starts["city.outlet-clean-lake"]["outputs"] == [{"namespace": "file", "name": "lake/reports"}]
+    assert [one["name"] for one in starts["city.outlet-board-store-board"]["inputs"]] == ["city.clean", "crews"]
+    assert starts["city.outlet-board-store-board"]["outputs"] == [
+        {"namespace": "postgresql://db/city", "name": "board"}
+    ]
+    assert starts["city.outlet-clean-lake-reports"]["outputs"] == [{"namespace": "file", "name": "lake/reports"}]
     assert [one["name"] for one in starts["city.outlet-alert-burst"]["outputs"]] == ["dispatch", "city.alerts"]
     fails = {one["job"]["name"]: one for one in events[4:]}
     for name, start in starts.items():

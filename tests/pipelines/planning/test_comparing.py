@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from catchment.pipelines.planning import Current, Kept, Operator, Part, Plan, Signature, compare
-from catchment.pipelines.planning.signature import Made
+from catchment.pipelines.planning.signature import Made, Target
 
 _KEYS = (Part(name="key district", what="string"), Part(name="key window", what="of at, 10 seconds"))
 _COUNT = Part(name="aggregate count(1)", what="bigint")
@@ -34,10 +34,10 @@ BOARD = Signature(
     state=_state(),
     uses=("at", "district"),
     columns={"district": "string", "count": "bigint"},
+    target=Target(name="table board", place="board", stage="board", has_versions=True),
 )
-LAKE = Signature(
-    kind="outlet", reads=("reports.clean",), upstream=("clean",), columns=CLEAN.columns, target="lake lake/reports"
-)
+HISTORY = Target(name="lake lake/reports", place="reports", stage="clean", has_versions=False)
+LAKE = Signature(kind="outlet", reads=("reports.clean",), upstream=("clean",), columns=CLEAN.columns, target=HISTORY)
 QUERIES = {"clean": CLEAN, "outlet-board": BOARD, "outlet-lake": LAKE}
 
 
@@ -68,6 +68,10 @@ def _changed(version: int = 1, **changes: Signature) -> Plan:
 
 def _with(signature: Signature, **changes: Any) -> Signature:
     return signature.model_copy(update=changes)
+
+
+def _elsewhere(place: str) -> Target:
+    return HISTORY.model_copy(update={"place": place})
 
 
 def _actions(plan: Plan) -> list[str]:
@@ -170,7 +174,7 @@ def test_with_a_higher_version_only_what_changed_begins_anew() -> None:
 
 def test_what_reads_a_query_that_begins_anew_begins_anew() -> None:
     other = _with(CLEAN, state=_state(Part(name="key district", what="string"), kind="deduplication"))
-    plan = _changed(version=2, clean=other, outlet_lake=_with(LAKE, target="lake lake/second"))
+    plan = _changed(version=2, clean=other, outlet_lake=_with(LAKE, target=_elsewhere("second")))
     assert _actions(plan) == ["new version", "new version", "new version"]
     assert plan.queries["outlet-board"].reasons == ("it reads clean, which begins anew",)
 
@@ -202,7 +206,7 @@ def test_going_back_a_version_goes_back_to_its_state() -> None:
 
 
 def test_a_query_that_is_added_later_is_new() -> None:
-    more = QUERIES | {"outlet-more": _with(BOARD, target=None)}
+    more = QUERIES | {"outlet-more": _with(BOARD, target=_elsewhere("more"))}
     plan = compare(_first(), Current(version=1, queries=more))
     assert plan.queries["outlet-more"].action == "new"
     assert plan.versions["outlet-more"] == 1

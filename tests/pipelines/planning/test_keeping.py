@@ -99,6 +99,31 @@ def test_keeping_one_query_leaves_the_others(tmp_path: Path) -> None:
     assert {one.action for one in _plan(home, both).queries.values()} == {"reuse"}
 
 
+def test_what_was_added_in_a_version_does_not_go_back_with_the_offsets_of_its_topics(tmp_path: Path) -> None:
+    home = Home(tmp_path, "city")
+    reader = Signature(kind="outlet", reads=("city.clean",), upstream=("clean",))
+
+    def run(plan: Plan) -> dict[str, str]:
+        keep(home, plan)
+        for name, version in plan.versions.items():
+            if not home.checkpoint(name, version).exists():
+                _start(home, name, version)
+        return {name: one.action for name, one in plan.queries.items()}
+
+    def with_reader(current: Current) -> Plan:
+        return _plan(home, current.model_copy(update={"queries": {**current.queries, "outlet-x": reader}}))
+
+    run(_plan(home, _current()))
+    assert run(with_reader(_current(BY_NAME, version=2))) == {"clean": "new version", "outlet-x": "new"}
+    again = with_reader(_current(BY_NAME, version=2))
+    keep(home, Plan({"outlet-x": again.queries["outlet-x"]}, again.current))
+    back = with_reader(_current(version=1))
+    assert back.queries["clean"].action == "reuse"
+    assert back.refused["outlet-x"].reasons == ("it read version 2 of clean and would now read version 1",)
+    assert run(_plan(home, _current(version=1))) == {"clean": "reuse"}
+    assert run(with_reader(_current(BY_NAME, version=3))) == {"clean": "reuse", "outlet-x": "reuse"}
+
+
 def test_a_damaged_file_is_told_and_not_taken_for_none(tmp_path: Path) -> None:
     home = Home(tmp_path, "city")
     home.folder.mkdir()

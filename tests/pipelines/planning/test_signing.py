@@ -63,7 +63,7 @@ def test_both_forms_of_the_guide_have_the_same_state(spark: SparkSession, tmp_pa
     of_yaml = _signed(spark, Graph(load(write_emergency(tmp_path)).specification), tmp_path)
     of_python = _signed(spark, Graph(load(write_emergency(tmp_path, suffix=".py")).specification), tmp_path)
     assert of_yaml == of_python
-    board = of_yaml.queries["outlet-board-store"]
+    board = of_yaml.queries["outlet-board-store-board"]
     assert [(part.name, part.what) for part in board.state[0].parts] == [
         ("key district", "string"),
         ("key window", "of at, 10 seconds"),
@@ -77,7 +77,9 @@ def test_both_forms_of_the_guide_have_the_same_state(spark: SparkSession, tmp_pa
     )
     clean = of_yaml.queries["clean"]
     assert [part.name for part in clean.state[0].parts] == ["key id"]
-    assert of_yaml.queries["outlet-clean-lake"].target == "lake lake/reports"
+    lake = of_yaml.queries["outlet-clean-lake-reports"].target
+    assert lake is not None
+    assert (lake.name, lake.stage, lake.has_versions) == ("lake lake/reports", "clean", False)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_a_join_with_a_table_has_no_state(spark: SparkSession, tmp_path: Path) -
         "  board: {sql: SELECT * FROM clean JOIN crews USING (district)}\nsinks:\n  - {from: board, topic: board}\n"
     )
     signed = _signed(spark, Graph(load(write_emergency(tmp_path, text=text)).specification), tmp_path)
-    assert signed.queries["outlet-board-topic"].state == ()
+    assert signed.queries["outlet-board-topic-board"].state == ()
 
 
 def test_arbitrary_state_is_seen_by_its_keys_and_timers(spark: SparkSession) -> None:
@@ -216,15 +218,38 @@ def test_a_stage_that_names_a_column_which_is_not_there_is_refused(spark: SparkS
         _signature(spark, wrong)
 
 
-def test_a_lake_and_a_topic_are_places_that_rows_would_go_to_twice(spark: SparkSession) -> None:
+def test_everything_that_writes_rows_says_where_and_what_begins_anew_beside_the_old_there(spark: SparkSession) -> None:
     city = Pipeline("city")
     reports = city.source(topic("reports", schema=SCHEMA), event_time="at", lateness="20 seconds")
     city.sink(reports, lake("lake/all"), name="lake")
     city.sink(reports, topic("copies"), name="copies")
     city.sink(reports, store("sqlite:///x.db", table="x"), name="store")
     signed = _signed(spark, Graph(city.check()), Path())
-    found = [signed.queries[f"outlet-{name}"].target for name in ("lake", "copies", "store")]
-    assert found == ["lake lake/all", "topic copies", None]
+    targets = {query: one.target for query, one in signed.queries.items()}
+    assert {query: (one.name, one.stage, one.has_versions) for query, one in targets.items() if one} == {
+        "reports-input": ("topic city.reports-input", "reports-input", True),
+        "outlet-lake": ("lake lake/all", "reports", False),
+        "outlet-copies": ("topic copies", "reports", False),
+        "outlet-store": ("table x of sqlite:///x.db", "reports", True),
+    }
+
+
+def test_a_table_has_the_key_of_its_stage_with_code_or_without(spark: SparkSession) -> None:
+    city = Pipeline("city")
+    reports = city.source(topic("reports", schema=SCHEMA), event_time="at", lateness="20 seconds")
+    last = city.stage("last", reports, key="id")
+    named = city.stage("named", last, sql="SELECT * FROM last", key="district")
+    for stage in (reports, last, named):
+        city.sink(stage, store("sqlite:///x.db", table="x"), name=stage.name)
+    city.sink(last, store("sqlite:///x.db", table="y", key="n"), name="own")
+    signed = _signed(spark, Graph(city.check()), Path())
+    tables = {name: signed.queries[f"outlet-{name}"].state[-1] for name in ("reports", "last", "named", "own")}
+    assert {name: [part.name for part in one.parts] for name, one in tables.items()} == {
+        "reports": [],
+        "last": ["key id"],
+        "named": ["key district"],
+        "own": ["key n"],
+    }
 
 
 def visits(rows: DataFrame) -> DataFrame:

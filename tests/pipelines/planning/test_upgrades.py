@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.pipelines.city import City, Report, count_reports, each_once
 
-from catchment.pipelines import store
+from catchment.pipelines import Pipeline, lake, store
 from catchment.pipelines.python_form import Node
 
 if TYPE_CHECKING:
@@ -79,3 +79,33 @@ def test_a_sink_may_be_added_and_a_deduplication_changed_in_a_new_version(city: 
     assert city.drain_as_planned(more) == {"clean": "new version", "outlet-board": "new version", "outlet-more": "new"}
     assert [row["id"] for row in city.values(f"{city.name}.clean.v2")] == ["a"], "a topic of its own"
     assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == ["a", "b"], "the old one is as it was"
+
+
+def _with_lakes(city: City, *lakes: tuple[str, str | None]) -> Pipeline:
+    """Reports, kept in lakes of these folders and names as well."""
+    made = each_once(city, 1, "id")
+    for folder, name in lakes:
+        made.sink(Node("clean"), lake(f"{city.folder}/{folder}"), name=name)
+    return made
+
+
+def test_a_lake_has_each_row_once_whatever_its_sink_is_called_and_wherever_it_stands(city: City) -> None:
+    from catchment.pipelines.lakes.opening import open_lake
+    from catchment.pipelines.planning import Refused
+
+    city.send([Report("a", 1), Report("b", 2)], 15)
+    city.drain_as_planned(_with_lakes(city, ("lake", None)))
+    assert city.lake_ids() == ["a", "b"]
+
+    city.send([Report("c", 3)], 16)
+    with pytest.raises(
+        Refused, match=r"outlet-history: .* a second time to lake .*/lake, as outlet-clean-lake-lake did"
+    ):
+        city.drain_as_planned(_with_lakes(city, ("lake", "history")))
+    assert city.lake_ids() == ["a", "b"]
+
+    decided = city.drain_as_planned(_with_lakes(city, ("other", None), ("lake", "clean-lake-lake")))
+    assert decided["outlet-clean-lake-other"] == "new"
+    assert decided["outlet-clean-lake-lake"] == "reuse"
+    assert city.lake_ids() == ["a", "b", "c"]
+    assert sorted(open_lake(f"{city.folder}/other").read_arrow().column("id").to_pylist()) == ["a", "b", "c"]

@@ -25,18 +25,19 @@ _ID_LENGTH: Final = 32
 
 
 def candidate_rows(rows: DataFrame, rule: AlertRule) -> DataFrame:
-    """The rows that satisfy the condition, as columns key, event_time_us, id, record_key and value, those of `Candidate`.
+    """The rows that satisfy the condition, as columns key, event_time_us, id, record_key, value and topic_keys, those of `Candidate`.
 
     A row without an event time has null for `event_time_us` and `id`.
     """
     require_columns(rows, rule)
-    key = F.to_json(F.struct(*map(_column, rule.key)), _JSON)
+    key = _as_json(rule.key)
     time_us = F.unix_micros(_column(rule.event_time).cast("timestamp"))
     chosen = rows.where(F.expr(rule.when)).select(
         key.alias("key"),
         time_us.alias("event_time_us"),
         _id(rule, key, time_us).alias("id"),
-        _record_key(rule, key).alias("record_key"),
+        _record_key(rule.key).alias("record_key"),
+        _topic_keys(rule).alias("topic_keys"),
         F.struct(*map(_column, rule.key)).alias("key_fields"),
         _column(rule.event_time).cast("timestamp").alias("event_time"),
         _message(rows, rule).alias("message"),
@@ -52,12 +53,15 @@ def candidate_rows(rows: DataFrame, rule: AlertRule) -> DataFrame:
         F.lit(rule.pipeline).alias("pipeline"),
         F.lit(rule.version).alias("version"),
     )
-    return chosen.select("key", "event_time_us", "id", "record_key", F.to_json(alert, _JSON).alias("value"))
+    value = F.to_json(alert, _JSON).alias("value")
+    return chosen.select("key", "event_time_us", "id", "record_key", value, "topic_keys")
 
 
 def require_columns(rows: DataFrame, rule: AlertRule) -> None:
     """SettingsError where the rule names a column that the rows do not have."""
-    for name, what in [*((one, "key") for one in rule.key), (rule.event_time, "event time")]:
+    keys = [(one, "key") for one in rule.key]
+    keys += [(one, f"key in topic {topic}") for topic, names in rule.topic_keys.items() for one in names]
+    for name, what in [*keys, (rule.event_time, "event time")]:
         if name not in rows.columns:
             raise SettingsError(
                 f"alert {rule.name} of pipeline {rule.pipeline} has {name} as its {what}, which its stage does not give",
@@ -71,9 +75,18 @@ def _id(rule: AlertRule, key: Column, time_us: Column) -> Column:
     return F.substring(F.sha2(text.cast("binary"), 256), 1, _ID_LENGTH)
 
 
-def _record_key(rule: AlertRule, key: Column) -> Column:
+def _record_key(names: tuple[str, ...]) -> Column:
     """A single column as text, as the topics between stages have it; several as a JSON object."""
-    return _column(rule.key[0]).cast("string") if len(rule.key) == 1 else key
+    return _column(names[0]).cast("string") if len(names) == 1 else _as_json(names)
+
+
+def _topic_keys(rule: AlertRule) -> Column:
+    keys = [_record_key(rule.topic_keys.get(topic, rule.key)) for topic in rule.topics]
+    return F.array(*keys).cast("array<string>")
+
+
+def _as_json(names: tuple[str, ...]) -> Column:
+    return F.to_json(F.struct(*map(_column, names)), _JSON)
 
 
 def _message(rows: DataFrame, rule: AlertRule) -> Column:

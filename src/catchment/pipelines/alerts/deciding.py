@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 REMEMBERED_ALERTS: Final = 100_000
@@ -28,9 +28,11 @@ class Candidate(NamedTuple):
     event_time_us: int
     id: str
     record_key: str | None
-    """The key of its record in the topics that are told; none where the key is a single column that is null."""
+    """The key as that of a record; none where it is a single column that is null."""
     value: str
     """The whole alert as JSON."""
+    topic_keys: Sequence[str | None]
+    """The keys of its records in the topics that are told, in the order of the rule's."""
 
 
 class Decision(NamedTuple):

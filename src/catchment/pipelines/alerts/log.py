@@ -102,7 +102,10 @@ class AlertLog:
         headers = [_headers(one) for one in alerts]
         values = [one.value for one in alerts]
         log_keys = [f"{self._rule.name}:{one.record_key or ''}" for one in alerts]
-        records = {topic: _table([one.record_key for one in alerts], values, headers) for topic in self._rule.topics}
+        records = {
+            topic: _table([one.topic_keys[place] for one in alerts], values, headers)
+            for place, topic in enumerate(self._rule.topics)
+        }
         return {**records, self._rule.log_topic: _table(log_keys, values, headers)}
 
 

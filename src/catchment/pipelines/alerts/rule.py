@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 MAX_CANDIDATES: Final = 10_000
@@ -22,6 +23,8 @@ class AlertRule:
     """The column with the time of a row: cooldown goes by it, and an alert is the same if key and time are."""
     cooldown_ms: int = 0
     topics: tuple[str, ...] = ()
+    topic_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The columns that are the key of the records in a topic, where they are others than those of the alert."""
     webhooks: tuple[str, ...] = ()
     mails: tuple[str, ...] = ()
     message: str | None = None

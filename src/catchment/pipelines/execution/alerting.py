@@ -26,6 +26,7 @@ def alert_rule(place: Workplace, outlet: Outlet, event_time: str) -> AlertRule:
     """An alert as it is decided and told."""
     alert = outlet.target
     assert isinstance(alert, Alert), "only alerts are asked about"
+    topics = [one for one in alert.to if isinstance(one, TopicOut)]
     return AlertRule(
         pipeline=place.pipeline,
         name=outlet.name.removeprefix("alert-"),
@@ -33,7 +34,8 @@ def alert_rule(place: Workplace, outlet: Outlet, event_time: str) -> AlertRule:
         key=alert.key,
         event_time=event_time,
         cooldown_ms=alert.cooldown,
-        topics=tuple(one.topic for one in alert.to if isinstance(one, TopicOut)),
+        topics=tuple(one.topic for one in topics),
+        topic_keys={one.topic: one.key for one in topics if one.key},
         webhooks=tuple(with_variables(one.webhook) for one in alert.to if isinstance(one, Webhook)),
         mails=tuple(with_variables(one.mail) for one in alert.to if isinstance(one, Mail)),
         message=alert.message,

@@ -21,6 +21,8 @@ from catchment.pipelines.graph import Boundary
 
 _JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
 """Spark's own format would cut microseconds off."""
+RECORD_KEY: Final = "__record_key"
+"""The key of a row's record, beside the columns of the row."""
 _TARGET_BATCH_S: Final = 2.0
 """Of a query that is behind: half of a second is for the batch itself, however few its rows."""
 
@@ -41,11 +43,15 @@ def as_key(columns: tuple[str, ...]) -> Column:
 
 
 def to_records(rows: DataFrame, topic: str, key: tuple[str, ...], time_ms: int | None = None) -> DataFrame:
-    """Rows in the form that the sink writes. In a stream the current time is the batch's; elsewhere it must be given."""
+    """Rows in the form that the sink writes. In a stream the current time is the batch's; elsewhere it must be given.
+
+    Without columns for it, the key is the one that the records came with, if the rows have it beside their columns.
+    """
+    came_with = F.col(RECORD_KEY) if RECORD_KEY in rows.columns else F.lit(None).cast("binary")
     return rows.select(
         F.lit(topic).alias("topic"),
-        (as_key(key) if key else F.lit(None).cast("binary")).alias("key"),
-        as_json(rows.columns).alias("value"),
+        (as_key(key) if key else came_with).alias("key"),
+        as_json([name for name in rows.columns if name != RECORD_KEY]).alias("value"),
         (F.current_timestamp() if time_ms is None else F.timestamp_millis(F.lit(time_ms))).alias("timestamp"),
     )
 
@@ -66,7 +72,9 @@ def stream_options(place: Workplace, topic: str, query: str, noted: tuple[str, .
     return options | {"noteTopics": ",".join(noted)} if noted else options
 
 
-def read_boundary(place: Workplace, name: str, query: str, noted: tuple[str, ...] = ()) -> DataFrame:
+def read_boundary(
+    place: Workplace, name: str, query: str, noted: tuple[str, ...] = (), *, with_key: bool = False
+) -> DataFrame:
     """The rows that an intake or a step has written, for a query that reads them as a stream."""
     boundary = place.graph.boundary(name)
     assert boundary is not None, f"{name} has a topic if somebody reads it"
@@ -77,8 +85,9 @@ def read_boundary(place: Workplace, name: str, query: str, noted: tuple[str, ...
         "valueSchema": place.schemas[name].json(),
     }
     reader = read_stream(place.spark, name).format("catchment").options(**options)
-    rows = reader.schema(_value_alone(place.schemas[name])).load().select("value.*")
-    return with_watermark(rows, boundary)
+    columns = StructType().add("key", "binary") if with_key else StructType()
+    rows = reader.schema(columns.add("value", place.schemas[name])).load()
+    return with_watermark(rows.select(*record_key(with_key), "value.*"), boundary)
 
 
 def read_boundary_once(place: Workplace, name: str, ends: Mapping[str, Mapping[str, int]]) -> DataFrame:
@@ -93,7 +102,7 @@ def read_boundary_once(place: Workplace, name: str, ends: Mapping[str, Mapping[s
         "valueSchema": place.schemas[name].json(),
     }
     reader = place.spark.read.format("catchment").options(**options)
-    return reader.schema(_value_alone(place.schemas[name])).load().select("value.*")
+    return reader.schema(StructType().add("value", place.schemas[name])).load().select("value.*")
 
 
 def with_watermark(rows: DataFrame, boundary: Boundary) -> DataFrame:
@@ -103,5 +112,6 @@ def with_watermark(rows: DataFrame, boundary: Boundary) -> DataFrame:
     return rows.withWatermark(boundary.event_time, interval(boundary.lateness_ms))
 
 
-def _value_alone(schema: StructType) -> StructType:
-    return StructType().add("value", schema)
+def record_key(with_key: bool) -> list[Column]:
+    """What of a record's key is read beside its columns."""
+    return [F.col("key").alias(RECORD_KEY)] if with_key else []

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from catchment.client.errors import SettingsError
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.handling import BatchHandler, in_few_words
@@ -33,22 +34,28 @@ def outlet_rows(place: Workplace, outlet: Outlet, query: str) -> tuple[DataFrame
     step = place.graph.steps.get(outlet.reads)
     if step is not None and step.boundary is None:
         return step_rows(place, step, query), step.stage.mode
-    return input_rows(place, outlet.reads, query, ()), "append"
+    # Copied from topic to topic, a record keeps its key, and with it its place among the others of that key.
+    with_key = isinstance(outlet.target, TopicSink) and not _key(place, outlet, outlet.target)
+    return input_rows(place, outlet.reads, query, with_key=with_key), "append"
 
 
 def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWriter:
     """A query that is ready to start but for its trigger."""
     rows, mode = outlet_rows(place, outlet, query)
     target = outlet.target
-    if isinstance(target, TopicSink) and mode == "append":
-        return topic_writer(place, to_records(rows, target.topic, target.key), query)
     handler: BatchHandler
-    if isinstance(target, Alert):
+    if isinstance(target, TopicSink):
+        key = _key(place, outlet, target)
+        _require_columns(rows, target, key)
+        if mode == "append":
+            return topic_writer(place, to_records(rows, target.topic, key), query)
+        handler = changelog_handler(place, target.topic, key, query)
+    elif isinstance(target, Alert):
         rows, alerts = alert_candidates(place, outlet, rows)
         # What tells of silence adds rows and changes none.
         mode, handler = ("append" if target.absent_for is not None else mode), alerts.handle
     else:
-        handler = _handler(place, outlet, rows, query)
+        handler = _handler(place, outlet, target, rows, query)
     writer = rows.writeStream.outputMode(mode).option("checkpointLocation", place.checkpoint(query))
     return writer.foreachBatch(in_few_words(handler))
 
@@ -76,16 +83,23 @@ def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query:
     return handle
 
 
-def _handler(place: Workplace, outlet: Outlet, rows: DataFrame, query: str) -> BatchHandler:
-    match outlet.target:
-        case StoreSink() as sink:
-            return StoreOutlet(place, outlet, sink, rows.schema, query).handle
-        case LakeSink() as sink:
-            return _lake_handler(place, sink)
-        case TopicSink() as sink:
-            step = place.graph.steps[outlet.reads]
-            return changelog_handler(place, sink.topic, sink.key or step.stage.key, query)
-    raise AssertionError("alerts have their own handler")
+def _key(place: Workplace, outlet: Outlet, sink: TopicSink) -> tuple[str, ...]:
+    """The columns that are the key of a topic's records."""
+    return sink.key or place.graph.key_of(outlet.reads)
+
+
+def _require_columns(rows: DataFrame, sink: TopicSink, key: tuple[str, ...]) -> None:
+    if missing := [name for name in key if name not in rows.columns]:
+        raise SettingsError(
+            f"{sink.from_} has no column {missing[0]}, which is part of the key of topic {sink.topic}",
+            f"It has {', '.join(rows.columns)}.",
+        )
+
+
+def _handler(place: Workplace, outlet: Outlet, sink: StoreSink | LakeSink, rows: DataFrame, query: str) -> BatchHandler:
+    if isinstance(sink, StoreSink):
+        return StoreOutlet(place, outlet, sink, rows.schema, query).handle
+    return _lake_handler(place, sink)
 
 
 def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.execution.boundaries import read_boundary, stream_options
+from catchment.pipelines.execution.boundaries import read_boundary, record_key, stream_options
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
@@ -42,13 +42,15 @@ def apply(place: Workplace, step: Step, frames: list[DataFrame]) -> DataFrame:
     return result
 
 
-def input_rows(place: Workplace, name: str, query: str, tables: tuple[str, ...]) -> DataFrame:
-    """What one input gives: a table, a source that needs no intake, or a boundary."""
+def input_rows(
+    place: Workplace, name: str, query: str, tables: tuple[str, ...] = (), *, with_key: bool = False
+) -> DataFrame:
+    """What one input gives: a table, a source that needs no intake, or a boundary; with the key of records, if asked for."""
     if name in place.graph.tables:
         return _table(place, name, query)
     if name in place.graph.sources:
-        return _source(place, name, query, tables)
-    return read_boundary(place, name, query, tables)
+        return _source(place, name, query, tables, with_key=with_key)
+    return read_boundary(place, name, query, tables, with_key=with_key)
 
 
 def table_rows_once(place: Workplace, name: str) -> DataFrame:
@@ -75,12 +77,12 @@ def _table(place: Workplace, name: str, query: str | None) -> DataFrame:
     return F.broadcast(rows.select("value.*"))
 
 
-def _source(place: Workplace, name: str, query: str, tables: tuple[str, ...]) -> DataFrame:
+def _source(place: Workplace, name: str, query: str, tables: tuple[str, ...], *, with_key: bool) -> DataFrame:
     source = place.graph.sources[name]
     options = stream_options(place, source.topic, query, tables) | decoding_options(source, place.folder)
     options["startingOffsets"] = source.start
     rows = read_stream(place.spark, name).format("catchment").options(**options).load()
-    return rows.select("value") if source.format == "text" else rows.select("value.*")
+    return rows.select(*record_key(with_key), "value" if source.format == "text" else "value.*")
 
 
 def _tables(place: Workplace, step: Step) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType, TimestampType
 
 from catchment.client.offsets import LATEST
 from catchment.pipelines.execution.workplace import Workplace, query_id
-from catchment.pipelines.graph import Outlet, Step
+from catchment.pipelines.graph import Outlet
 from catchment.pipelines.secrets import expanded
-from catchment.pipelines.specification import StoreSink
+from catchment.pipelines.specification import Stage, StoreSink
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
 from catchment.spark.connection import Connection
@@ -30,12 +30,12 @@ _WINDOW_END: Final = "end"
 _EXPIRE_EVERY_S: Final = 60.0
 
 
-def store_layout(step: Step | None, sink: StoreSink, schema: StructType, version: int) -> Layout:
+def store_layout(stage: Stage | None, sink: StoreSink, schema: StructType, version: int) -> Layout:
     """How a store keeps the rows of a stage."""
     moments = [one.name for one in schema if isinstance(one.dataType, TimestampType)]
     return Layout(
         table=sink.table,
-        key=sink.key or (step.stage.key if step else ()),
+        key=sink.key or (stage.key if stage else ()),
         version=version,
         ttl_ms=sink.ttl,
         window_end=sink.window_end or (_WINDOW_END if _WINDOW_END in moments else None),
@@ -49,7 +49,8 @@ class StoreOutlet:
         self._place = place
         self._query = query
         self._version = place.version(query)
-        self._layout = store_layout(place.graph.steps.get(outlet.reads), sink, schema, self._version)
+        stage = place.graph.specification.stages.get(outlet.reads)
+        self._layout = store_layout(stage, sink, schema, self._version)
         self._store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
         self._is_prepared = False
         self._is_shown = not place.shows_new_versions

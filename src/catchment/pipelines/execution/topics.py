@@ -69,8 +69,8 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
     }
     written = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes else []
     written += [f"{pipeline}.alerts"] if graph.specification.alerts else []
-    for topic in (*written, *_named(graph)):
-        wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism, config=_LARGE))
+    for topic, partitions in (dict.fromkeys(written) | _named(graph)).items():
+        wanted.setdefault(topic, NewTopic(topic, num_partitions=partitions or parallelism, config=_LARGE))
     return wanted
 
 
@@ -79,11 +79,14 @@ def _client(servers: str, kafka: Mapping[str, str]) -> AdminClient:
     return AdminClient({"log_level": 0, "bootstrap.servers": servers, **kafka})
 
 
-def _named(graph: Graph) -> Iterable[str]:
-    """Topics that sinks and alerts write to."""
+def _named(graph: Graph) -> dict[str, int | None]:
+    """Topics that sinks and alerts write to, with the partitions that one of them asks for."""
+    named: dict[str, int | None] = {}
     for outlet in graph.outlets.values():
-        targets = outlet.target.to if isinstance(outlet.target, Alert) else (outlet.target,)
-        yield from (one.topic for one in targets if isinstance(one, TopicOut))
+        for one in outlet.target.to if isinstance(outlet.target, Alert) else (outlet.target,):
+            if isinstance(one, TopicOut):
+                named[one.topic] = named.get(one.topic) or one.partitions
+    return named
 
 
 def _create(admin: AdminClient, wanted: Iterable[NewTopic]) -> set[str]:

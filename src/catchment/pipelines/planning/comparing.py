@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from catchment.pipelines.planning.differences import differences
+from catchment.pipelines.planning.rewriting import earlier_writer, remedy
 from catchment.pipelines.planning.signature import Current, Kept, Made, Signature
 
 FIRST_VERSION: Final = 1
@@ -52,11 +53,18 @@ def compare(old: Kept | None, new: Current) -> Plan:
     for name in _upstream_first(new.queries):
         made = old.made(name, new.version) if old else None
         if old is None or made is None:
-            # Nothing of it is there yet, whatever the pipeline's version is.
-            decisions[name] = Decision("new", FIRST_VERSION)
+            decisions[name] = _first(name, old or Kept(pipeline=""), new)
         else:
             decisions[name] = _again(name, made, old, new, decisions)
     return Plan({name: decisions[name] for name in new.queries}, new)
+
+
+def _first(name: str, old: Kept, new: Current) -> Decision:
+    """Nothing of the query is there yet, whatever the pipeline's version is."""
+    if (writer := earlier_writer(name, None, old, new)) is None:
+        return Decision("new", FIRST_VERSION)
+    again = f"beginning anew, it would write every row a second time to {_target(new, name)}, as {writer} did"
+    return Decision("refuse", FIRST_VERSION, (again,), remedy(name, writer, new))
 
 
 def _again(name: str, made: Made, old: Kept, new: Current, decisions: dict[str, Decision]) -> Decision:
@@ -67,22 +75,35 @@ def _again(name: str, made: Made, old: Kept, new: Current, decisions: dict[str, 
         if (found := old.made(reader, new.version)) is not None and name in found.signature.upstream
     }
     changed = tuple(differences(made.signature, signature, readers))
-    anew = _read_anew(signature, decisions)
-    if not changed and not anew:
-        return Decision("reuse", made.checkpoint_version)
-    reasons = changed + tuple(f"it reads {one}, which begins anew" for one in anew)
+    reasons = changed + tuple(_read_otherwise(made, signature, decisions))
+    if not reasons:
+        if (writer := earlier_writer(name, made, old, new)) is None:
+            return Decision("reuse", made.checkpoint_version)
+        moved = (
+            f"it would go on at {_target(new, name)}, where {writer} wrote: rows would be there twice, or be missing"
+        )
+        return Decision("refuse", made.checkpoint_version, (moved,), remedy(name, writer, new))
     if new.version <= made.pipeline_version:
         return Decision("refuse", made.checkpoint_version, reasons, _raise_version(made, new.version))
-    if signature.target is not None and signature.target == made.signature.target:
-        remedy = f"Give {name} another place to write to, or take the change back."
-        again = f"beginning anew, it would write every row a second time to {signature.target}"
-        return Decision("refuse", made.checkpoint_version, (*reasons, again), remedy)
+    if (writer := earlier_writer(name, None, old, new)) is not None:
+        again = f"beginning anew, it would write every row a second time to {_target(new, name)}"
+        return Decision("refuse", made.checkpoint_version, (*reasons, again), remedy(name, writer, new))
     return Decision("new version", new.version, reasons)
 
 
-def _read_anew(signature: Signature, decisions: dict[str, Decision]) -> list[str]:
-    """Which of the queries that it reads write to another topic from now on."""
-    return [one for one in signature.upstream if decisions[one].action == "new version"]
+def _read_otherwise(made: Made, signature: Signature, decisions: dict[str, Decision]) -> Iterator[str]:
+    """Which of the queries that it reads write to another topic than the one whose offsets its checkpoint holds."""
+    for one in signature.upstream:
+        before, now = made.upstream_versions.get(one), decisions[one].version
+        if decisions[one].action == "new version":
+            yield f"it reads {one}, which begins anew"
+        elif before is not None and before != now:
+            yield f"it read version {before} of {one} and would now read version {now}"
+
+
+def _target(new: Current, name: str) -> str:
+    target = new.queries[name].target
+    return target.name if target else "nothing"
 
 
 def _raise_version(made: Made, version: int) -> str:

@@ -50,16 +50,30 @@ def keep(home: Home, plan: Plan) -> None:
             checkpoint_version=decision.version,
             pipeline_version=plan.current.version,
             signature=plan.current.queries[name],
+            upstream_versions=_upstream_versions(name, plan, kept),
         )
         others = tuple(one for one in queries.get(name, ()) if one.checkpoint_version != decision.version)
         before = [one for one in queries.get(name, ()) if one.checkpoint_version == decision.version]
         if before:
-            made = made.model_copy(update={"pipeline_version": before[-1].pipeline_version})
+            earlier = tuple(sorted(before[-1].places - made.places))
+            known = {"pipeline_version": before[-1].pipeline_version, "earlier_places": earlier}
+            made = made.model_copy(update=known)
         queries[name] = tuple(sorted((*others, made), key=lambda one: one.pipeline_version))
     home.folder.mkdir(parents=True, exist_ok=True)
     temporary = home.plan_file.with_suffix(".writing")
     temporary.write_text(Kept(pipeline=home.pipeline, queries=queries).model_dump_json(indent=1), encoding="utf-8")
     temporary.replace(home.plan_file)
+
+
+def _upstream_versions(name: str, plan: Plan, kept: Kept) -> dict[str, int]:
+    """The checkpoints of what a query reads; those of queries that are not planned now are the ones that are there."""
+    versions: dict[str, int] = {}
+    for one in plan.current.queries[name].upstream:
+        if one in plan.queries:
+            versions[one] = plan.queries[one].version
+        elif (made := kept.made(one, plan.current.version)) is not None:
+            versions[one] = made.checkpoint_version
+    return versions
 
 
 def read_kept(home: Home) -> Kept | None:
@@ -71,7 +85,8 @@ def read_kept(home: Home) -> Kept | None:
     except ValidationError as cause:
         raise ClientError(
             f"{home.plan_file} cannot be understood",
-            "A newer version of Catchment wrote it, or it is damaged: restore it, or begin with another --home.",
+            "Another version of Catchment wrote it, or it is damaged: restore it, or begin with another --home, "
+            "and with other lakes and topics, which would get every row again.",
         ) from cause
 
 

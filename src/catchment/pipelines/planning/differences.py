@@ -57,7 +57,7 @@ def _column_differences(old: Signature, new: Signature, readers: Mapping[str, Si
             users = [reader for reader, signature in readers.items() if name in signature.uses]
             if users:
                 yield f"column {name} is gone, which the state of {_listed(users)} is made of"
-            elif old.kind == "outlet" and old.target is None:
+            elif old.kind == "outlet" and old.target is not None and old.target.has_versions:
                 yield f"column {name} is gone, which its table has"
 
     for name in new.required:

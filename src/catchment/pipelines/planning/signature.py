@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 QueryKind = Literal["intake", "step", "outlet"]
 
@@ -30,6 +30,19 @@ class Operator(Fact):
     """In the order in which the state has them."""
 
 
+class Target(Fact):
+    """Where the rows of a query go."""
+
+    name: str
+    """As its author knows it: `lake lake/reports`."""
+    place: str
+    """The same for the same place, however it is written: a digest, for addresses have secrets in them."""
+    stage: str
+    """Whose rows they are."""
+    has_versions: bool
+    """Whether what begins anew writes beside the old there: a version of a table, or of a topic between queries."""
+
+
 class Signature(Fact):
     """All that must not change under a checkpoint."""
 
@@ -50,8 +63,14 @@ class Signature(Fact):
     """The column of the result by which later queries tell what is late, and"""
     lateness_ms: int = 0
     """how late that may be."""
-    target: str | None = None
-    """Where an outlet's rows go, if they would go there twice when it begins anew."""
+    target: Target | None = None
+    """Alerts have none: they know what has fired."""
+
+    @model_validator(mode="after")
+    def _has_target(self) -> Signature:
+        if self.kind == "outlet" and self.columns and self.target is None:
+            raise ValueError("a sink has a target")
+        return self
 
 
 class Current(Fact):
@@ -68,6 +87,15 @@ class Made(Fact):
     pipeline_version: int
     """The pipeline's when the checkpoint was made: a higher one may begin anew."""
     signature: Signature
+    upstream_versions: dict[str, int] = Field(default_factory=dict)
+    """The checkpoints of the queries that it reads, each of which writes to a topic of its own."""
+    earlier_places: tuple[str, ...] = ()
+    """Where it wrote to before its target was another."""
+
+    @property
+    def places(self) -> set[str]:
+        """All that it has written to."""
+        return {*self.earlier_places, *([self.signature.target.place] if self.signature.target else [])}
 
 
 class Kept(Fact):

@@ -23,7 +23,8 @@ from catchment.pipelines.home import Home
 from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
 from catchment.pipelines.planning.state_of_plans import state_of
 from catchment.pipelines.planning.streaming_check import require_streamable
-from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicIn, TopicSink
+from catchment.pipelines.planning.targets import boundary_target, sink_target
+from catchment.pipelines.specification import Alert, StoreSink, TopicIn
 from catchment.spark.formats.decoding import Decoding
 
 
@@ -75,6 +76,7 @@ class _Signing:
             columns=_columns(schema),
             event_time=intake.boundary.event_time,
             lateness_ms=intake.boundary.lateness_ms,
+            target=boundary_target(intake.name, intake.boundary),
         )
 
     def _step(self, step: Step) -> Signature:
@@ -92,6 +94,7 @@ class _Signing:
             columns=_columns(rows.schema),
             event_time=step.boundary.event_time,
             lateness_ms=step.boundary.lateness_ms,
+            target=boundary_target(step.name, step.boundary),
         )
 
     def _outlet(self, outlet: Outlet) -> Signature:
@@ -111,12 +114,20 @@ class _Signing:
             reads=self._topics(inputs),
             upstream=self._upstream(inputs),
             mode=step.stage.mode if step is not None and is_inline else "append",
-            state=(*state.operators, *_absence(outlet, rows.schema), *_table_key(outlet, step, rows.schema)),
+            state=(*state.operators, *_absence(outlet, rows.schema), *self._table_key(outlet, rows.schema)),
             uses=state.uses,
             columns={} if isinstance(outlet.target, Alert) else _columns(rows.schema),
             required=_required(outlet, rows.schema),
-            target=_target(outlet),
+            target=None if isinstance(outlet.target, Alert) else sink_target(outlet.target, self.place.folder),
         )
+
+    def _table_key(self, outlet: Outlet, schema: StructType) -> tuple[Operator, ...]:
+        """What identifies a row of a store's table, which is state as well."""
+        if not isinstance(outlet.target, StoreSink):
+            return ()
+        stage = self.graph.specification.stages.get(outlet.reads)
+        key = outlet.target.key or (stage.key if stage else ())
+        return (Operator(kind="table", parts=_keys(key, schema)),)
 
     def _rows(self, step: Step, mode: str) -> DataFrame:
         rows = apply(self.place, step, [self._input(one) for one in step.inputs])
@@ -166,14 +177,6 @@ def _absence(outlet: Outlet, schema: StructType) -> tuple[Operator, ...]:
     return (Operator(kind="timers", parts=_keys(outlet.target.key, schema)),)
 
 
-def _table_key(outlet: Outlet, step: Step | None, schema: StructType) -> tuple[Operator, ...]:
-    """What identifies a row of a store's table, which is state as well."""
-    if not isinstance(outlet.target, StoreSink):
-        return ()
-    key = outlet.target.key or (step.stage.key if step else ())
-    return (Operator(kind="table", parts=_keys(key, schema)),)
-
-
 def _required(outlet: Outlet, schema: StructType) -> tuple[str, ...]:
     return tuple(one.name for one in schema if isinstance(outlet.target, StoreSink) and not one.nullable)
 
@@ -181,12 +184,3 @@ def _required(outlet: Outlet, schema: StructType) -> tuple[str, ...]:
 def _keys(names: tuple[str, ...], schema: StructType) -> tuple[Part, ...]:
     known = [one for one in names if one in schema.fieldNames()]
     return tuple(Part(name=f"key {name}", what=schema[name].dataType.simpleString()) for name in known)
-
-
-def _target(outlet: Outlet) -> str | None:
-    match outlet.target:
-        case LakeSink() as lake:
-            return f"lake {lake.lake}"
-        case TopicSink() as topic:
-            return f"topic {topic.topic}"
-    return None

@@ -88,7 +88,10 @@ def alert_records(rows: DataFrame, rule: AlertRule) -> DataFrame:
     """A record for each alert and topic: those of the rule, and the log."""
     alerts = candidate_rows(rows, rule).where("id IS NOT NULL")
     log_key = F.concat(F.lit(f"{rule.name}:"), F.coalesce("record_key", F.lit("")))
-    targets = [(rule.log_topic, log_key), *((topic, F.col("record_key")) for topic in rule.topics)]
+    targets = [
+        (rule.log_topic, log_key),
+        *((topic, F.col("topic_keys")[place]) for place, topic in enumerate(rule.topics)),
+    ]
     target = F.explode(F.array(*(F.struct(F.lit(topic).alias("topic"), key.alias("key")) for topic, key in targets)))
     headers = {"id": F.col("id"), "event_time_us": F.col("event_time_us").cast("string"), "key": F.col("key")}
     return alerts.select(
