@@ -99,7 +99,9 @@ def test_what_was_gone_back_from_is_shown_again_by_a_backfill_alone_and_by_that_
     newer = counted(city, 2, dedupe="kind")
     versions = city.plan(newer).versions
     assert versions == {"clean": 2, "outlet-board": 2}
-    with pytest.raises(ClientError, match=r"outlet-board reads .*clean\.v2, which begins anew") as refused:
+    with pytest.raises(
+        ClientError, match=r"outlet-board begins anew with .*clean\.v2, and has not caught up"
+    ) as refused:
         list(backfill(city.place(newer, versions), "board"))
     assert refused.value.advice == "Run the pipeline with this file until it has caught up, and then the backfill."
     assert (live(city).version, counts(city)) == (1, {0: 10, 60: 1})

@@ -20,7 +20,6 @@ from pyspark.sql import functions as F
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.execution.boundaries import read_boundary_once
-from catchment.pipelines.execution.catching_up import CatchingUp, read_by, topics_read
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.steps import apply, table_rows_once
 from catchment.pipelines.execution.storing import store_layout
@@ -32,8 +31,8 @@ from catchment.pipelines.planning import Decision, Plan, examine, keep
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.opening import open_store
-from catchment.pipelines.stores.store import RealTimeStore, Version
-from catchment.pipelines.switching import Shown, Tell, switch_when_caught_up
+from catchment.pipelines.stores.store import RealTimeStore
+from catchment.pipelines.switching import Shown, Tell, reference_version, switch_when_caught_up
 from catchment.spark.spark_checkpoint import BatchPlan, SparkCheckpoint
 
 _ROWS_AT_ONCE: Final = 50_000
@@ -144,7 +143,7 @@ def _backfill_store(
                 f"table {sink.table} shows a recomputed version {live.version} already",
                 f"Set the pipeline's version to {live.version + 1}.",
             )
-        reference = _reference(place, query, live, tell)
+        reference = reference_version(place, query, live, tell)
         plan = _finished_plan(str(place.home.checkpoint(query, reference)), query)
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
         tell(f"{sink.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
@@ -173,29 +172,6 @@ def _backfill_store(
             store.switch(version, until)
         tell(f"{sink.table}: version {version} is shown")
         return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=True)
-
-
-def _reference(place: Workplace, query: str, live: Version, tell: Tell) -> int:
-    """The version whose query says how far the history goes: the one that is shown, if it reads what the new one is to read.
-
-    Where a query above began anew, that is the one that a run of this file writes, once it has got as far as events are.
-    """
-    version = place.version(query)
-    read = {topic for topic, _ in read_by(str(place.home.checkpoint(query, live.version)))}
-    anew = [topic for topic in topics_read(place, query) if topic not in read]
-    if version == live.version or not anew:
-        return live.version
-    catching_up = CatchingUp(place, query)
-    deadline_s = time.monotonic() + _WAIT_S
-    while read_by(place.checkpoint(query)) and time.monotonic() < deadline_s:
-        if catching_up.is_done():
-            return version
-        tell(f"waiting for the pipeline to catch up in {anew[0]}")
-        time.sleep(_LOOK_S)
-    raise ClientError(
-        f"{query} reads {anew[0]}, which begins anew and does not hold the history yet",
-        "Run the pipeline with this file until it has caught up, and then the backfill.",
-    )
 
 
 def _finished_plan(checkpoint: str, query: str) -> BatchPlan:

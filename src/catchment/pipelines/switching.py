@@ -15,16 +15,18 @@ from typing import Final
 
 from catchment.client.errors import ClientError
 from catchment.client.offsets import EARLIEST
-from catchment.pipelines.execution.catching_up import read_by, topic_offsets, topics_read
+from catchment.pipelines.driving.run_file import is_running, read_run
+from catchment.pipelines.execution.catching_up import CatchingUp, read_by, topic_offsets, topics_read
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.stores.store import RealTimeStore, Written
+from catchment.pipelines.stores.store import RealTimeStore, Version, Written
 from catchment.spark.noted_offsets import read_up_to
 from catchment.spark.positions import Offsets
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _FOLLOW_S: Final = 120.0
 _LOOK_S: Final = 0.05
+_PAUSE_S: Final = 1.0
 Tell = Callable[[str], None]
 
 
@@ -35,6 +37,38 @@ class Shown:
     old_version: int
     version: int
     until: datetime
+
+
+def reference_version(place: Workplace, query: str, live: Version, tell: Tell) -> int:
+    """The version whose query says how far the history goes: the one that is shown, if it reads what the new one is to read.
+
+    Where a query above began anew, that is the one that a run of this file writes, once it has got as far as events are. So it is
+    while such a run goes on: nobody else may write to its checkpoint.
+    """
+    version = place.version(query)
+    read = {topic for topic, _ in read_by(str(place.home.checkpoint(query, live.version)))}
+    topics = list(topics_read(place, query))
+    if version == live.version or (read.issuperset(topics) and not _runs(place)):
+        return live.version
+    anew = [topic for topic in topics if topic not in read] or topics
+    catching_up = CatchingUp(place, query)
+    deadline_s = time.monotonic() + _FOLLOW_S
+    while read_by(place.checkpoint(query)) and time.monotonic() < deadline_s:
+        if catching_up.is_done():
+            return version
+        tell(f"waiting for the pipeline to catch up in {anew[0]}")
+        time.sleep(_PAUSE_S)
+    raise ClientError(
+        f"{query} begins anew with {anew[0]}, and has not caught up",
+        "Run the pipeline with this file until it has caught up, and then the backfill.",
+    )
+
+
+def _runs(place: Workplace) -> bool:
+    """Whether the pipeline is being run with this version of its file."""
+    run = read_run(place.home)
+    is_this = run is not None and run.get("version") == place.graph.specification.version
+    return is_this and is_running(place.home)
 
 
 def switch_when_caught_up(place: Workplace, query: str, store: RealTimeStore, shown: Shown, tell: Tell) -> None:
