@@ -21,18 +21,23 @@ def pipeline(bootstrap_servers: str, run: Run) -> str:
     name = f"city{next(_numbers)}"
     for topic in (f"{name}.quarantine", f"{name}.quarantine.replayed", f"{name}-reports"):
         assert run("topic", "create", topic, "--partitions", 2).exit_code == 0
-    producer = Producer({"bootstrap.servers": bootstrap_servers})
-    for number, (value, error) in enumerate(
+    for offset, (value, error) in enumerate(
         [(b"{bad", "does not decode: no JSON"), (b"{worse", "does not decode: cut off"), (b"{}", "failed check: kind")]
     ):
-        facts = {"error": error, "stage": "clean", "topic": f"{name}-reports", "partition": "1", "offset": str(number)}
-        headers: list[tuple[str, str | bytes | None]] = [
-            ("origin", b"phone"),
-            *((f"catchment.{key}", fact.encode()) for key, fact in facts.items()),
-        ]
-        producer.produce(f"{name}.quarantine", value, key=b"k%d" % number, headers=headers, partition=0)
-    assert producer.flush(30) == 0
+        set_aside(bootstrap_servers, name, offset, value, error)
     return name
+
+
+def set_aside(servers: str, pipeline: str, offset: int, value: bytes, error: str, stage: str = "clean") -> None:
+    """Put a record into the quarantine, as a stage does."""
+    facts = {"error": error, "stage": stage, "topic": f"{pipeline}-reports", "partition": "1", "offset": str(offset)}
+    headers: list[tuple[str, str | bytes | None]] = [
+        ("origin", b"phone"),
+        *((f"catchment.{key}", fact.encode()) for key, fact in facts.items()),
+    ]
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(f"{pipeline}.quarantine", value, key=b"k%d" % offset, headers=headers, partition=0)
+    assert producer.flush(30) == 0
 
 
 def test_records_are_counted_by_the_kind_of_their_error(run: Run, pipeline: str) -> None:
@@ -58,7 +63,7 @@ def test_a_record_is_shown_with_its_origin_its_bytes_and_its_own_headers(run: Ru
 
 def test_nothing_is_sent_back_unless_told_to(run: Run, pipeline: str, bootstrap_servers: str) -> None:
     said = json.loads(run("quarantine", "replay", pipeline, "--json").stdout)
-    assert said == {"would_be_sent": 3, "left": [], "sent_before": 0}
+    assert said == {"would_be_sent": 3, "left": [], "sent_before": 0, "without_origin": []}
     assert read_arrow(f"{pipeline}-reports", bootstrap_servers).num_rows == 0
 
 
@@ -72,23 +77,71 @@ def test_a_record_goes_back_once_with_its_key_and_headers(run: Run, pipeline: st
     assert headers == {"origin": b"phone", "catchment.replayed": b"0:2"}
 
 
+def test_a_record_that_two_stages_have_set_aside_goes_back_once(
+    run: Run, pipeline: str, bootstrap_servers: str
+) -> None:
+    set_aside(bootstrap_servers, pipeline, 0, b"{bad", "does not decode: no JSON", stage="other")
+    looked = json.loads(run("quarantine", "replay", pipeline, "--json").stdout)
+    said = json.loads(run("quarantine", "replay", pipeline, "--execute", "--json").stdout)
+    assert (looked["would_be_sent"], said["sent"]) == (3, 3)
+    values = read_settled(f"{pipeline}-reports", bootstrap_servers, ["value"]).column("value").to_pylist()
+    assert sorted(values) == [b"{bad", b"{worse", b"{}"]
+
+
+def test_a_record_that_went_back_does_not_go_again_when_a_later_version_sets_it_aside_anew(
+    run: Run, pipeline: str, bootstrap_servers: str
+) -> None:
+    run("quarantine", "replay", pipeline, "--execute")
+    set_aside(bootstrap_servers, pipeline, 1, b"{worse", "does not decode: cut off")
+    set_aside(bootstrap_servers, pipeline, 7, b"{worse", "does not decode: cut off")
+    said = json.loads(run("quarantine", "replay", pipeline, "--execute", "--json").stdout)
+    assert said == {"sent": 1, "left": [], "sent_before": 3, "without_origin": []}
+
+
+def test_records_that_others_put_into_the_quarantine_are_passed_over_and_told(
+    run: Run, pipeline: str, bootstrap_servers: str
+) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    half: list[tuple[str, str | bytes | None]] = [("catchment.topic", f"{pipeline}-reports".encode())]
+    producer.produce(f"{pipeline}.quarantine", b"whose?", partition=1)
+    producer.produce(f"{pipeline}.quarantine", b"whence?", headers=half, partition=1)
+    assert producer.flush(30) == 0
+    looked = json.loads(run("quarantine", "replay", pipeline, "--json").stdout)
+    assert (looked["would_be_sent"], looked["without_origin"]) == (3, ["1:0", "1:1"])
+    said = run("quarantine", "replay", pipeline, "--execute")
+    assert said.exit_code == 0
+    assert "2 records do not say where they came from, and stay where they are: 1:0, 1:1" in said.stderr
+    assert read_settled(f"{pipeline}-reports", bootstrap_servers, ["value"]).num_rows == 3
+
+
+def test_a_record_of_which_a_note_has_the_place_in_the_quarantine_does_not_go_again(
+    run: Run, pipeline: str, bootstrap_servers: str
+) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(f"{pipeline}.quarantine.replayed", b"", key=b"0:1")
+    assert producer.flush(30) == 0
+    said = json.loads(run("quarantine", "replay", pipeline, "--execute", "--json").stdout)
+    assert (said["sent"], said["sent_before"]) == (2, 1)
+
+
 def test_a_program_repairs_values_and_what_it_refuses_stays(run: Run, pipeline: str, bootstrap_servers: str) -> None:
     repair = "sed -e /worse/q1 -e s/bad/}/"
     said = json.loads(run("quarantine", "replay", pipeline, "--with", repair, "--execute", "--json").stdout)
-    assert said == {"sent": 2, "left": ["0:1"], "sent_before": 0}
+    assert said == {"sent": 2, "left": ["0:1"], "sent_before": 0, "without_origin": []}
     values = read_settled(f"{pipeline}-reports", bootstrap_servers, ["value"]).column("value").to_pylist()
     assert sorted(values) == [b"{}", b"{}"]
 
 
 def test_a_program_that_prints_nothing_has_repaired_nothing(run: Run, pipeline: str) -> None:
     said = json.loads(run("quarantine", "replay", pipeline, "--with", "true", "--execute", "--json").stdout)
-    assert said == {"sent": 0, "left": ["0:0", "0:1", "0:2"], "sent_before": 0}
+    assert said == {"sent": 0, "left": ["0:0", "0:1", "0:2"], "sent_before": 0, "without_origin": []}
 
 
 def test_a_large_record_goes_back_too(run: Run, pipeline: str, bootstrap_servers: str) -> None:
     large = b"x" * 1_048_000
     facts: list[tuple[str, str | bytes | None]] = [("catchment.topic", f"{pipeline}-reports".encode())]
     facts += [("catchment.error", b"large"), ("catchment.stage", b"\xff")]
+    facts += [("catchment.partition", b"0"), ("catchment.offset", b"3")]
     producer = Producer({"bootstrap.servers": bootstrap_servers, "message.max.bytes": 2_000_000})
     producer.produce(f"{pipeline}.quarantine", large, headers=facts)
     assert producer.flush(30) == 0

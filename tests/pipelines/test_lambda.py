@@ -23,7 +23,8 @@ from tests.pipelines.watched_board import Reader, Rows, Sender, Window, faults, 
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines import Pipeline, store
-from catchment.pipelines.backfill import Changes, backfill, rollback
+from catchment.pipelines.backfill import backfill, rollback
+from catchment.pipelines.history_changes import Changes
 from catchment.pipelines.python_form import Node
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
@@ -77,8 +78,11 @@ def test_a_repaired_stage_is_shown_whole_and_can_be_taken_back(city: City) -> No
     city.drain(repaired, {"outlet-board": 2})
     assert city.board() == right | {("harbour", 70): (3, None)}
 
-    assert list(rollback(city.place(repaired).graph, city.folder, "board")) == [("board", 1)]
+    assert list(rollback(city.place(repaired).graph, city.folder, "board")) == [("board", 1, 2)]
     assert city.board() == wrong | {("harbour", 70): (4, None)}
+    city.send([Report("f", 78)], seconds=78)
+    city.drain(repaired, {"outlet-board": 2})
+    assert city.board() == wrong | {("harbour", 70): (4, None)}, "to run the file again does not undo that"
 
 
 def test_what_cannot_be_computed_anew_is_said(city: City) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +59,8 @@ class Past:
         assert kept is not None
         return kept
 
-    def begin(self, made: dict[str, Sequence[int]], live: int) -> None:
-        """Leave checkpoints of these versions, and a version of the table for each of the outlet's."""
+    def begin(self, made: dict[str, Sequence[int]], live: int, unseen: Collection[int] = ()) -> None:
+        """Leave checkpoints of these versions, and a version of the table for each of the outlet's; some were never shown."""
         for query, numbers in made.items():
             for number in numbers:
                 checkpoint = self.home.checkpoint(query, number)
@@ -75,6 +75,8 @@ class Past:
         with board(f"sqlite:///{self.folder}/city.db", *made[OUTLET]) as store:
             for number in made[OUTLET]:
                 store.write(rows([("harbour", 1, number)]), "query", number, number)
+                if number not in unseen:
+                    store.switch(number, None)
             store.switch(live, None)
 
     def prune(self, keeps: int, *, is_dry_run: bool = False) -> list[Leftover]:
@@ -134,6 +136,15 @@ def test_state_of_real_time_mode_goes_with_the_version_that_made_it(past: Past) 
         [past.home.checkpoint(OUTLET, 2), past.home.realtime_checkpoint(OUTLET, 2)],
         [past.home.checkpoint(OUTLET, 3)],
     ]
+
+
+def test_a_version_that_was_never_shown_is_no_way_back_and_goes(tmp_path: Path) -> None:
+    past = Past(tmp_path, version=3)
+    past.begin({"clean": [1], OUTLET: [1, 2, 3]}, live=3, unseen=[1, 2])
+    (past.home.checkpoint(OUTLET, 2) / "metadata").unlink()
+    assert past.prune(1, is_dry_run=True) == [Leftover("table", OUTLET, 2)], (
+        "the first version was shown from the start"
+    )
 
 
 def test_what_is_shown_after_a_rollback_stays_though_the_file_is_newer(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from catchment.cli.output import print_json, print_note, print_table
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from catchment.pipelines.backfill import Backfilled
     from catchment.pipelines.execution.workplace import Workplace
 
 
@@ -49,9 +50,12 @@ def backfill(
         moment = None if since is None else _moment(since)
         with opened(file, home, servers, master) as place:
             _check_version(place, version, file)
-            done = list(recompute(place, stage, since=moment, is_dry_run=is_dry_run, tell=print_note))
-            for one in done if not is_dry_run else ():
-                keep_version(place, one)
+            done: list[Backfilled] = []
+            for one in recompute(place, stage, since=moment, is_dry_run=is_dry_run, tell=print_note):
+                done.append(one)
+                # Before the next store is begun, which may fail: what is shown here must be gone on with.
+                if one.is_shown:
+                    keep_version(place, one)
     except ClientError as error:
         raise CommandError(error.message, error.advice) from error
     rows = [

@@ -3,7 +3,7 @@
 from catchment.cli.failure import CommandError
 from catchment.cli.known_pipelines import PipelineFile, StageName
 from catchment.cli.options import AsJson
-from catchment.cli.output import print_json, print_table
+from catchment.cli.output import print_json, print_note, print_table
 
 
 def rollback(
@@ -13,7 +13,8 @@ def rollback(
 ) -> None:
     """Show the version before the one that is shown now, in every store that keeps a stage, in one moment.
 
-    Run the pipeline with the version lowered again, so that new events are counted into what is shown.
+    Only a version that was shown once is gone back to. Run the pipeline with the version lowered again, so that new events are
+    counted into what is shown. A run does not show again what was gone back from: a backfill does, or a later version that begins anew.
     """
     from catchment.client.errors import ClientError
     from catchment.pipelines.backfill import rollback as go_back
@@ -24,6 +25,9 @@ def rollback(
     except ClientError as error:
         raise CommandError(error.message, error.advice) from error
     if as_json:
-        print_json([{"table": table, "version": version} for table, version in shown])
-    else:
-        print_table(["table", "version:"], shown)
+        print_json([one._asdict() for one in shown])
+        return
+    print_table(["table", "version:", "left:"], shown)
+    for one in shown:
+        again = f"a backfill shows version {one.left} again, or a later version that begins anew"
+        print_note(f"{one.table}: {again}; to run this file does not")

@@ -31,6 +31,7 @@ app = typer.Typer(
 )
 
 _SHOWN_BYTES = 60
+_SHOWN_PLACES = 5
 _REPAIR_TIMEOUT_S = 30.0
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.")]
 ErrorText = Annotated[
@@ -123,7 +124,10 @@ def replay(
     client_config: ClientSettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send records back to the topics they came from, each at most once, as they are or repaired by a program."""
+    """Send records back to the topics they came from, each at most once, as they are or repaired by a program.
+
+    However often a record was set aside, it goes back once. Records that do not say where they came from are passed over.
+    """
     from catchment.client.cluster import Cluster
     from catchment.pipelines import quarantine
 
@@ -139,16 +143,22 @@ def replay(
     with _explained(), Cluster(bootstrap_servers, settings) as cluster:
         chosen = _chosen(pipeline, bootstrap_servers, settings, error, at)
         if is_run:
-            sent, before = quarantine.replay(cluster, pipeline, bootstrap_servers, chosen, repair, settings)
+            done = quarantine.replay(cluster, pipeline, bootstrap_servers, chosen, repair, settings)
         else:
-            places = quarantine.replayed_places(cluster, pipeline, bootstrap_servers, settings)
-            sent = sum(repair(one) is not None for one in chosen if one.place not in places)
-            before = len(places)
+            before = quarantine.replayed_origins(cluster, pipeline, bootstrap_servers, settings)
+            foreign: list[str] = []
+            sent = sum(repair(one) is not None for one in quarantine.unsent(chosen, before, foreign))
+            done = quarantine.Replayed(sent, len(before), foreign)
+    sent, sent_before, without_origin = done
     if as_json:
-        print_json({"sent" if is_run else "would_be_sent": sent, "left": refused, "sent_before": before})
+        said = {"left": refused, "sent_before": sent_before, "without_origin": without_origin}
+        print_json({"sent" if is_run else "would_be_sent": sent, **said})
         return
     verb = "sent back" if is_run else "would be sent back (add --execute to do it)"
-    print_note(f"{sent:,} records {verb}, {len(refused):,} could not be repaired, {before:,} were sent before")
+    print_note(f"{sent:,} records {verb}, {len(refused):,} could not be repaired, {sent_before:,} were sent before")
+    if without_origin:
+        some = ", ".join(without_origin[:_SHOWN_PLACES])
+        print_note(f"{len(without_origin):,} records do not say where they came from, and stay where they are: {some}")
 
 
 def _chosen(

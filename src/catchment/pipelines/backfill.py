@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-import pyarrow
-from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -27,27 +25,19 @@ from catchment.pipelines.execution.steps import apply, table_rows_once
 from catchment.pipelines.execution.storing import store_layout
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph, Outlet, Step
+from catchment.pipelines.history_changes import Changes, changes_between, taken_over
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.planning import Decision, Plan, examine, keep
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
-from catchment.pipelines.switching import Shown, Tell, switch_when_caught_up
+from catchment.pipelines.switching import Shown, Tell, reference_version, switch_when_caught_up
 from catchment.spark.spark_checkpoint import BatchPlan, SparkCheckpoint
 
 _ROWS_AT_ONCE: Final = 50_000
-_LAKE_WAIT_S: Final = 120.0
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How a recomputed history differs from the one that is shown."""
-
-    same: int
-    changed: int
-    added: int
-    removed: int
+_WAIT_S: Final = 120.0
+_LOOK_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +51,16 @@ class Backfilled:
     rows: int
     changes: Changes
     is_shown: bool
+
+
+class RolledBack(NamedTuple):
+    """What was done to one table."""
+
+    table: str
+    version: int
+    """The one that is shown now."""
+    left: int
+    """The one that was shown: a run does not show it again."""
 
 
 def backfill(
@@ -81,18 +81,21 @@ def backfill(
         yield _backfill_store(place, step, outlet, sink, since, is_dry_run, tell)
 
 
-def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[tuple[str, int]]:
-    """Show the version before, in every store that keeps a stage; the table and the version that is shown now."""
+def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[RolledBack]:
+    """Show the version that was shown before, in every store that keeps a stage, with what was shown until now."""
     step_of(graph, stage)
     for _, sink in store_outlets(graph, stage):
         with _open(folder, sink) as store:
             versions = store.versions()
             live = next((one.version for one in versions if one.is_live), 0)
-            before = [one for one in versions if one.version < live]
+            before = [one for one in versions if one.version < live and one.was_shown]
             if not before:
-                raise ClientError(f"table {sink.table} has no version before {live}", "There is nothing to go back to.")
+                raise ClientError(
+                    f"table {sink.table} has no version before {live} that was ever shown",
+                    "There is nothing to go back to.",
+                )
             store.switch(before[-1].version, before[-1].until)
-            yield sink.table, before[-1].version
+            yield RolledBack(sink.table, before[-1].version, live)
 
 
 def keep_version(place: Workplace, done: Backfilled) -> None:
@@ -140,7 +143,8 @@ def _backfill_store(
                 f"table {sink.table} shows a recomputed version {live.version} already",
                 f"Set the pipeline's version to {live.version + 1}.",
             )
-        plan = _finished_plan(str(place.home.checkpoint(query, live.version)), query)
+        reference = reference_version(place, query, live, tell)
+        plan = _finished_plan(str(place.home.checkpoint(query, reference)), query)
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
         tell(f"{sink.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
         result = apply(place, step, [_history(place, one, plan, until, tell) for one in step.inputs])
@@ -151,18 +155,19 @@ def _backfill_store(
                 "Return one named `end`, or name it with window_end: the two layers are told apart by it.",
             )
         rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
-        shown = store.read()
+        before = store.definition(live.version)
+        shown = store.read().select(before.schema.names)
         if since is not None:
-            rows = _taken_over(rows, shown, layout.window_end, since)
-        changes = _changes(shown, rows, layout.key, layout.window_end, until)
+            rows = taken_over(rows, layout, shown, before.layout, since)
+        changes = changes_between(shown, before.layout, rows, layout, until)
         if is_dry_run:
             return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=False)
         store.prepare(rows.schema, layout)
         store.clear_batch_layer(version)
         for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
             store.write_batch_layer(rows.slice(begin, _ROWS_AT_ONCE), version)
-        if version > live.version:
-            switch_when_caught_up(place, query, store, Shown(live.version, version, until), tell)
+        if version > reference:
+            switch_when_caught_up(place, query, store, Shown(reference, version, until), tell)
         else:
             store.switch(version, until)
         tell(f"{sink.table}: version {version} is shown")
@@ -208,7 +213,7 @@ def _wait_for_lake(place: Workplace, lake: Outlet, topic: str, ends: Mapping[str
     """Until the lake has read as far as the store."""
     query = f"outlet-{lake.name}"
     notes = SparkCheckpoint.at(place.checkpoint(query))
-    deadline_s = time.monotonic() + _LAKE_WAIT_S
+    deadline_s = time.monotonic() + _WAIT_S
     while True:
         newest = notes.newest_finished()
         reached = {} if newest is None else _ends_of(notes.plan(newest), topic)
@@ -220,7 +225,7 @@ def _wait_for_lake(place: Workplace, lake: Outlet, topic: str, ends: Mapping[str
                 "Run the pipeline until it has caught up.",
             )
         tell(f"waiting for the lake {lake.name}")
-        time.sleep(1)
+        time.sleep(_LOOK_S)
 
 
 def _ends_of(plan: BatchPlan, topic: str) -> dict[str, int]:
@@ -229,30 +234,6 @@ def _ends_of(plan: BatchPlan, topic: str) -> dict[str, int]:
         if isinstance(source, dict) and topic in source:
             return {str(partition): int(offset) for partition, offset in source[topic].items()}
     return {}
-
-
-def _taken_over(rows: pyarrow.Table, shown: pyarrow.Table, window_end: str, since: datetime) -> pyarrow.Table:
-    """Recomputed rows of windows after a moment, and the ones that are shown of windows before."""
-    moment = pyarrow.scalar(since, rows.schema.field(window_end).type)
-    newer = rows.filter(compute.greater(rows.column(window_end), moment))
-    older = shown.filter(compute.less_equal(shown.column(window_end), moment.cast(shown.schema.field(window_end).type)))
-    return pyarrow.concat_tables([older.select(rows.column_names).cast(rows.schema), newer])
-
-
-def _changes(
-    shown: pyarrow.Table, rows: pyarrow.Table, key: tuple[str, ...], window_end: str, until: datetime
-) -> Changes:
-    """What a reader will find different."""
-    names = [name for name in rows.column_names if name in shown.column_names]
-    old = {
-        tuple(row[name] for name in key): tuple(row[name] for name in names)
-        for row in shown.to_pylist()
-        if row[window_end] is not None and row[window_end] <= until
-    }
-    new = {tuple(row[name] for name in key): tuple(row[name] for name in names) for row in rows.to_pylist()}
-    both = old.keys() & new.keys()
-    same = sum(old[one] == new[one] for one in both)
-    return Changes(same, len(both) - same, len(new.keys() - old.keys()), len(old.keys() - new.keys()))
 
 
 def _open(folder: Path, sink: StoreSink) -> RealTimeStore:

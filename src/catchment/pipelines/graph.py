@@ -123,6 +123,16 @@ class Graph:
         """What a step reads that is no table."""
         return [one for one in self.steps[step].inputs if one not in self.tables]
 
+    def inputs(self, query: str) -> tuple[str, ...]:
+        """What a query reads: the names of tables, of sources, and of the intakes or steps that write its topics."""
+        if query in self.intakes:
+            return (self.intakes[query].source_name,)
+        if query in self.steps:
+            return self.steps[query].inputs
+        reads = self.outlets[query.removeprefix("outlet-")].reads
+        is_computed = reads in self.steps and self.steps[reads].boundary is None
+        return self.steps[reads].inputs if is_computed else (reads,)
+
     def target(self, query: str) -> StoreSink | LakeSink | TopicSink | Alert | None:
         """What an outlet writes to; None for a query that is none, though an outlet may have its name."""
         name = query.removeprefix("outlet-")

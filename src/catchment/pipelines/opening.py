@@ -14,7 +14,7 @@ from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home
 from catchment.pipelines.loading import load
 from catchment.pipelines.mistakes import Mistakes
-from catchment.pipelines.planning import examine
+from catchment.pipelines.planning import decide
 from catchment.pipelines.secrets import missing_variables
 
 
@@ -32,12 +32,12 @@ def read_graph(file: Path) -> tuple[Graph, Path]:
 
 @contextmanager
 def opened(file: Path, root: Path | None, servers: str | None, master: str) -> Iterator[Workplace]:
-    """The surroundings of its queries, with the versions that a run would have."""
+    """The surroundings of its queries, with the versions that a run would have; raises `Refused` where that may not be."""
     graph, folder = read_graph(file)
     home = Home((root or default_home()).resolve(), graph.specification.pipeline)
     if not home.plan_file.exists():
         raise ClientError(f"pipeline {home.pipeline} never ran in {home.root}", "Run it first, or name its --home.")
     with pipeline_session(graph.specification, master) as spark:
-        versions = examine(spark, graph, home, folder).versions
+        versions = decide(spark, graph, home, folder).versions
         graph = Graph(graph.specification, versions)
         yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=versions)

@@ -79,13 +79,13 @@ class _Past:
     stores: dict[str, RealTimeStore]
 
     def tables(self) -> Iterator[Leftover]:
-        """Versions of tables before the one that is shown. A later one may be in the making."""
+        """Versions of tables before the one that is shown. A later one may be in the making; one that never was shown is no way back."""
         for query, store in self.stores.items():
             live = self._live(query) or 0
-            before = [one.version for one in store.versions() if one.version < live]
-            for version in before[: max(0, len(before) - self.keeps)]:
-                if version not in self._needed(query):
-                    yield Leftover("table", query, version)
+            before = [one for one in store.versions() if one.version < live]
+            shown = [one.version for one in before if one.was_shown]
+            stay = {*shown[max(0, len(shown) - self.keeps) :], *self._needed(query)}
+            yield from (Leftover("table", query, one.version) for one in before if one.version not in stay)
 
     def checkpoints(self) -> Iterator[Leftover]:
         """Spark's notes of earlier versions."""

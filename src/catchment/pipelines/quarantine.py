@@ -1,13 +1,14 @@
 """The quarantine of a pipeline: what could not be used, as it came, and the way back for what has been repaired.
 
-A record goes back to its own topic with its own key and headers. In the same transaction a note of it is written to
-`<pipeline>.quarantine.replayed`, so that a replay that is killed and repeated sends nothing twice.
+A record goes back to its own topic with its own key and headers. In the same transaction a note of where it came from is written to
+`<pipeline>.quarantine.replayed`, so that a replay that is killed and repeated sends nothing twice, and neither does one that finds
+the record in the quarantine again: several stages may have set it aside, or a later version of one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -51,15 +52,22 @@ class Quarantined:
         return f"{self.partition}:{self.offset}"
 
     @property
+    def origin(self) -> str | None:
+        """Where it came from; None of a record that no pipeline has set aside."""
+        where = [self.facts.get(name) for name in ("topic", "partition", "offset")]
+        return None if None in where else "{}-{}@{}".format(*where)
+
+    @property
     def error(self) -> str:
         return self.facts.get("error", "unknown")
 
 
 class Replayed(NamedTuple):
-    """How many records were sent back now, and how many before."""
+    """How many records were sent back now, how many before, and the places of those that nobody knows where to send."""
 
     sent: int
     sent_before: int
+    without_origin: list[str]
 
 
 def pipelines_with_quarantine(cluster: Cluster) -> list[str]:
@@ -78,13 +86,27 @@ def reasons(records: Iterable[Quarantined]) -> Counter[tuple[str, str]]:
     return Counter((one.facts.get("stage", ""), one.error.partition(": ")[0]) for one in records)
 
 
-def replayed_places(
+def replayed_origins(
     cluster: Cluster, pipeline: str, servers: str, settings: Mapping[str, str] | None = None
 ) -> set[str]:
-    """The places of records that have gone back already."""
+    """Where records came from that have gone back already."""
     cluster.partitions(f"{pipeline}{REPLAYED_SUFFIX}", create=True)
     batches = scan_arrow(f"{pipeline}{REPLAYED_SUFFIX}", servers, columns=["key"], settings=settings)
     return {key.decode() for batch in batches for key in batch.column("key").to_pylist()}
+
+
+def unsent(
+    records: Iterable[Quarantined], sent_before: Collection[str], without_origin: list[str]
+) -> Iterator[Quarantined]:
+    """One record for each origin that nothing went back to yet; the places of those without one are added to the list."""
+    known = set(sent_before)
+    for one in records:
+        if one.origin is None:
+            without_origin.append(one.place)
+        # A note may have the place in the quarantine instead.
+        elif one.origin not in known and one.place not in known:
+            known.add(one.origin)
+            yield one
 
 
 def replay(
@@ -97,16 +119,17 @@ def replay(
 ) -> Replayed:
     """Send what can be repaired back to where it came from, but for what was sent before."""
     sent = 0
+    without_origin: list[str] = []
     transactional_id = f"{pipeline}{SUFFIX}-replay"
     with Producer(cluster, transactional_id=transactional_id, max_record_bytes=_LARGEST_RECORD_BYTES) as producer:
         # Now that the id is ours, the transactions of earlier replays have ended, and all their notes can be read.
-        before = replayed_places(cluster, pipeline, servers, settings)
-        for some in _in_groups(one for one in records if one.place not in before):
+        before = replayed_origins(cluster, pipeline, servers, settings)
+        for some in _in_groups(unsent(records, before, without_origin)):
             repaired = [(one, value) for one in some if (value := repair(one)) is not None]
             if repaired:
                 _send(producer, pipeline, repaired)
                 sent += len(repaired)
-    return Replayed(sent, len(before))
+    return Replayed(sent, len(before), without_origin)
 
 
 def _send(producer: Producer, pipeline: str, repaired: Sequence[tuple[Quarantined, bytes]]) -> None:
@@ -124,7 +147,7 @@ def _send(producer: Producer, pipeline: str, repaired: Sequence[tuple[Quarantine
             ),
         )
     notes = {
-        "key": pyarrow.array([one.place.encode() for one, _ in repaired], pyarrow.binary()),
+        "key": pyarrow.array([str(one.origin).encode() for one, _ in repaired], pyarrow.binary()),
         "value": pyarrow.array([b"" for _ in repaired], pyarrow.binary()),
     }
     producer.write(f"{pipeline}{REPLAYED_SUFFIX}", pyarrow.table(notes))

@@ -14,42 +14,83 @@ from datetime import datetime
 from typing import Final
 
 from catchment.client.errors import ClientError
+from catchment.client.offsets import EARLIEST
+from catchment.pipelines.driving.run_file import is_running, read_run
+from catchment.pipelines.execution.catching_up import CatchingUp, read_by, topic_offsets, topics_read
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.stores.store import RealTimeStore, Written
+from catchment.pipelines.stores.store import RealTimeStore, Version, Written
 from catchment.spark.noted_offsets import read_up_to
+from catchment.spark.positions import Offsets
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _FOLLOW_S: Final = 120.0
 _LOOK_S: Final = 0.05
+_PAUSE_S: Final = 1.0
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What readers see, and what they are to see."""
+    """The version that the new one has to get as far as, and what readers are to see."""
 
     old_version: int
     version: int
     until: datetime
 
 
+def reference_version(place: Workplace, query: str, live: Version, tell: Tell) -> int:
+    """The version whose query says how far the history goes: the one that is shown, if it reads what the new one is to read.
+
+    Where a query above began anew, that is the one that a run of this file writes, once it has got as far as events are. So it is
+    while such a run goes on: nobody else may write to its checkpoint.
+    """
+    version = place.version(query)
+    read = {topic for topic, _ in read_by(str(place.home.checkpoint(query, live.version)))}
+    topics = list(topics_read(place, query))
+    if version == live.version or (read.issuperset(topics) and not _runs(place)):
+        return live.version
+    anew = [topic for topic in topics if topic not in read] or topics
+    catching_up = CatchingUp(place, query)
+    deadline_s = time.monotonic() + _FOLLOW_S
+    while read_by(place.checkpoint(query)) and time.monotonic() < deadline_s:
+        if catching_up.is_done():
+            return version
+        tell(f"waiting for the pipeline to catch up in {anew[0]}")
+        time.sleep(_PAUSE_S)
+    raise ClientError(
+        f"{query} begins anew with {anew[0]}, and has not caught up",
+        "Run the pipeline with this file until it has caught up, and then the backfill.",
+    )
+
+
+def _runs(place: Workplace) -> bool:
+    """Whether the pipeline is being run with this version of its file."""
+    run = read_run(place.home)
+    is_this = run is not None and run.get("version") == place.graph.specification.version
+    return is_this and is_running(place.home)
+
+
 def switch_when_caught_up(place: Workplace, query: str, store: RealTimeStore, shown: Shown, tell: Tell) -> None:
     """Show the new version as soon as its speed layer is where the old one is."""
     beside = replace(place, versions={**place.versions, query: shown.version}, shows_new_versions=False)
     old = SparkCheckpoint.at(str(place.home.checkpoint(query, shown.old_version)))
-    new = SparkCheckpoint.at(beside.checkpoint(query))
+    begins = topic_offsets(beside, topics_read(beside, query), EARLIEST)
+
+    def has_switched() -> bool:
+        return _has_switched(store, shown, old, begins | read_by(beside.checkpoint(query)))
+
     run = Run(beside)
     run.build([query])
     tell("the speed layer of the new version catches up")
     run.drain()
-    if _has_switched(store, shown, old, new):
+    if has_switched():
         return
     tell("the speed layer of the new version follows the running pipeline")
     following = run.start_query(query)
     deadline_s = time.monotonic() + _FOLLOW_S
     try:
-        while not _has_switched(store, shown, old, new):
+        while not has_switched():
             if (error := following.exception()) is not None:
                 raise error
             if time.monotonic() > deadline_s:
@@ -62,15 +103,12 @@ def switch_when_caught_up(place: Workplace, query: str, store: RealTimeStore, sh
         run.stop()
 
 
-def _has_switched(store: RealTimeStore, shown: Shown, old: SparkCheckpoint, new: SparkCheckpoint) -> bool:
-    """Switch, if all is read that the old version has in the store."""
-    query_id, newest = old.query_id(), new.newest_finished()
+def _has_switched(store: RealTimeStore, shown: Shown, old: SparkCheckpoint, reached: Offsets) -> bool:
+    """Switch, if all is read that the old version has in the store, as far as the new one reads the same topics."""
+    query_id = old.query_id()
     assert query_id is not None, "a query that has finished a batch has an id"
     last = store.last_batch(query_id)
     needed = {} if last is None else read_up_to(old.plan(last).ends)
-    reached = {} if newest is None else read_up_to(new.plan(newest).ends)
-    # Where a query above them began anew, they read different topics, and offsets say nothing.
-    topics = {topic for topic, _ in reached}
-    if any(reached.get(place, 0) < offset for place, offset in needed.items() if place[0] in topics):
+    if any(reached[place] < offset for place, offset in needed.items() if place in reached):
         return False
     return store.switch(shown.version, shown.until, unless_after=Written(query_id, -1 if last is None else last))

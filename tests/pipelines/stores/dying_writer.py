@@ -3,7 +3,7 @@
     python -m tests.pipelines.stores.dying_writer ADDRESS WHEN
 
 WHEN is `before` or `after` the statement. After each death it looks at what there is, repeats the work and looks again.
-Prints how many times it died while making the tables, and while writing.
+Prints how many times it died while making the tables, while writing, and while showing a new version.
 """
 
 from __future__ import annotations
@@ -19,9 +19,14 @@ from typing import Any
 import psycopg
 import redis.connection
 from tests.examples.dying import deadly
+from tests.pipelines.stores.boards import KEY, SCHEMA
 from tests.pipelines.stores.story import check, prepare, tell
 
+from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store import Layout
+
 _MOST_STATEMENTS = 500
+_LIVE, _LEFT, _UNSEEN = (True, True), (False, True), (False, False)
 
 
 def arm(address: str, when: str, count: int) -> None:
@@ -84,9 +89,35 @@ def deaths_in_writing(address: str, when: str) -> int:
     raise AssertionError
 
 
+def deaths_in_showing(address: str, when: str) -> int:
+    for count in range(1, _MOST_STATEMENTS):
+        name = f"shown_{when}_{count}"
+        with open_store(address, name) as store:
+            for version in (1, 2):
+                store.prepare(SCHEMA, Layout(name, KEY, version))
+        has_died = die_at(address, when, count, partial(show_second, address, name))
+        assert shown(address, name) in ([_LIVE, _UNSEEN], [_LEFT, _LIVE])
+        show_second(address, name)
+        assert shown(address, name) == [_LEFT, _LIVE]
+        if not has_died:
+            return count - 1
+    raise AssertionError
+
+
+def show_second(address: str, name: str) -> None:
+    with open_store(address, name) as store:
+        store.show_new(2)
+
+
+def shown(address: str, name: str) -> list[tuple[bool, bool]]:
+    with open_store(address, name) as store:
+        return [(one.is_live, one.was_shown) for one in store.versions()]
+
+
 def main() -> None:
     address, when = sys.argv[1:]
-    sys.stdout.write(f"{deaths_in_preparing(address, when)} {deaths_in_writing(address, when)}\n")
+    deaths = (deaths_in_preparing(address, when), deaths_in_writing(address, when), deaths_in_showing(address, when))
+    sys.stdout.write(" ".join(map(str, deaths)) + "\n")
 
 
 if __name__ == "__main__":

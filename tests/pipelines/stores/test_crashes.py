@@ -39,8 +39,10 @@ def test_a_writer_killed_at_any_statement_leaves_whole_batches_and_the_next_one_
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
-    # Both tables need several statements to be made, and several for a batch.
-    assert min(int(deaths) for deaths in done.stdout.split()) >= 8
+    making, writing, showing = map(int, done.stdout.split())
+    # Both tables need several statements to be made, and several for a batch. To show a version is one script in Redis.
+    assert min(making, writing) >= 8
+    assert showing >= 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

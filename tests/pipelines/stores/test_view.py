@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import psycopg
+import pyarrow
 import pytest
 from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, hour, layout, rows
 
@@ -43,10 +44,59 @@ def test_a_switch_goes_to_another_version_and_back(address: str) -> None:
         assert cells(store.read()) == [("north", 1, 1)]
         store.switch(2, hour(3))
         assert cells(store.read()) == [("north", 1, 20), ("north", 2, 20), ("north", 5, 2)]
-        assert store.versions() == [Version(1, None, is_live=False), Version(2, hour(3), is_live=True)]
+        assert store.versions() == [
+            Version(1, None, is_live=False, was_shown=True),
+            Version(2, hour(3), is_live=True, was_shown=True),
+        ]
         store.switch(1, None)
         assert cells(store.read()) == [("north", 1, 1)]
-        assert store.versions() == [Version(1, None, is_live=True), Version(2, hour(3), is_live=False)]
+        assert store.versions() == [
+            Version(1, None, is_live=True, was_shown=True),
+            Version(2, hour(3), is_live=False, was_shown=True),
+        ]
+
+
+def test_a_version_that_readers_never_saw_is_told_from_one_that_they_saw(address: str) -> None:
+    with board(address, 1, 2, 3) as store:
+        store.write_batch_layer(rows([("north", 1, 20)]), 2)
+        assert [one.was_shown for one in store.versions()] == [True, False, False]
+        store.switch(3, None)
+        assert [one.was_shown for one in store.versions()] == [True, False, True]
+        store.drop_version(1)
+        store.prepare(SCHEMA, layout(1))
+        assert [one.was_shown for one in store.versions()] == [False, False, True], "what is made anew was never shown"
+
+
+def test_a_new_version_is_shown_once_and_not_again_after_somebody_went_back_from_it(address: str) -> None:
+    with board(address, 1, 2, 3) as store:
+        store.write_batch_layer(rows([("north", 1, 20)]), 2)
+        store.switch(2, hour(3))
+        store.switch(1, None)
+        before = store.versions()
+        assert not store.show_new(2)
+        assert store.versions() == before, "the moment up to which its batch layer was shown stays, too"
+        assert store.show_new(3)
+        assert [one.is_live for one in store.versions()] == [False, False, True]
+        assert not store.show_new(3)
+
+
+def test_a_new_version_is_not_shown_in_place_of_a_later_one(address: str) -> None:
+    with board(address, 1, 2, 3) as store:
+        store.switch(3, None)
+        assert not store.show_new(2)
+        assert [one.is_live for one in store.versions()] == [False, False, True]
+        with pytest.raises(StoreRefused, match="version 4, is not in the store"):
+            store.show_new(4)
+
+
+def test_a_version_tells_its_columns_and_its_layout(address: str) -> None:
+    with board(address) as store:
+        store.prepare(SCHEMA.append(pyarrow.field("crew", pyarrow.int32())), layout(2))
+        assert store.definition(1).schema.names == SCHEMA.names
+        assert store.definition(2).schema.names == [*SCHEMA.names, "crew"]
+        assert store.definition(2).layout == layout(2)
+        with pytest.raises(StoreRefused, match="version 3, is not in the store"):
+            store.definition(3)
 
 
 def test_a_switch_is_refused_where_a_query_has_come_further_than_is_known(address: str) -> None:

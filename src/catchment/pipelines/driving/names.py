@@ -65,16 +65,7 @@ def outputs_of(graph: Graph, query: str, servers: str) -> list[Dataset]:
 
 
 def _topics_read(graph: Graph, query: str) -> Iterator[str]:
-    if query in graph.intakes:
-        yield graph.intakes[query].source.topic
-        return
-    if query in graph.steps:
-        inputs = graph.steps[query].inputs
-    else:
-        reads = graph.outlets[query.removeprefix("outlet-")].reads
-        is_computed = reads in graph.steps and graph.boundary(reads) is None
-        inputs = graph.steps[reads].inputs if is_computed else (reads,)
-    for name in inputs:
+    for name in graph.inputs(query):
         if name in graph.tables:
             yield graph.tables[name].topic
         elif name in graph.sources:

@@ -1,7 +1,7 @@
 """The rows of a stage into a real-time store, batch by batch.
 
 A new version of a table is written beside the one that readers see. It is shown when it has caught up with where events were when
-it was started, unless a backfill has shown it before.
+it was started, unless a backfill has shown it before. One that somebody has gone back from is not shown again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ import pyarrow
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampType
 
-from catchment.client.offsets import LATEST
+from catchment.pipelines.execution.catching_up import CatchingUp
 from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Stage, StoreSink
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
-from catchment.spark.connection import Connection
-from catchment.spark.noted_offsets import read_up_to
-from catchment.spark.positions import Offsets
-from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _WINDOW_END: Final = "end"
 _EXPIRE_EVERY_S: Final = 60.0
@@ -53,8 +49,9 @@ class StoreOutlet:
         self._layout = store_layout(stage, sink, schema, self._version)
         self._store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
         self._is_prepared = False
-        self._is_shown = not place.shows_new_versions
-        self._goal: Offsets | None = None
+        # The first version is shown from the start.
+        is_later = place.shows_new_versions and self._version > 1
+        self._catching_up = CatchingUp(place, query) if is_later else None
         self._expired_s = 0.0
         place.at_end.callback(self._close)
 
@@ -70,25 +67,11 @@ class StoreOutlet:
             if self._layout.ttl_ms is not None and time.monotonic() - self._expired_s > _EXPIRE_EVERY_S:
                 self._store.expire(datetime.now(UTC))
                 self._expired_s = time.monotonic()
-        if not self._is_shown:
-            self._show_when_caught_up(batch_id)
+        if self._catching_up is not None and self._catching_up.is_done(batch_id):
+            self._store.show_new(self._version)
+            self._catching_up = None
 
     def _close(self) -> None:
         # A store that does not answer has the connection, and would have whoever closes it wait: it ends with the process.
         if not self._place.store_calls.lasts_s(self._query):
             self._store.close()
-
-    def _show_when_caught_up(self, batch_id: int) -> None:
-        live = max((one.version for one in self._store.versions() if one.is_live), default=0)
-        if live >= self._version:
-            self._is_shown = True
-            return
-        plan = SparkCheckpoint.at(self._place.checkpoint(self._query)).plan(batch_id)
-        reached = read_up_to(plan.ends)
-        if self._goal is None:
-            with Connection.read(self._place.connection).new_cluster() as cluster:
-                ends = cluster.list_offsets(list(reached), LATEST, read_committed=True)
-            self._goal = {place: end.offset for place, end in ends.items()}
-        if all(reached.get(place, 0) >= offset for place, offset in self._goal.items()):
-            self._store.switch(self._version, None)
-            self._is_shown = True

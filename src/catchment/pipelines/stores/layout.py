@@ -43,6 +43,8 @@ class Version:
     version: int
     until: datetime | None
     is_live: bool
+    was_shown: bool
+    """Whether readers see it, or saw it once: one that they never saw may be incomplete."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,13 +72,26 @@ NO_VERSION: Final = 0
 SWITCHED: Final = 1
 # KEYS: the view, the versions, when each was shown until, and the number of a query's newest batch, if it matters. ARGV: a version,
 # until, and the newest number that it may be. Gives 0 where there is no such version, 2 where the number is higher.
+# The version that readers leave is noted too: the first one was shown without a switch.
 SWITCH: Final = """
 if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then return 0 end
 if KEYS[4] and tonumber(redis.call('GET', KEYS[4]) or '-1') > tonumber(ARGV[3]) then return 2 end
+local live = redis.call('HGET', KEYS[1], 'version')
+if live then redis.call('HSETNX', KEYS[3], live, '') end
 redis.call('HSET', KEYS[1], 'version', ARGV[1], 'until', ARGV[2])
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
 return 1
 """
+
+# KEYS and ARGV as before, but for the number. Gives 2 where the version was shown before, or a later one is.
+SHOW_NEW: Final = (
+    """
+if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 0 then return 0 end
+local live = redis.call('HGET', KEYS[1], 'version')
+if live and tonumber(live) >= tonumber(ARGV[1]) or redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1 then return 2 end
+"""
+    + SWITCH
+)
 
 # KEYS: the view, the versions, when each was shown until, the indexes of the version. ARGV: the version. Gives 0 where it is shown.
 DROP: Final = """

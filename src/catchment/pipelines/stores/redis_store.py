@@ -168,10 +168,18 @@ class RedisStore(RealTimeStore):
             if unless_after is not None:
                 keys.append(self._note(unless_after.query))
                 values.append(str(unless_after.batch_id))
-            answer = self._client.eval(redis_scripts.SWITCH, len(keys), *keys, *values)
-            if answer == redis_scripts.NO_VERSION:
-                raise not_prepared(self._table, version)
-            return bool(answer == redis_scripts.SWITCHED)
+            return self._is_switched(redis_scripts.SWITCH, version, keys, values)
+
+    def show_new(self, version: int) -> bool:
+        """As the contract says."""
+        with self._explained():
+            keys = [self._view, self._versions, self._untils]
+            return self._is_switched(redis_scripts.SHOW_NEW, version, keys, [str(version), ""])
+
+    def definition(self, version: int) -> Definition:
+        """As the contract says."""
+        with self._explained():
+            return self._definition(version)
 
     def versions(self) -> list[Version]:
         """As the contract says."""
@@ -181,8 +189,9 @@ class RedisStore(RealTimeStore):
             return [
                 live
                 if live and live.version == version
-                else Version(version, _until(untils.get(str(version).encode())), is_live=False)
+                else Version(version, _until(untils.get(name)), is_live=False, was_shown=name in untils)
                 for version in self._definitions()
+                for name in [str(version).encode()]
             ]
 
     def drop_version(self, version: int) -> None:
@@ -211,9 +220,15 @@ class RedisStore(RealTimeStore):
         removed: int = self._answer(self._client.eval(redis_scripts.REMOVE, 1, index, first, last))
         return removed
 
+    def _is_switched(self, script: str, version: int, keys: list[str], values: list[str]) -> bool:
+        answer = self._client.eval(script, len(keys), *keys, *values)
+        if answer == redis_scripts.NO_VERSION:
+            raise not_prepared(self._table, version)
+        return bool(answer == redis_scripts.SWITCHED)
+
     def _live(self) -> Version | None:
         version, until = self._answer(self._client.hmget(self._view, ["version", "until"]))
-        return None if version is None else Version(int(version), _until(until), is_live=True)
+        return None if version is None else Version(int(version), _until(until), is_live=True, was_shown=True)
 
     def _definitions(self) -> dict[int, Definition]:
         texts: dict[bytes, bytes] = self._answer(self._client.hgetall(self._versions))

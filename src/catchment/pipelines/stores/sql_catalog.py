@@ -2,7 +2,8 @@
 
 `catchment_views` holds a row for each view: the version that it shows, and up to when from the batch layer. Each part of a view
 looks at that row, so one update of it moves every reader of later moments, and none in between.
-`catchment_tables` holds the definition of each version, `catchment_batches` the newest batch of each query.
+`catchment_tables` holds the definition of each version, and whether a view has ever shown it; `catchment_batches` the newest batch
+of each query.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def create_catalog(session: Session) -> None:
     )
     session.execute(
         "CREATE TABLE IF NOT EXISTS catchment_tables (view TEXT NOT NULL, version INTEGER NOT NULL, "
-        f"definition TEXT NOT NULL, until {moment}, PRIMARY KEY (view, version))"
+        f"definition TEXT NOT NULL, until {moment}, shown INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (view, version))"
     )
     session.execute(
         "CREATE TABLE IF NOT EXISTS catchment_batches "
@@ -117,30 +118,44 @@ def define_view(session: Session, table: str, versions: Mapping[int, Definition]
 def live_version(session: Session, table: str) -> Version | None:
     """The version that the view shows."""
     for version, until in session.execute("SELECT version, until FROM catchment_views WHERE view = ?", table):
-        return Version(version, moment_from(until), is_live=True)
+        return Version(version, moment_from(until), is_live=True, was_shown=True)
     return None
 
 
 def all_versions(session: Session, table: str) -> list[Version]:
     """Each version, with the moment up to which its batch layer was shown when it was last shown."""
     live = live_version(session, table)
-    rows = session.execute("SELECT version, until FROM catchment_tables WHERE view = ? ORDER BY version", table)
+    rows = session.execute("SELECT version, until, shown FROM catchment_tables WHERE view = ? ORDER BY version", table)
     return [
-        live if live and live.version == version else Version(version, moment_from(until), is_live=False)
-        for version, until in rows
+        live
+        if live and live.version == version
+        else Version(version, moment_from(until), is_live=False, was_shown=bool(shown))
+        for version, until, shown in rows
     ]
 
 
 def show(session: Session, table: str, version: int, until: datetime | None) -> None:
     """Let the view show a version from this transaction's end on."""
     text = moment_text(until) if until else None
-    session.execute("UPDATE catchment_tables SET until = ? WHERE view = ? AND version = ?", text, table, version)
+    # First of all the row that readers look at: whoever else is about to show a version waits for our end.
     session.execute(
         "INSERT INTO catchment_views (view, version, until) VALUES (?, ?, ?) "
         "ON CONFLICT (view) DO UPDATE SET version = excluded.version, until = excluded.until",
         table,
         version,
         text,
+    )
+    session.execute(
+        "UPDATE catchment_tables SET until = ?, shown = 1 WHERE view = ? AND version = ?", text, table, version
+    )
+
+
+def is_new(session: Session, table: str, version: int) -> bool:
+    """Whether the view never showed a version, and shows no later one; neither can change before our end."""
+    session.execute("UPDATE catchment_views SET version = version WHERE view = ?", table)
+    return not any(
+        one.was_shown if one.version == version else one.is_live and one.version > version
+        for one in all_versions(session, table)
     )
 
 

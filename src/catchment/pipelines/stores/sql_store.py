@@ -140,6 +140,20 @@ class SqlStore(RealTimeStore):
             sql_catalog.show(session, self._table, version, until)
             return True
 
+    def show_new(self, version: int) -> bool:
+        """As the contract says."""
+        with self._lock, self._transaction() as session:
+            self._definition(session, version)
+            if not sql_catalog.is_new(session, self._table, version):
+                return False
+            sql_catalog.show(session, self._table, version, None)
+            return True
+
+    def definition(self, version: int) -> Definition:
+        """As the contract says."""
+        with self._lock, self._transaction(to_write=False) as session:
+            return self._definition(session, version)
+
     def versions(self) -> list[Version]:
         """As the contract says."""
         with self._lock, self._transaction(to_write=False) as session:

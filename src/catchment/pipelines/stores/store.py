@@ -16,6 +16,7 @@ from typing import Self
 
 import pyarrow
 
+from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.layout import Layout, Version, Written
 
 __all__ = ["Clock", "Layout", "RealTimeStore", "Version", "Written"]
@@ -67,6 +68,18 @@ class RealTimeStore(abc.ABC):
 
         False, and nothing happens, where a query has come further than `unless_after` says: what it has added would be missing.
         """
+
+    @abc.abstractmethod
+    def show_new(self, version: int) -> bool:
+        """Show a version from its speed layer alone, for the first time.
+
+        False, and nothing happens, where it was shown before, though somebody may have gone back from it, or where a later
+        one is shown.
+        """
+
+    @abc.abstractmethod
+    def definition(self, version: int) -> Definition:
+        """The columns of a version, and its layout."""
 
     @abc.abstractmethod
     def versions(self) -> list[Version]:
