@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.pipelines.trials.row_matching import difference
@@ -34,6 +35,7 @@ class Trial:
     """Batches of rows for a pipeline's sources and tables, and what its stages make of them."""
 
     def __init__(self, specification: PipelineSpecification, folder: Path) -> None:
+        carry_modules(folder)
         self._graph = Graph(specification)
         self._folder = folder
         self._batches: list[Mapping[str, Sequence[Given]]] = []

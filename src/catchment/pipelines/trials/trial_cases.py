@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.spark_errors import cause_of
 from catchment.pipelines.loading import Loaded, load, run_file
 from catchment.pipelines.mistakes import Mistakes
@@ -59,7 +58,6 @@ class Outcome:
 def tests_of(file: Path) -> list[Test]:
     """All tests beside a pipeline; raises `Mistakes`."""
     loaded = load(file)
-    carry_modules(loaded.folder)
     found = list(_yaml_tests(file.with_suffix(".tests.yaml"), loaded))
     if file.suffix == ".py":
         found += _python_tests(file, loaded)

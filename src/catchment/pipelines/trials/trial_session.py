@@ -11,12 +11,15 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from catchment.spark import session
+from catchment.spark.session_settings import ROCKSDB, STATE_STORE
 
 _FOR_SPARK: Final = {"spark.ui.enabled": "false"}
 _FOR_SESSION: Final = {
     # A few rows need no more, and each of these is a task in every batch.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
+    # State of one's own needs it.
+    STATE_STORE: ROCKSDB,
 }
 
 
