@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from catchment.pipelines.execution.workplace import Workplace
 
 DEADLINE_S = 30.0
-QUERY = "outlet-board-store"
+QUERY = "outlet-board-store-board"
 FILE = """
 pipeline: {name}
 version: 2
