@@ -1,6 +1,5 @@
 """The pipelines of this machine, for the commands that work with them."""
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,11 +50,3 @@ def pipeline_homes(root: Path | None, name: str | None) -> list["Home"]:
             "Check its name, or say with --home where it keeps its checkpoints.",
         )
     return found
-
-
-def need_pipelines() -> None:
-    """Say what to install where it is missing."""
-    try:
-        importlib.import_module("catchment.pipelines")
-    except ModuleNotFoundError as error:
-        raise CommandError(f"pipelines need {error.name}", "Run: pip install 'catchment[pipelines]'.") from error

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from catchment.cli.known_pipelines import HomeFolder, need_pipelines, pipeline_homes
+from catchment.cli.known_pipelines import HomeFolder, pipeline_homes
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note, print_table
 
@@ -18,7 +18,6 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show how the pipelines of this machine fare, and how those ended that ran before."""
-    need_pipelines()
     from catchment.pipelines.driving.reports import report
 
     found = [report(one) for one in pipeline_homes(home, name)]

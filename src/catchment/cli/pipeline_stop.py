@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from catchment.cli.failure import CommandError
-from catchment.cli.known_pipelines import HomeFolder, need_pipelines, pipeline_homes
+from catchment.cli.known_pipelines import HomeFolder, pipeline_homes
 from catchment.cli.output import print_note
 
 _POLL_S = 0.2
@@ -26,7 +26,6 @@ def stop(
     ] = 90.0,
 ) -> None:
     """Stop a pipeline cleanly: its queries, then Spark. It goes on where it was when it is run again."""
-    need_pipelines()
     from catchment.pipelines.driving.reports import report
     from catchment.pipelines.driving.run_file import is_running
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from catchment.client.errors import ClientError, SettingsError
+from catchment.client.errors import ClientError
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
 from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.execution.workplace import Workplace
@@ -19,13 +19,10 @@ from catchment.pipelines.secrets import missing_variables
 
 
 def read_graph(file: Path) -> tuple[Graph, Path]:
-    """The graph of a file, and the folder that its paths are relative to."""
-    try:
-        loaded = load(file.resolve())
-        if found := list(missing_variables(loaded.specification)):
-            raise Mistakes(found)
-    except Mistakes as mistakes:
-        raise SettingsError(f"the pipeline cannot be run as it is written\n{mistakes}") from mistakes
+    """The graph of a file, and the folder that its paths are relative to; raises `Mistakes`."""
+    loaded = load(file.resolve())
+    if found := list(missing_variables(loaded.specification)):
+        raise Mistakes(found)
     carry_modules(loaded.folder)
     return Graph(loaded.specification), loaded.folder
 
