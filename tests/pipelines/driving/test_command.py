@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from catchment.cli.app import app
 from catchment.pipelines.driving.driver_options import DriverOptions
-from catchment.pipelines.driving.run_file import is_running, write_run
+from catchment.pipelines.driving.run_file import RunLock, is_running, write_run
 from catchment.pipelines.home import Home
 
 Command = Callable[..., Result]
@@ -53,6 +53,10 @@ def file(tmp_path: Path) -> Path:
     file = tmp_path / "city.yaml"
     file.write_text(PIPELINE)
     return file
+
+
+def _pipeline(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["pipeline", *map(str, arguments)], prog_name="catchment")
 
 
 @contextmanager
@@ -124,6 +128,50 @@ def test_stop_ends_what_runs_and_status_shows_both(command: Command, file: Path)
     assert not is_running(home)
     assert json.loads(command("status", "city", "--json").stdout)["state"] == "stopped"
     assert command("stop", "city").exit_code == 1
+
+
+def test_a_pipeline_that_runs_in_another_home_is_found_by_its_name_and_by_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    """The commands are not told its home, and look for all that run on this machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("CATCHMENT_PIPELINES_HOME", raising=False)
+    with run_with("wait", file) as process:
+        wait_for("the driver starts", lambda: len(starts(Home(tmp_path, "city"))) > 0)
+        [listed] = json.loads(_pipeline("status", "--json").stdout)
+        by_name = json.loads(_pipeline("status", "city", "--json").stdout)
+        in_a_home = _pipeline("status", "city", "--home", tmp_path / "empty")
+        stopped = _pipeline("stop", file)
+        process.communicate(timeout=60)
+
+    assert listed["pid"] == by_name["pid"] == process.pid
+    assert listed["home"] == str(tmp_path)
+    assert in_a_home.exit_code == 1
+    assert (stopped.exit_code, process.returncode) == (0, 0)
+    assert json.loads(_pipeline("status", "--json").stdout) == [], "what has ended elsewhere is not kept"
+    assert not list((tmp_path / "state" / "catchment" / "running").iterdir())
+
+
+def test_two_pipelines_of_one_name_are_told_apart_by_their_homes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("CATCHMENT_PIPELINES_HOME", raising=False)
+    homes = [Home(tmp_path / name, "city") for name in ("one", "two")]
+    locks = [RunLock(home) for home in homes]
+    for home in homes:
+        write_run(home, {"pipeline": "city", "version": 1, "state": "running", "pid": os.getpid()})
+    try:
+        result = _pipeline("stop", "city")
+        assert result.exit_code == 1
+        assert all(str(home.root) in result.stderr for home in homes)
+        assert "--home" in result.stderr
+        assert sorted(one["home"] for one in json.loads(_pipeline("status", "--json").stdout)) == [
+            str(home.root) for home in homes
+        ]
+    finally:
+        for lock in locks:
+            lock.close()
 
 
 def test_a_second_run_is_told_who_has_the_pipeline(file: Path) -> None:
