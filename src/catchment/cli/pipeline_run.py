@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +18,6 @@ from catchment.cli.output import print_json, print_note
 if TYPE_CHECKING:
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.driving.supervisor import Supervisor
-    from catchment.pipelines.specification import PipelineSpecification
 
 _POLL_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -58,8 +56,9 @@ def run(
     from catchment.pipelines.brokers import brokers
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.home import default_home
+    from catchment.pipelines.loading import load
 
-    specification = _checked(file)
+    specification = load(file, is_to_run=True).specification
     options = DriverOptions(
         file.resolve(),
         (home or default_home()).resolve(),
@@ -145,15 +144,3 @@ def _detach(options: "DriverOptions", pipeline: str, as_json: bool) -> None:
         time.sleep(_POLL_S)
     sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
     raise typer.Exit(process.returncode)
-
-
-def _checked(file: Path) -> "PipelineSpecification":
-    """The pipeline; raises all its mistakes if it cannot be run as it is written."""
-    from catchment.pipelines.loading import load
-    from catchment.pipelines.mistakes import Mistakes
-    from catchment.pipelines.secrets import missing_variables
-
-    specification = load(file).specification
-    if found := list(missing_variables(specification)):
-        raise Mistakes(found)
-    return specification

@@ -23,9 +23,9 @@ class Loaded(NamedTuple):
     folder: Path
 
 
-def load(file: Path) -> Loaded:
-    """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`."""
-    return Loaded(_declared(file).check(), file.parent)
+def load(file: Path, *, is_to_run: bool = False) -> Loaded:
+    """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`. To be run, its environment variables must be set as well."""
+    return Loaded(_declared(file).check(file.parent, is_to_run=is_to_run), file.parent)
 
 
 def name_in(file: Path) -> str:

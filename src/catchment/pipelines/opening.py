@@ -13,16 +13,12 @@ from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home
 from catchment.pipelines.loading import load
-from catchment.pipelines.mistakes import Mistakes
 from catchment.pipelines.planning import examine
-from catchment.pipelines.secrets import missing_variables
 
 
 def read_graph(file: Path) -> tuple[Graph, Path]:
     """The graph of a file, and the folder that its paths are relative to; raises `Mistakes`."""
-    loaded = load(file.resolve())
-    if found := list(missing_variables(loaded.specification)):
-        raise Mistakes(found)
+    loaded = load(file.resolve(), is_to_run=True)
     carry_modules(loaded.folder)
     return Graph(loaded.specification), loaded.folder
 

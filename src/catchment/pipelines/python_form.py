@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, overload
 
-from catchment.pipelines.declared import Declared, Path
-from catchment.pipelines.mistakes import Mistake, Place
+from catchment.pipelines.declared import Declared
+from catchment.pipelines.mistakes import Mistake, Path, Place
 from catchment.pipelines.specification import PipelineSpecification
 
 
@@ -118,7 +118,7 @@ class Pipeline:
 
     def check(self) -> PipelineSpecification:
         """The whole, checked; raises `Mistakes`."""
-        return self.declared.check()
+        return self.declared.check(self.folder)
 
     def main(self) -> None:
         """Be the command `catchment pipeline` for this file: `python city.py run`."""

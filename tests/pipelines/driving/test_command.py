@@ -79,6 +79,7 @@ def test_all_mistakes_are_told_with_their_lines_before_anything_starts(command: 
 
     assert result.exit_code == 2
     assert f"{file}:4: sources.reports.format" in result.stderr
+    assert f"{file}:6: nothing is named report" in result.stderr
     assert not (file.parent / "city").exists()
 
 
@@ -88,7 +89,7 @@ def test_a_variable_that_is_not_set_is_a_mistake(command: Command, file: Path) -
     result = command("run", file)
 
     assert result.exit_code == 2
-    assert "NO_SUCH_STORE is not set" in result.stderr
+    assert f"error: {file}:6: the environment variable NO_SUCH_STORE is not set" in result.stderr
 
 
 def test_the_exit_code_is_the_drivers_and_json_tells_how_it_ended(file: Path) -> None:

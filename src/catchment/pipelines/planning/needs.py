@@ -30,7 +30,7 @@ class Needs:
 def needs(graph: Graph, servers: str | None) -> Needs:
     """Look at the brokers and the surroundings."""
     specification = graph.specification
-    missing = [one.what for one in missing_variables(specification)]
+    missing = sorted({what for _, what in missing_variables(specification.model_dump())})
     against = {
         name: reasons_against(specification, name)
         for name, alert in specification.alerts.items()
