@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -218,6 +220,31 @@ def test_a_pipeline_that_nobody_knows_is_told_with_the_place_that_was_looked_at(
 
     assert result.exit_code == 1
     assert f"pipeline town never ran in {tmp_path}" in result.stderr
+
+
+def test_a_taken_status_port_is_told_on_the_terminal(file: Path) -> None:
+    """With the driver that has Spark, which ends before it starts Spark; what it prints goes to a log meanwhile."""
+    command = [sys.executable, "-m", "catchment.cli", "pipeline", "run", str(file), "--home", str(file.parent)]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        reader, terminal = pty.openpty()
+        with subprocess.Popen([*command, "--status-port", str(port)], stderr=terminal) as process:
+            os.close(terminal)
+            said = _read_to_the_end(reader)
+
+    assert process.returncode == 2
+    assert f"error: the status cannot be served at port {port}: Address already in use" in said
+    assert "--status-port" in said
+
+
+def _read_to_the_end(reader: int) -> str:
+    """A terminal ends with an error when nobody has its other end any more."""
+    said = b""
+    with suppress(OSError):
+        while data := os.read(reader, 65_536):
+            said += data
+    os.close(reader)
+    return said.decode()
 
 
 def test_the_options_reach_the_driver_as_they_were_given() -> None:
