@@ -74,6 +74,11 @@ def test_a_section_of_the_wrong_shape_is_a_mistake_and_no_failure(tmp_path: Path
     assert any(one.startswith("city.yaml:2: ") for one in _mistakes(file))
 
 
+def test_names_are_not_called_unknown_where_their_section_has_the_wrong_shape(tmp_path: Path) -> None:
+    text = "pipeline: city\nsources: [reports]\nsinks: [{from: reports, lake: lake/reports}]\n"
+    assert [one.split(": ")[0] for one in _mistakes(write_emergency(tmp_path, text=text))] == ["city.yaml:2"]
+
+
 @pytest.mark.parametrize(
     ("change", "line", "said"),
     [
@@ -85,6 +90,7 @@ def test_a_section_of_the_wrong_shape_is_a_mistake_and_no_failure(tmp_path: Path
         (("reports.clean, key: district", "reports.clean, key: street"), 15, "no column street"),
         (('{webhook: "${HOOK}"}', "{webhook: ftp://host/}"), 32, "Write it as https://host/path"),
         (('{webhook: "${HOOK}"}', "{mail: duty@example.org}"), 32, "Set smtp"),
+        (("version: 1", "version: 1\nsmtp: host"), 3, "smtp: the SMTP server is no address"),
     ],
 )
 def test_what_a_run_would_stumble_over_is_told_with_its_line(

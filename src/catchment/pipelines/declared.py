@@ -119,6 +119,9 @@ def kinds_in(tree: Mapping[str, Any]) -> dict[str, str]:
 
 def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """Names that nobody has, or two. They are told whatever else is wrong with a declaration."""
+    if any(not isinstance(tree.get(kind) or {}, dict) for kind in _READABLE):
+        # What has the wrong shape has no names, and all that are read would seem unknown.
+        return
     kinds = kinds_in(tree)
     for kind in _READABLE:
         for name in _section(tree, kind):

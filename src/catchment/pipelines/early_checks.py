@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import ClientError
 from catchment.pipelines.addresses import check_lake_address, check_store_address
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Found = Iterator[tuple[Path, str]]
+_SOMEBODY: Final = "somebody@example.org"
+_SERVER: Final = "smtp://example.org"
 
 
 def foreseen(specification: PipelineSpecification, folder: FilePath) -> Found:
@@ -32,7 +34,9 @@ def foreseen(specification: PipelineSpecification, folder: FilePath) -> Found:
         elif isinstance(sink, LakeSink):
             yield from _address(("sinks", number, "lake"), sink.lake, check_lake_address)
     for name, alert in specification.alerts.items():
-        yield from _targets(name, alert, specification.smtp)
+        yield from _targets(name, alert, has_server=specification.smtp is not None)
+    if specification.smtp is not None:
+        yield from _when_known(("smtp",), specification.smtp, lambda server: mail.Mail(_SOMEBODY, server))
     yield from _columns(specification, folder)
 
 
@@ -42,21 +46,21 @@ def _address(path: Path, written: str, check: Callable[[str], None]) -> Found:
         yield from _refused(path, lambda: check(address))
 
 
-def _targets(name: str, alert: Alert, smtp: str | None) -> Found:
+def _targets(name: str, alert: Alert, *, has_server: bool) -> Found:
+    server = _SERVER if has_server else None
     for number, target in enumerate(alert.to):
         path: Path = ("alerts", name, "to", number)
         if isinstance(target, Webhook):
-            yield from _when_known((*path, "webhook"), (target.webhook,), webhook.Webhook)
+            yield from _when_known((*path, "webhook"), target.webhook, webhook.Webhook)
         elif isinstance(target, Mail):
-            addresses = (target.mail,) if smtp is None else (target.mail, smtp)
-            yield from _when_known((*path, "mail"), addresses, lambda to, server=None: mail.Mail(to, server))
+            yield from _when_known((*path, "mail"), target.mail, lambda address: mail.Mail(address, server))
 
 
-def _when_known(path: Path, written: tuple[str, ...], make: Callable[..., object]) -> Found:
-    """What a listener says of its addresses, unless a part of them is not known yet."""
-    addresses = [with_known_variables(one) for one in written]
-    if not any(map(has_variables, addresses)):
-        yield from _refused(path, lambda: make(*addresses))
+def _when_known(path: Path, written: str, make: Callable[[str], object]) -> Found:
+    """What who is told says of an address, unless a part of it is not known yet."""
+    address = with_known_variables(written)
+    if not has_variables(address):
+        yield from _refused(path, lambda: make(address))
 
 
 def _columns(specification: PipelineSpecification, folder: FilePath) -> Found:
