@@ -133,7 +133,7 @@ def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
             read = declared.get("from") if isinstance(declared, dict) else None
             for wanted in [read] if isinstance(read, str) else read if isinstance(read, list | tuple) else ():
                 if isinstance(wanted, str) and kinds.get(wanted) not in allowed:
-                    known = [one for one, of_kind in kinds.items() if of_kind in allowed and one != name]
+                    known = [one for one, its in kinds.items() if its in allowed and (its, one) != (kind, name)]
                     yield (kind, name, "from"), _unknown(wanted, known)
 
 
