@@ -24,6 +24,12 @@ for _variable in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS", "KAFKA_JVM_PERF
     os.environ.setdefault(_variable, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Pipelines that run in tests are noted here, and not where those of the user are."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """More processes than cores: a third of the time goes by waiting, such as for members of groups to be given up."""
     return (os.cpu_count() or 1) * 3 // 2

@@ -13,12 +13,15 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from catchment.cli.extras import with_extra
 from catchment.cli.failure import CommandError, print_failure, report_bug
 
 
 class _Place(NamedTuple):
     module: str
     is_group: bool = False
+    extra: str | None = None
+    """What has to be installed beside the package itself."""
 
 
 COMMANDS = {
@@ -31,11 +34,11 @@ COMMANDS = {
     "transaction": _Place("catchment.cli.transaction", is_group=True),
     "quota": _Place("catchment.cli.quota", is_group=True),
     "log": _Place("catchment.cli.log", is_group=True),
-    "pipeline": _Place("catchment.cli.pipeline", is_group=True),
-    "quarantine": _Place("catchment.cli.quarantine", is_group=True),
-    "lake": _Place("catchment.cli.lake", is_group=True),
-    "spark": _Place("catchment.cli.spark", is_group=True),
-    "example": _Place("catchment.cli.example"),
+    "pipeline": _Place("catchment.cli.pipeline", is_group=True, extra="pipelines"),
+    "quarantine": _Place("catchment.cli.quarantine", is_group=True, extra="pipelines"),
+    "lake": _Place("catchment.cli.lake", is_group=True, extra="pipelines"),
+    "spark": _Place("catchment.cli.spark", is_group=True, extra="spark"),
+    "example": _Place("catchment.cli.example", extra="pipelines"),
     "doctor": _Place("catchment.cli.doctor"),
     "bench": _Place("catchment.cli.bench", is_group=True),
 }
@@ -54,7 +57,7 @@ class CommandTree(TyperGroup):
             build = typer.main.get_group if place.is_group else typer.main.get_command
             command = build(command_app)
             command.name = cmd_name
-            self.commands[cmd_name] = command
+            self.commands[cmd_name] = command if place.extra is None else with_extra(command, place.extra)
         elif cmd_name not in COMMANDS:
             # Typer proposes a similar name among the commands that it knows.
             for name in COMMANDS:
@@ -66,7 +69,7 @@ class CommandTree(TyperGroup):
             return super().invoke(ctx)
         except CommandError as error:
             print_failure(error)
-            raise typer.Exit(1) from error
+            raise typer.Exit(error.exit_code) from error
         except BrokenPipeError as error:
             # Whoever read our output has had enough, which is no news to them. The descriptor is replaced so that the
             # interpreter's last flush does not meet the closed pipe again.

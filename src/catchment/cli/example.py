@@ -39,12 +39,9 @@ def example(
     ] = None,
 ) -> None:
     """Run an example application: broker, generator, pipeline and actuator, with a board that shows whether it adds up."""
-    try:
-        from catchment.applications.catalogue import TITLES
-        from catchment.client.errors import ClientError
-        from catchment.pipelines.mistakes import Mistakes
-    except ImportError as error:
-        raise CommandError(f"the examples cannot be loaded: {error}", "pip install 'catchment[pipelines]'") from error
+    from catchment.applications.catalogue import TITLES
+    from catchment.client.errors import ClientError
+
     if name == _LIST:
         print_table(["name", "what it does"], list(TITLES.items()))
         return
@@ -60,8 +57,6 @@ def example(
         code = show(name, seconds=seconds, rate=rate, port=port, folder=keep, console=Console())
     except ClientError as error:
         raise CommandError(error.message, error.advice) from error
-    except Mistakes as error:
-        raise CommandError(str(error)) from error
     except KeyboardInterrupt:
         code = 130
     raise typer.Exit(code)

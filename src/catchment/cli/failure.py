@@ -11,12 +11,13 @@ TRACEBACK_VARIABLE = "CATCHMENT_TRACEBACK"
 
 
 class CommandError(Exception):
-    """A failure for people: what happened and to what, and what to do next. The command exits with status 1."""
+    """A failure for people: what happened and to what, and what to do next."""
 
-    def __init__(self, message: str, advice: str | None = None) -> None:
+    def __init__(self, message: str, advice: str | None = None, *, exit_code: int = 1) -> None:
         super().__init__(message)
         self.message = message
         self.advice = advice
+        self.exit_code = exit_code
 
 
 def print_failure(error: CommandError) -> None:

@@ -1,6 +1,5 @@
 """The pipelines of this machine, for the commands that work with them."""
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from catchment.pipelines.home import Home
 
 PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline: a .py or a .yaml file.")]
+PipelineOrFile = Annotated[str | None, typer.Argument(metavar="PIPELINE", help="One pipeline: its file, or its name.")]
 StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage with a function or SQL.")]
 HomeFolder = Annotated[
     Path | None,
@@ -22,6 +22,15 @@ HomeFolder = Annotated[
         envvar="CATCHMENT_PIPELINES_HOME",
         help="Where pipelines keep their checkpoints.",
         show_default="~/.local/state/catchment/pipelines",
+    ),
+]
+AnyHome = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        metavar="DIRECTORY",
+        help="Look only here. Else where pipelines keep their checkpoints unless told otherwise, "
+        "and in every other home in which one of this user runs now.",
     ),
 ]
 Servers = Annotated[
@@ -39,23 +48,39 @@ Master = Annotated[
 ]
 
 
-def pipeline_homes(root: Path | None, name: str | None) -> list["Home"]:
-    """All pipelines that ever ran below a folder, or the one of a name."""
-    from catchment.pipelines.driving.run_file import runs
+def pipeline_homes(root: Path | None, given: str | None) -> list["Home"]:
+    """All pipelines that ever ran in a home, and without one also those that run in others; or the one of a name or file."""
+    from catchment.pipelines.driving.run_file import running_homes, runs
     from catchment.pipelines.home import default_home
 
-    found = [one for one in runs((root or default_home()).resolve()) if name in (None, one.pipeline)]
-    if name is not None and not found:
+    name = None if given is None else _name(given)
+    place = (root or default_home()).resolve()
+    elsewhere = [one for one in running_homes() if one.run_file.exists()] if root is None else []
+    found = list(dict.fromkeys([*runs(place), *elsewhere]))
+    return found if name is None else [_one_of(found, name, place)]
+
+
+def _name(given: str) -> str:
+    """No name of a pipeline has a dot or a slash."""
+    from catchment.pipelines.loading import name_in
+
+    return name_in(Path(given)) if "." in given or "/" in given else given
+
+
+def _one_of(homes: list["Home"], name: str, place: Path) -> "Home":
+    """The pipeline of a name: the one that runs, if one does."""
+    from catchment.pipelines.driving.run_file import is_running
+
+    named = [one for one in homes if one.pipeline == name]
+    if not named:
         raise CommandError(
-            f"pipeline {name} never ran in {(root or default_home()).resolve()}",
+            f"pipeline {name} never ran in {place}",
             "Check its name, or say with --home where it keeps its checkpoints.",
         )
-    return found
-
-
-def need_pipelines() -> None:
-    """Say what to install where it is missing."""
-    try:
-        importlib.import_module("catchment.pipelines")
-    except ModuleNotFoundError as error:
-        raise CommandError(f"pipelines need {error.name}", "Run: pip install 'catchment[pipelines]'.") from error
+    running = [one for one in named if is_running(one)]
+    if len(running) > 1:
+        raise CommandError(
+            f"a pipeline {name} runs in {' and in '.join(str(one.root) for one in running)}",
+            "Say with --home which one is meant.",
+        )
+    return (running or named)[0]

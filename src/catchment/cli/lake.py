@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +29,7 @@ LakePath = Annotated[str, typer.Argument(metavar="PATH", help="The folder of the
 @app.command("describe")
 def describe(path: LakePath, as_json: AsJson = False) -> None:
     """Describe a lake: format, rows, files, columns."""
-    with _failures():
+    with client_errors_told():
         facts = dict(_find(path).describe())
     if as_json:
         print_json(facts)
@@ -50,7 +49,7 @@ def describe(path: LakePath, as_json: AsJson = False) -> None:
 @app.command("optimize")
 def optimize(path: LakePath, as_json: AsJson = False) -> None:
     """Rewrite small files as few large ones. Writers and readers may go on meanwhile."""
-    with _failures():
+    with client_errors_told():
         compacted, written = _delta(path).optimize()
     if as_json:
         print_json({"files_compacted": compacted, "files_written": written})
@@ -77,7 +76,7 @@ def vacuum(
     as_json: AsJson = False,
 ) -> None:
     """Remove files of old versions, and what failed batches have left. Versions that need them can be read no more."""
-    with _failures():
+    with client_errors_told():
         files = _delta(path).vacuum(older_than_h, dry_run=dry_run)
     if as_json:
         print_json({"removed": [] if dry_run else files, "would_remove": files if dry_run else []})
@@ -98,7 +97,7 @@ def sql(
     as_json: AsJson = False,
 ) -> None:
     """Query a lake with DuckDB."""
-    with _failures():
+    with client_errors_told():
         import duckdb
 
         rows = _find(path).dataset(version)
@@ -129,15 +128,6 @@ def _delta(path: str) -> DeltaLake:
     if isinstance(lake := _find(path), DeltaLake):
         return lake
     raise CommandError(f"the lake {path} is plain Parquet, which is not compacted", "Only Delta tables are.")
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    try:
-        with client_errors_told():
-            yield
-    except ModuleNotFoundError as error:
-        raise CommandError(f"lakes need {error.name}", "pip install 'catchment[pipelines]'") from error
 
 
 def _in_json(value: Any) -> Any:

@@ -25,14 +25,8 @@ def graph(
     from catchment.pipelines.drawing.terminal import drawn
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.loading import load
-    from catchment.pipelines.mistakes import Mistakes
 
-    try:
-        specification = load(file).specification
-    except Mistakes as mistakes:
-        for mistake in mistakes.found:
-            print_note(f"error: {mistake}")
-        raise typer.Exit(2) from mistakes
+    specification = load(file).specification
     shown = picture(Graph(specification))
     if svg_file is not None:
         svg_file.write_text(svg(shown, f"pipeline {specification.pipeline}"), encoding="utf-8")

@@ -28,15 +28,9 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     """
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.loading import load
-    from catchment.pipelines.mistakes import Mistakes
     from catchment.pipelines.planning.needs import needs
 
-    try:
-        loaded = load(file.resolve())
-    except Mistakes as mistakes:
-        for mistake in mistakes.found:
-            print_note(f"error: {mistake}")
-        raise typer.Exit(_CONFIGURATION) from mistakes
+    loaded = load(file.resolve())
     decided = _decide(Graph(loaded.specification), loaded.folder, home)
     graph = Graph(loaded.specification, decided.versions)
     needed = needs(graph, servers)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from catchment.cli.failure import CommandError
-from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers, need_pipelines
+from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note, print_table
 
@@ -27,7 +27,6 @@ def prune(
 
     What a table shows stays, and so do lakes. The pipeline must not be running.
     """
-    need_pipelines()
     from catchment.client.errors import ClientError
     from catchment.pipelines.brokers import broker_settings, brokers
     from catchment.pipelines.execution.topics import TopicAdmin

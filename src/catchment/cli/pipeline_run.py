@@ -6,22 +6,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catchment.cli.failure import CommandError
-from catchment.cli.known_pipelines import HomeFolder, Master, PipelineFile, Servers, need_pipelines
+from catchment.cli.known_pipelines import HomeFolder, Master, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
 
 if TYPE_CHECKING:
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.driving.supervisor import Supervisor
-    from catchment.pipelines.specification import PipelineSpecification
 
-_CONFIGURATION = 2
 _POLL_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -56,12 +53,12 @@ def run(
     Exit status: 0 done or stopped as asked, 1 failed, 2 the pipeline is not right as it is written, 3 its state or a store's
     schema is another's, 4 stopped by a check, 5 brokers or a store away for too long, 130 interrupted.
     """
-    need_pipelines()
     from catchment.pipelines.brokers import brokers
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.home import default_home
+    from catchment.pipelines.loading import load
 
-    specification = _checked(file)
+    specification = load(file, is_to_run=True).specification
     options = DriverOptions(
         file.resolve(),
         (home or default_home()).resolve(),
@@ -147,20 +144,3 @@ def _detach(options: "DriverOptions", pipeline: str, as_json: bool) -> None:
         time.sleep(_POLL_S)
     sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
     raise typer.Exit(process.returncode)
-
-
-def _checked(file: Path) -> "PipelineSpecification":
-    """The pipeline; all its mistakes, and exit 2, if it cannot be run as it is written."""
-    from catchment.pipelines.loading import load
-    from catchment.pipelines.mistakes import Mistakes
-    from catchment.pipelines.secrets import missing_variables
-
-    try:
-        specification = load(file).specification
-        if found := list(missing_variables(specification)):
-            raise Mistakes(found)
-    except Mistakes as mistakes:
-        for mistake in mistakes.found:
-            print_note(f"error: {mistake}")
-        raise typer.Exit(_CONFIGURATION) from None
-    return specification

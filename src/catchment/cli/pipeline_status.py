@@ -4,24 +4,23 @@ from typing import Annotated, Any
 
 import typer
 
-from catchment.cli.known_pipelines import HomeFolder, need_pipelines, pipeline_homes
+from catchment.cli.known_pipelines import AnyHome, PipelineOrFile, pipeline_homes
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note, print_table
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One pipeline; all of them if left out.")] = None,
-    home: HomeFolder = None,
+    name: PipelineOrFile = None,
+    home: AnyHome = None,
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Only those that run on this master.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how the pipelines of this machine fare, and how those ended that ran before."""
-    need_pipelines()
+    """Show how the pipelines of this machine fare, or one of them, and how those ended that ran before."""
     from catchment.pipelines.driving.reports import report
 
-    found = [report(one) for one in pipeline_homes(home, name)]
+    found = [report(one) | {"home": str(one.root)} for one in pipeline_homes(home, name)]
     found = [one for one in found if master in (None, one.get("master"))]
     if as_json:
         print_json(found[0] if name and found else found)

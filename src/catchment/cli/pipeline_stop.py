@@ -8,30 +8,29 @@ from typing import Annotated
 import typer
 
 from catchment.cli.failure import CommandError
-from catchment.cli.known_pipelines import HomeFolder, need_pipelines, pipeline_homes
+from catchment.cli.known_pipelines import AnyHome, PipelineOrFile, pipeline_homes
 from catchment.cli.output import print_note
 
 _POLL_S = 0.2
 
 
 def stop(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline to stop.")] = None,
-    home: HomeFolder = None,
+    name: PipelineOrFile = None,
+    home: AnyHome = None,
     master: Annotated[
         str | None,
-        typer.Option("--master", metavar="URL", help="Stop all that run on this master, if no NAME is given."),
+        typer.Option("--master", metavar="URL", help="Stop all that run on this master, if none is named."),
     ] = None,
     timeout_s: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for the end.")
     ] = 90.0,
 ) -> None:
     """Stop a pipeline cleanly: its queries, then Spark. It goes on where it was when it is run again."""
-    need_pipelines()
     from catchment.pipelines.driving.reports import report
     from catchment.pipelines.driving.run_file import is_running
 
     if name is None and master is None:
-        raise typer.BadParameter("name a pipeline, or a --master whose pipelines to stop", param_hint="NAME")
+        raise typer.BadParameter("name a pipeline, or a --master whose pipelines to stop", param_hint="PIPELINE")
     homes = [
         one for one in pipeline_homes(home, name) if is_running(one) and master in (None, report(one).get("master"))
     ]

@@ -25,16 +25,10 @@ def run_tests(
 
     Exits with 0 if all tests hold, 1 if one does not, 2 if the pipeline or a test is badly written or there is none.
     """
-    from catchment.pipelines.mistakes import Mistakes
     from catchment.pipelines.trials.trial_cases import run_test, tests_of
     from catchment.pipelines.trials.trial_session import trial_session
 
-    try:
-        tests = [one for one in tests_of(file) if only is None or only in one.name]
-    except Mistakes as mistakes:
-        for mistake in mistakes.found:
-            print_note(f"error: {mistake}")
-        raise typer.Exit(2) from mistakes
+    tests = [one for one in tests_of(file) if only is None or only in one.name]
     if not tests:
         print_note(f"{file} has no tests; write them in its section `tests`, or as functions test_… in Python")
         raise typer.Exit(2)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from catchment.pipelines.mistakes import Mistake, Mistakes, Place
+from catchment.pipelines.early_checks import foreseen
+from catchment.pipelines.mistakes import Mistake, Mistakes, Path, Place
+from catchment.pipelines.secrets import missing_variables
 from catchment.pipelines.specification import PipelineSpecification
 
-Path = tuple[str | int, ...]
-"""The keys and numbers that lead to a declaration, such as ("sources", "reports", "lateness")."""
-
+_SECTIONS: Final = ("sources", "tables", "stages", "sinks", "alerts")
+_READABLE: Final = ("sources", "tables", "stages")
 _READ_IN_SQL: Final = re.compile(r"\b(?:from|join)\s+(`?[\w-]+`?(?:\s*,\s*`?[\w-]+`?)*)", re.IGNORECASE)
 
 
@@ -38,17 +40,59 @@ class Declared:
         found = [((*under, *_written(one["loc"])), one) for one in error.errors()]
         return [Mistake(self.place(path), f"{_named(path)}: {_said(one)}") for path, one in found]
 
-    def check(self) -> PipelineSpecification:
-        """The specification; raises all that is wrong with its parts and with how they fit together."""
+    def check(self, folder: FilePath | None = None, *, is_to_run: bool = False) -> PipelineSpecification:
+        """The specification; raises all that is wrong with its parts, with how they fit together and with what they need.
+
+        `folder` is what paths are relative to; without one, what a run needs is not looked at. To be run, variables must be set.
+        """
+        tree = _with_inputs(self.tree)
         found = list(self.mistakes)
+        specification: PipelineSpecification | None = None
+        broken: set[Path] = set()
         try:
-            specification = PipelineSpecification.model_validate(_with_inputs(self.tree))
+            specification = PipelineSpecification.model_validate(tree)
         except ValidationError as error:
-            raise Mistakes(found + self.invalid(error)) from None
-        found += [Mistake(self.place(path), what) for path, what in misfits(specification)]
-        if found:
-            raise Mistakes(found)
+            found += self.invalid(error)
+            broken = {_declaration(_written(one["loc"])) for one in error.errors()}
+        told = [*misnamed(tree), *(missing_variables(self.tree) if is_to_run else ())]
+        if (sound := specification or _sound(tree, broken)) is not None:
+            of_sound = [*misfits(sound, kinds_in(tree)), *(foreseen(sound, folder) if folder else ())]
+            whole = [number for number in _section(tree, "sinks") if ("sinks", number) not in broken]
+            told += [(_renumbered(path, whole), what) for path, what in of_sound]
+        found += [Mistake(self.place(path), what) for path, what in told]
+        if specification is None or found:
+            raise Mistakes(sorted(dict.fromkeys(found), key=lambda one: one.place or Place("", 0)))
         return specification
+
+
+def _section(tree: Mapping[str, Any], kind: str) -> dict[str | int, Any]:
+    """The declarations of a kind by name or number, as far as the file has them at all."""
+    section = tree.get(kind)
+    if isinstance(section, list | tuple):
+        return dict(enumerate(section))
+    return section if isinstance(section, dict) else {}
+
+
+def _declaration(path: Path) -> Path:
+    """What has to be left out if something is wrong there."""
+    return path[:2] if path[:1] and path[0] in _SECTIONS else path[:1]
+
+
+def _sound(tree: dict[str, Any], broken: set[Path]) -> PipelineSpecification | None:
+    """What is left of the declarations without those in which something is wrong; None if that is no pipeline either."""
+    kept = {key: value for key, value in tree.items() if (key,) not in broken}
+    for kind in _SECTIONS:
+        whole = {name: one for name, one in _section(kept, kind).items() if (kind, name) not in broken}
+        kept[kind] = list(whole.values()) if kind == "sinks" else whole
+    try:
+        return PipelineSpecification.model_validate({"pipeline": "unnamed", **kept})
+    except ValidationError:
+        return None
+
+
+def _renumbered(path: Path, whole: Sequence[str | int]) -> Path:
+    """A path into what is left, as one into the file: sinks that were left out count there."""
+    return ("sinks", whole[int(path[1])], *path[2:]) if path[0] == "sinks" else path
 
 
 def _with_inputs(tree: dict[str, Any]) -> dict[str, Any]:
@@ -56,11 +100,11 @@ def _with_inputs(tree: dict[str, Any]) -> dict[str, Any]:
     stages = tree.get("stages")
     if not isinstance(stages, dict):
         return tree
-    known = {name for kind in ("sources", "tables", "stages") for name in tree.get(kind) or ()}
+    known = kinds_in(tree).keys()
     return tree | {"stages": {name: _with_input(name, stage, known) for name, stage in stages.items()}}
 
 
-def _with_input(name: str, stage: Any, known: set[str]) -> Any:
+def _with_input(name: str, stage: Any, known: Collection[str]) -> Any:
     if not isinstance(stage, dict) or stage.get("from") or not isinstance(stage.get("sql"), str):
         return stage
     read = [one.strip(" `\n\t") for listed in _READ_IN_SQL.findall(stage["sql"]) for one in listed.split(",")]
@@ -68,24 +112,38 @@ def _with_input(name: str, stage: Any, known: set[str]) -> Any:
     return stage | {"from": found} if found else stage
 
 
-def misfits(specification: PipelineSpecification) -> Iterator[tuple[Path, str]]:
-    """Names that nobody has, or two; circles; and what does not go together across declarations."""
-    sources, tables, stages = specification.sources, specification.tables, specification.stages
-    kinds: dict[str, str] = {}
-    for kind, named in (("sources", sources), ("tables", tables), ("stages", stages)):
-        for name in named:
-            if name in kinds:
-                yield (kind, name), f"the name {name} is taken: {kinds[name]} has it too"
-            kinds[name] = kind
+def kinds_in(tree: Mapping[str, Any]) -> dict[str, str]:
+    """What each name stands for, sound or not."""
+    return {name: kind for kind in _READABLE for name in _section(tree, kind) if isinstance(name, str)}
+
+
+def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Names that nobody has, or two. They are told whatever else is wrong with a declaration."""
+    if any(not isinstance(tree.get(kind) or {}, dict) for kind in _READABLE):
+        # What has the wrong shape has no names, and all that are read would seem unknown.
+        return
+    kinds = kinds_in(tree)
+    for kind in _READABLE:
+        for name in _section(tree, kind):
+            others = [one for one in _READABLE[: _READABLE.index(kind)] if name in _section(tree, one)]
+            if others:
+                yield (kind, name), f"the name {name} is taken: {others[-1]} has it too"
+    for kind, allowed in (("stages", _READABLE), ("sinks", ("sources", "stages")), ("alerts", ("sources", "stages"))):
+        for name, declared in _section(tree, kind).items():
+            read = declared.get("from") if isinstance(declared, dict) else None
+            for wanted in [read] if isinstance(read, str) else read if isinstance(read, list | tuple) else ():
+                if isinstance(wanted, str) and kinds.get(wanted) not in allowed:
+                    known = [one for one, its in kinds.items() if its in allowed and (its, one) != (kind, name)]
+                    yield (kind, name, "from"), _unknown(wanted, known)
+
+
+def misfits(specification: PipelineSpecification, kinds: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Circles, and what does not go together across declarations; `kinds` has the names of all, sound or not."""
+    stages = specification.stages
     for name, stage in stages.items():
         yield from _misfits_of_stage(specification, name, kinds)
         if name in _reached_from(stage.from_, stages):
             yield ("stages", name, "from"), f"stage {name} reads itself by way of {', '.join(stage.from_)}"
-    outlets: list[tuple[Path, str]] = [(("sinks", number), one.from_) for number, one in enumerate(specification.sinks)]
-    outlets += [(("alerts", name), one.from_) for name, one in specification.alerts.items()]
-    for path, wanted in outlets:
-        if kinds.get(wanted) not in ("stages", "sources"):
-            yield (*path, "from"), _unknown(wanted, [*stages, *sources])
     names = [one.name for one in specification.sinks if one.name]
     for number, one in enumerate(specification.sinks):
         if one.name and names.count(one.name) > 1:
@@ -97,10 +155,9 @@ def _misfits_of_stage(
 ) -> Iterator[tuple[Path, str]]:
     stage = specification.stages[name]
     streams = [one for one in stage.from_ if kinds.get(one) in ("sources", "stages")]
-    for wanted in stage.from_:
-        if wanted not in kinds:
-            yield ("stages", name, "from"), _unknown(wanted, [one for one in kinds if one != name])
-    if not streams and all(one in kinds for one in stage.from_):
+    if any(one not in kinds for one in stage.from_):
+        return
+    if not streams:
         yield ("stages", name, "from"), f"stage {name} reads tables alone: it needs a stream as well"
     if (stage.dedupe or stage.checks) and len(streams) != 1:
         yield (

@@ -10,12 +10,14 @@ from typing import Final
 HOME_VARIABLE: Final = "CATCHMENT_PIPELINES_HOME"
 
 
+def user_state() -> Path:
+    """What we keep for this user."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "catchment"
+
+
 def default_home() -> Path:
     """Where pipelines of this user live unless told otherwise."""
-    if given := os.environ.get(HOME_VARIABLE):
-        return Path(given)
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "catchment" / "pipelines"
+    return Path(os.environ.get(HOME_VARIABLE) or user_state() / "pipelines")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from catchment.pipelines.declared import Declared
 from catchment.pipelines.mistakes import Mistake, Mistakes, Place
 from catchment.pipelines.python_form import Pipeline
 from catchment.pipelines.specification import PipelineSpecification
@@ -22,14 +23,26 @@ class Loaded(NamedTuple):
     folder: Path
 
 
-def load(file: Path) -> Loaded:
-    """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`."""
+def load(file: Path, *, is_to_run: bool = False) -> Loaded:
+    """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`. To be run, its environment variables must be set as well."""
+    return Loaded(_declared(file).check(file.parent, is_to_run=is_to_run), file.parent)
+
+
+def name_in(file: Path) -> str:
+    """The name of the pipeline in a file, whatever else may be wrong with it; raises `Mistakes`."""
+    declared = _declared(file)
+    if not isinstance(name := declared.tree.get("pipeline"), str):
+        raise Mistakes([Mistake(declared.place(("pipeline",)), "the pipeline has no name")])
+    return name
+
+
+def _declared(file: Path) -> Declared:
     if not file.is_file():
         raise Mistakes([Mistake(None, f"there is no file {file}")])
     if file.suffix in (".yaml", ".yml"):
-        return Loaded(read_yaml(file).check(), file.parent)
+        return read_yaml(file)
     if file.suffix == ".py":
-        return Loaded(pipeline_in(run_file(file), file).check(), file.parent)
+        return pipeline_in(run_file(file), file).declared
     raise Mistakes([Mistake(None, f"{file}: a pipeline is a .py or a .yaml file")])
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+Path = tuple[str | int, ...]
+"""The keys and numbers that lead to a declaration, such as ("sources", "reports", "lateness")."""
+
 
 class Place(NamedTuple):
     """A line of a file."""

@@ -6,26 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from catchment.client.errors import ClientError, SettingsError
+from catchment.client.errors import ClientError
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
 from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home
 from catchment.pipelines.loading import load
-from catchment.pipelines.mistakes import Mistakes
 from catchment.pipelines.planning import decide
-from catchment.pipelines.secrets import missing_variables
 
 
 def read_graph(file: Path) -> tuple[Graph, Path]:
-    """The graph of a file, and the folder that its paths are relative to."""
-    try:
-        loaded = load(file.resolve())
-        if found := list(missing_variables(loaded.specification)):
-            raise Mistakes(found)
-    except Mistakes as mistakes:
-        raise SettingsError(f"the pipeline cannot be run as it is written\n{mistakes}") from mistakes
+    """The graph of a file, and the folder that its paths are relative to; raises `Mistakes`."""
+    loaded = load(file.resolve(), is_to_run=True)
     carry_modules(loaded.folder)
     return Graph(loaded.specification), loaded.folder
 

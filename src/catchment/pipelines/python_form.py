@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, overload
 
-from catchment.pipelines.declared import Declared, Path
-from catchment.pipelines.mistakes import Mistake, Place
+from catchment.pipelines.declared import Declared
+from catchment.pipelines.mistakes import Mistake, Path, Place
 from catchment.pipelines.specification import PipelineSpecification
 
 
@@ -68,8 +68,8 @@ class Pipeline:
     """A pipeline that is being declared."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        self._declared = Declared({"pipeline": name, **options}, {(): _caller()})
-        self._declared.tree |= {"sources": {}, "tables": {}, "stages": {}, "sinks": [], "alerts": {}}
+        self.declared = Declared({"pipeline": name, **options}, {(): _caller()})
+        self.declared.tree |= {"sources": {}, "tables": {}, "stages": {}, "sinks": [], "alerts": {}}
 
     def source(self, topic: Part, *, name: str | None = None, **options: Any) -> Node:
         """A stream of events. It has the topic's name unless it is given one."""
@@ -99,26 +99,26 @@ class Pipeline:
     def sink(self, node: Node, to: Part, *, name: str | None = None) -> None:
         """Keep the rows of a stage."""
         declared = {"from": node.name, **to.declared} | ({"name": name} if name else {})
-        self._declared.places["sinks", len(self._declared.tree["sinks"])] = _caller()
-        self._declared.tree["sinks"].append(declared)
+        self.declared.places["sinks", len(self.declared.tree["sinks"])] = _caller()
+        self.declared.tree["sinks"].append(declared)
 
     def alert(self, node: Node, name: str, *, to: Part | Sequence[Part], **options: Any) -> None:
         """Respond to rows of a stage."""
         targets = [to] if isinstance(to, Part) else list(to)
         for number, target in enumerate(targets):
-            self._declared.places["alerts", name, "to", number] = target.place
+            self.declared.places["alerts", name, "to", number] = target.place
         self._add("alerts", name, {"from": node.name, "to": [one.declared for one in targets], **options})
 
     @property
     def folder(self) -> FilePath:
         """That of the file which declares it: paths are relative to it."""
-        place = self._declared.place(())
+        place = self.declared.place(())
         assert place is not None, "every pipeline is declared somewhere"
         return FilePath(place.file).parent
 
     def check(self) -> PipelineSpecification:
         """The whole, checked; raises `Mistakes`."""
-        return self._declared.check()
+        return self.declared.check(self.folder)
 
     def main(self) -> None:
         """Be the command `catchment pipeline` for this file: `python city.py run`."""
@@ -133,20 +133,20 @@ class Pipeline:
         declared = {"from": [one.name for one in inputs], **options}
         if isinstance(to := declared.get("to"), Part):
             declared["to"] = to.declared
-            self._declared.places["stages", name, "to"] = to.place
+            self.declared.places["stages", name, "to"] = to.place
         checks = declared.get("checks", ())
         for number, one in enumerate([checks] if isinstance(checks, Part) else checks):
-            self._declared.places["stages", name, "checks", number] = one.place
+            self.declared.places["stages", name, "checks", number] = one.place
         declared["checks"] = [one.declared for one in ([checks] if isinstance(checks, Part) else checks)]
         return self._add("stages", name, declared, place)
 
     def _add(self, kind: str, name: str, declared: dict[str, Any], place: Place | None = None) -> Node:
         path: Path = (kind, name)
         place = place or _caller()
-        if name in self._declared.tree[kind]:
-            self._declared.mistakes.append(Mistake(place, f"{kind}.{name} is given twice"))
-        self._declared.tree[kind][name] = declared
-        self._declared.places[path] = place
+        if name in self.declared.tree[kind]:
+            self.declared.mistakes.append(Mistake(place, f"{kind}.{name} is given twice"))
+        self.declared.tree[kind][name] = declared
+        self.declared.places[path] = place
         return Node(name)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.mistakes import Mistake
-from catchment.pipelines.specification import PipelineSpecification
+from catchment.pipelines.addresses import SQLITE
+from catchment.pipelines.mistakes import Path
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_SQLITE: Final = "sqlite:///"
 
 
 def with_variables(text: str) -> str:
@@ -21,21 +20,37 @@ def with_variables(text: str) -> str:
     return _VARIABLE.sub(lambda one: _value(one[1]), text)
 
 
-def expanded(address: str, folder: Path) -> str:
+def expanded(address: str, folder: FilePath) -> str:
     """An address with its variables put in, and a relative path in it made absolute."""
     text = with_variables(address)
-    if text.startswith(_SQLITE) and not text.startswith(f"{_SQLITE}/"):
-        return f"{_SQLITE}{(folder / text.removeprefix(_SQLITE)).resolve()}"
+    if text.startswith(SQLITE) and not text.startswith(f"{SQLITE}/"):
+        return f"{SQLITE}{(folder / text.removeprefix(SQLITE)).resolve()}"
     if "://" not in text and not text.startswith("/"):
         return str((folder / text).resolve())
     return text
 
 
-def missing_variables(specification: PipelineSpecification) -> Iterator[Mistake]:
-    """Variables that the pipeline names and that are not set."""
-    named = set(_VARIABLE.findall(" ".join(_texts(specification.model_dump()))))
-    for name in sorted(named - os.environ.keys()):
-        yield Mistake(None, _unset(name))
+def with_known_variables(text: str) -> str:
+    """A text with those of its variables put in that are set, for checks of what can be told already."""
+    return _VARIABLE.sub(lambda one: os.environ.get(one[1], one[0]), text)
+
+
+def has_variables(text: str) -> bool:
+    return _VARIABLE.search(text) is not None
+
+
+def missing_variables(tree: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Variables that declarations name and that are not set, with the keys that lead there."""
+    if isinstance(tree, str):
+        for name in dict.fromkeys(_VARIABLE.findall(tree)):
+            if name not in os.environ:
+                yield path, _unset(name)
+    elif isinstance(tree, dict):
+        for key, one in tree.items():
+            yield from missing_variables(one, (*path, key))
+    elif isinstance(tree, list | tuple):
+        for number, one in enumerate(tree):
+            yield from missing_variables(one, (*path, number))
 
 
 def _value(name: str) -> str:
@@ -46,14 +61,3 @@ def _value(name: str) -> str:
 
 def _unset(name: str) -> str:
     return f"the environment variable {name} is not set"
-
-
-def _texts(tree: Any) -> Iterator[str]:
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, dict):
-        for one in tree.values():
-            yield from _texts(one)
-    elif isinstance(tree, list | tuple):
-        for one in tree:
-            yield from _texts(one)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from catchment.pipelines.declared import Declared, Path
-from catchment.pipelines.mistakes import Mistake, Mistakes, Place
+from catchment.pipelines.declared import Declared
+from catchment.pipelines.mistakes import Mistake, Mistakes, Path, Place
 
 TESTS: Final = "tests"
 """The one key of a file that is no part of the pipeline."""
@@ -63,8 +63,12 @@ def _find_functions(declared: Declared, file: FilePath) -> None:
             try:
                 stage["function"] = _function(stage["function"], file.parent)
             except (OSError, ImportError, AttributeError, SyntaxError, ValueError) as error:
-                del stage["function"]
+                stage["function"] = _not_found
                 declared.mistakes.append(Mistake(declared.place(path), f"{'.'.join(path)}: {error}"))
+
+
+def _not_found(*rows: Any) -> Any:
+    """Stands where a function cannot be found, so that its stage is not told as well that it needs one."""
 
 
 def _function(named: str, folder: FilePath) -> Callable[..., Any]:

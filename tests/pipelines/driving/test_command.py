@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from catchment.cli.app import app
 from catchment.pipelines.driving.driver_options import DriverOptions
-from catchment.pipelines.driving.run_file import is_running, write_run
+from catchment.pipelines.driving.run_file import RunLock, is_running, write_run
 from catchment.pipelines.home import Home
 
 Command = Callable[..., Result]
@@ -55,6 +57,10 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
+def _pipeline(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["pipeline", *map(str, arguments)], prog_name="catchment")
+
+
 @contextmanager
 def run_with(what: str, file: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """The command in a process of its own, with a fake driver."""
@@ -75,6 +81,7 @@ def test_all_mistakes_are_told_with_their_lines_before_anything_starts(command: 
 
     assert result.exit_code == 2
     assert f"{file}:4: sources.reports.format" in result.stderr
+    assert f"{file}:6: nothing is named report" in result.stderr
     assert not (file.parent / "city").exists()
 
 
@@ -84,7 +91,7 @@ def test_a_variable_that_is_not_set_is_a_mistake(command: Command, file: Path) -
     result = command("run", file)
 
     assert result.exit_code == 2
-    assert "NO_SUCH_STORE is not set" in result.stderr
+    assert f"error: {file}:6: the environment variable NO_SUCH_STORE is not set" in result.stderr
 
 
 def test_the_exit_code_is_the_drivers_and_json_tells_how_it_ended(file: Path) -> None:
@@ -124,6 +131,50 @@ def test_stop_ends_what_runs_and_status_shows_both(command: Command, file: Path)
     assert not is_running(home)
     assert json.loads(command("status", "city", "--json").stdout)["state"] == "stopped"
     assert command("stop", "city").exit_code == 1
+
+
+def test_a_pipeline_that_runs_in_another_home_is_found_by_its_name_and_by_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    """The commands are not told its home, and look for all that run on this machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("CATCHMENT_PIPELINES_HOME", raising=False)
+    with run_with("wait", file) as process:
+        wait_for("the driver starts", lambda: len(starts(Home(tmp_path, "city"))) > 0)
+        [listed] = json.loads(_pipeline("status", "--json").stdout)
+        by_name = json.loads(_pipeline("status", "city", "--json").stdout)
+        in_a_home = _pipeline("status", "city", "--home", tmp_path / "empty")
+        stopped = _pipeline("stop", file)
+        process.communicate(timeout=60)
+
+    assert listed["pid"] == by_name["pid"] == process.pid
+    assert listed["home"] == str(tmp_path)
+    assert in_a_home.exit_code == 1
+    assert (stopped.exit_code, process.returncode) == (0, 0)
+    assert json.loads(_pipeline("status", "--json").stdout) == [], "what has ended elsewhere is not kept"
+    assert not list((tmp_path / "state" / "catchment" / "running").iterdir())
+
+
+def test_two_pipelines_of_one_name_are_told_apart_by_their_homes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("CATCHMENT_PIPELINES_HOME", raising=False)
+    homes = [Home(tmp_path / name, "city") for name in ("one", "two")]
+    locks = [RunLock(home) for home in homes]
+    for home in homes:
+        write_run(home, {"pipeline": "city", "version": 1, "state": "running", "pid": os.getpid()})
+    try:
+        result = _pipeline("stop", "city")
+        assert result.exit_code == 1
+        assert all(str(home.root) in result.stderr for home in homes)
+        assert "--home" in result.stderr
+        assert sorted(one["home"] for one in json.loads(_pipeline("status", "--json").stdout)) == [
+            str(home.root) for home in homes
+        ]
+    finally:
+        for lock in locks:
+            lock.close()
 
 
 def test_a_second_run_is_told_who_has_the_pipeline(file: Path) -> None:
@@ -168,6 +219,31 @@ def test_a_pipeline_that_nobody_knows_is_told_with_the_place_that_was_looked_at(
 
     assert result.exit_code == 1
     assert f"pipeline town never ran in {tmp_path}" in result.stderr
+
+
+def test_a_taken_status_port_is_told_on_the_terminal(file: Path) -> None:
+    """With the driver that has Spark, which ends before it starts Spark; what it prints goes to a log meanwhile."""
+    command = [sys.executable, "-m", "catchment.cli", "pipeline", "run", str(file), "--home", str(file.parent)]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        reader, terminal = pty.openpty()
+        with subprocess.Popen([*command, "--status-port", str(port)], stderr=terminal) as process:
+            os.close(terminal)
+            said = _read_to_the_end(reader)
+
+    assert process.returncode == 2
+    assert f"error: the status cannot be served at port {port}: Address already in use" in said
+    assert "--status-port" in said
+
+
+def _read_to_the_end(reader: int) -> str:
+    """A terminal ends with an error when nobody has its other end any more."""
+    said = b""
+    with suppress(OSError):
+        while data := os.read(reader, 65_536):
+            said += data
+    os.close(reader)
+    return said.decode()
 
 
 def test_the_options_reach_the_driver_as_they_were_given() -> None:

@@ -24,6 +24,7 @@ from catchment.pipelines.declared import Declared
 from catchment.pipelines.driving import metrics
 from catchment.pipelines.driving.drawing import Lines, line, panel
 from catchment.pipelines.driving.lineage import Lineage
+from catchment.pipelines.driving.names import without_credentials
 from catchment.pipelines.driving.publishing import Publisher
 from catchment.pipelines.driving.run_file import read_run, write_run
 from catchment.pipelines.driving.status import QueryStatus, RunStatus
@@ -160,6 +161,30 @@ def test_lineage_names_what_each_query_reads_and_writes_without_passwords(tmp_pa
         assert fails[name]["run"]["runId"] == start["run"]["runId"]
         assert fails[name]["run"]["facets"]["errorMessage"]["message"] == "the store refused"
     assert "secret" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ann:secret@db/city", "postgresql://db/city"),
+        ("postgresql://ann:sec@ret@db:5432/city", "postgresql://db:5432/city"),
+        ("postgresql://ann:sec/ret@db/city", "postgresql://db/city"),
+        ("postgresql://db/city?password=secret&sslmode=require", "postgresql://db/city?sslmode=require"),
+        ("postgresql://db/city?user=ann&password=secret", "postgresql://db/city"),
+        ("postgresql://ann:secret?@db/city", "postgresql://…"),
+        ("postgresql://db/city?password=sec@ret", "postgresql://…"),
+        ("redis://:secret@cache:6379/1", "redis://cache:6379/1"),
+        ("unix:///run/redis.sock?db=1&password=secret", "unix:///run/redis.sock?db=1"),
+        ("postgresql://ann:${SECRET}@db/city", "postgresql://db/city"),
+        ("s3://id:secret@bucket/reports@2", "s3://bucket/reports@2"),
+        ("s3://bucket/reports?secret_key=secret&region=x", "s3://bucket/reports?region=x"),
+        ("sqlite:////data/a@b.db", "sqlite:////data/a@b.db"),
+        ("lake/reports", "lake/reports"),
+    ],
+)
+def test_an_address_is_shown_without_its_passwords(address: str, shown: str) -> None:
+    assert without_credentials(address) == shown
+    assert "sec" not in shown
 
 
 @contextmanager

@@ -93,6 +93,13 @@ def test_a_path_without_a_lake_is_told(tmp_path: Path, command: tuple[str, ...])
     assert f"there is no lake at {tmp_path / 'nothing'}" in result.stderr
 
 
+def test_an_address_that_no_lake_has_is_told() -> None:
+    result = _run("describe", "foo://bucket/lake")
+
+    assert result.exit_code == 1
+    assert "no lake is known by an address that starts with 'foo'" in result.stderr
+
+
 def test_plain_parquet_is_not_compacted(tmp_path: Path) -> None:
     put(open_lake(str(tmp_path), kind="parquet"), numbers(0), "board", 0)
 

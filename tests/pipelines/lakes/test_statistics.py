@@ -99,3 +99,20 @@ def test_long_texts_and_columns_beyond_the_32nd_do_not_swell_the_log() -> None:
 
     assert _bounds(counted, "text") == (None, None)
     assert set(counted["minValues"]) == {f"column_{number}" for number in range(31)}
+
+
+def test_a_dot_in_a_name_is_no_field_of_a_struct() -> None:
+    rows = pyarrow.table(
+        {
+            "a.b": pyarrow.array([1, 2]),
+            "list": pyarrow.array([[{"x": 9, "y": 9}], []]),
+            "map": pyarrow.array([[("k", 9)], []], pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+            "a": pyarrow.array([{"b": 3, "c.d": 5}, {"b": 4, "c.d": 6}]),
+            "last": pyarrow.array([7, 8]),
+        }
+    )
+
+    counted = _statistics(rows)
+
+    assert counted["minValues"] == {"a.b": 1, "a": {"b": 3, "c.d": 5}, "last": 7}
+    assert counted["maxValues"] == {"a.b": 2, "a": {"b": 4, "c.d": 6}, "last": 8}

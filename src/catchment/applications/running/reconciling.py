@@ -1,4 +1,7 @@
-"""The reckoning at the end: ledger, log, real-time store and for-ever store, each read back, and what does not add up."""
+"""The reckoning at the end: ledger, log and stores, each read back, and what does not add up.
+
+The real-time store is reckoned anew where an application says how, in its module `checking`.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,12 @@ def differences(account: Account, layout: Layout) -> list[str]:
     return found + lake_differences(layout, clean) + store_differences(layout, clean) + command_differences(account)
 
 
+def compared(layout: Layout) -> list[str]:
+    """What the reckoning compares with one another."""
+    stores = [("real-time store", _store_check(layout)), ("for-ever store", layout.lake)]
+    return ["ledger", "log", *(name for name, there in stores if there is not None)]
+
+
 def clean_rows(layout: Layout, servers: str) -> Rows:
     """The cleaned events, from the log."""
     values = read_arrow(layout.clean, servers, columns=["value"]).column("value").to_pylist()
@@ -66,15 +75,22 @@ def lake_differences(layout: Layout, clean: Rows) -> list[str]:
 
 def store_differences(layout: Layout, clean: Rows) -> list[str]:
     """The real-time store has what the application's own reckoning makes of the cleaned events."""
-    name = f"catchment.applications.{layout.name}.checking"
-    if layout.store is None or find_spec(name) is None:
+    if layout.store is None or (check := _store_check(layout)) is None:
         return []
-    check: Check = import_module(name).differences
     try:
         with open_store(f"sqlite:///{layout.store.file}", layout.store.table) as store:
             return check(clean, store.read().to_pylist())
     except StoreError as error:
         return [str(error)]
+
+
+def _store_check(layout: Layout) -> Check | None:
+    """The application's own reckoning; None if it has none, or nothing to be reckoned."""
+    name = f"catchment.applications.{layout.name}.checking"
+    if layout.store is None or find_spec(name) is None:
+        return None
+    check: Check = import_module(name).differences
+    return check
 
 
 def command_differences(account: Account) -> list[str]:

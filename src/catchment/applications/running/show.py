@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import time
 from contextlib import ExitStack
@@ -16,7 +17,10 @@ from rich.text import Text
 from catchment.applications.catalogue import TITLES
 from catchment.applications.running.board import balance_line, board, plain_line
 from catchment.applications.running.keys import Keys, keyboard
+from catchment.applications.running.layout import Layout
 from catchment.applications.running.observing import Observer
+from catchment.applications.running.processes import BrokerChild
+from catchment.applications.running.reconciling import compared
 from catchment.applications.running.snapshot import Snapshot
 from catchment.applications.running.world import World
 
@@ -50,7 +54,7 @@ def show(
                 return 0 if observer.seen().is_even else 1
             found = showing.until_drained()
         console.print(balance_line(observer.seen()))
-        console.print(_verdict(found))
+        console.print(verdict(found, world.layout))
         return 1 if found else 0
 
 
@@ -63,6 +67,7 @@ class _Showing:
         self._console = console
         self._keys = keys
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._hint = hint(world.layout, world.broker)
         self._began_s = time.monotonic()
         self._printed_s = 0.0
         self._note = ""
@@ -127,7 +132,7 @@ class _Showing:
     def _draw(self, snapshot: Snapshot, *, has_keys: bool = True) -> None:
         snapshot = replace(snapshot, news=self._news(snapshot))
         if self._live is not None:
-            self._live.update(board(snapshot, _hint(self._world), has_keys=has_keys), refresh=True)
+            self._live.update(board(snapshot, self._hint, has_keys=has_keys), refresh=True)
         elif time.monotonic() - self._printed_s >= _PLAIN_S:
             self._printed_s = time.monotonic()
             self._console.print(plain_line(snapshot), soft_wrap=True, highlight=False, markup=False)
@@ -145,18 +150,20 @@ class _Showing:
         return note or ("" if snapshot.totals.stored else "Spark runs; its first batches are the slowest")
 
 
-def _hint(world: World) -> str:
-    """What to try beside it."""
-    layout = world.layout
-    servers = "" if world.broker.port == _USUAL_PORT else f" -b {world.broker.servers}"
-    return f"catchment consume {layout.commands or layout.clean}{servers}"
+def hint(layout: Layout, broker: BrokerChild) -> str:
+    """What to try beside it: commands that read the answers and the for-ever store."""
+    servers = "" if broker.port == _USUAL_PORT else f" -b {broker.servers}"
+    consume = f"catchment consume {layout.commands or layout.clean}{servers}"
+    return consume if layout.lake is None else f"{consume} · catchment lake describe {shlex.quote(str(layout.lake))}"
 
 
-def _verdict(found: list[str]) -> Text:
+def verdict(found: list[str], layout: Layout) -> Text:
+    """What does not add up, or what was compared and does."""
     if not found:
-        return Text.assemble(("it adds up", "bold green"), ": ledger, log, real-time store and for-ever store agree")
-    verdict = Text.assemble(("it does not add up", "bold red"), ":")
+        *others, last = compared(layout)
+        return Text.assemble(("it adds up", "bold green"), f": {', '.join(others)} and {last} agree")
+    told = Text.assemble(("it does not add up", "bold red"), ":")
     for one in found[:_NAMED_DIFFERENCES]:
-        verdict.append(f"\n  {one}")
+        told.append(f"\n  {one}")
     more = len(found) - _NAMED_DIFFERENCES
-    return verdict.append(f"\n  and {more:,} more") if more > 0 else verdict
+    return told.append(f"\n  and {more:,} more") if more > 0 else told

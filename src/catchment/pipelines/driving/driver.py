@@ -14,6 +14,9 @@ from typing import Any, Final
 from catchment.pipelines.driving.driven_run import STOP_S, DrivenRun, end_by_force_after
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.driving.run_file import read_run, write_run
+from catchment.pipelines.home import Home
+from catchment.pipelines.loading import name_in
 from catchment.pipelines.mistakes import Mistakes
 
 _STANDARD_INPUT: Final = 0
@@ -31,16 +34,26 @@ def _watch_supervisor(run: DrivenRun) -> None:
     threading.Thread(target=wait, name="supervisor", daemon=True).start()
 
 
+def _refuse(options: DriverOptions, why: str) -> int:
+    """Say it in the run file, which the supervisor's terminal shows; what we print may go to a log alone."""
+    try:
+        home = Home(options.home, name_in(options.file))
+    except Mistakes:
+        sys.stderr.write(f"{why}\n")
+    else:
+        write_run(home, (read_run(home) or {}) | {"error": why})
+    return ExitCode.CONFIGURATION
+
+
 def main(arguments: Sequence[str]) -> int:
     options = DriverOptions.parse(arguments)
     try:
         run = DrivenRun(options)
     except Mistakes as mistakes:
-        sys.stderr.write(f"{mistakes}\n")
-        return ExitCode.CONFIGURATION
+        return _refuse(options, str(mistakes))
     except OSError as error:
-        sys.stderr.write(f"the status cannot be served at port {options.status_port}: {error.strerror}\n")
-        return ExitCode.CONFIGURATION
+        said = f"the status cannot be served at port {options.status_port}: {error.strerror}"
+        return _refuse(options, f"{said}. Free it, or name another with --status-port.")
 
     def stop(*_: Any) -> None:
         run.ask_to_stop()

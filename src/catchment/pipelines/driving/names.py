@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from catchment.pipelines.addresses import POSTGRESQL, REDIS
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicOut
 
-_CREDENTIALS: Final = re.compile(r"//[^/@]*@")
+_ADDRESS: Final = re.compile(r"([A-Za-z][\w+.-]*://)([^?]*)(?:\?(.*))?", re.DOTALL)
+_SECRET: Final = re.compile(r"pass|pwd|user|secret|token|key|credential|sig", re.IGNORECASE)
 
 
 class Dataset(NamedTuple):
@@ -20,7 +22,20 @@ class Dataset(NamedTuple):
 
 
 def without_credentials(address: str) -> str:
-    return _CREDENTIALS.sub("//", address)
+    """An address without users and passwords, before the host or among the options. What is in doubt is left out."""
+    if (parts := _ADDRESS.fullmatch(address)) is None:
+        return address
+    scheme, place, query = parts[1], parts[2], parts[3] or ""
+    if "@" in query:
+        return f"{scheme}…"
+    if scheme in (*POSTGRESQL, *REDIS):
+        # A password may hold an @ or a slash that should have been escaped.
+        place = place.rpartition("@")[2]
+    else:
+        host, slash, path = place.partition("/")
+        place = host.rpartition("@")[2] + slash + path
+    options = "&".join(one for one in query.split("&") if one and not _SECRET.search(one.partition("=")[0]))
+    return f"{scheme}{place}?{options}" if options else f"{scheme}{place}"
 
 
 def target_name(graph: Graph, query: str) -> str | None:

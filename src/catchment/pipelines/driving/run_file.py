@@ -11,9 +11,11 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from catchment.pipelines.driving.running_homes import forget_running, note_running, noted_homes
 from catchment.pipelines.home import Home
 
 _LOCK: Final = "run.lock"
@@ -40,22 +42,46 @@ class RunLock:
         deadline = time.monotonic() + _GLANCE_S
         while not _try(self.descriptor, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
-                self.close()
+                os.close(self.descriptor)
                 raise AlreadyRunning(home)
             time.sleep(_GLANCE_STEP_S)
+        self._home = home
+        note_running(home)
 
     def close(self) -> None:
+        forget_running(self._home)
         os.close(self.descriptor)
 
 
 def is_running(home: Home) -> bool:
     """Whether some process holds the lock."""
+    with _glance(home) as is_held:
+        return is_held
+
+
+def running_homes() -> list[Home]:
+    """Every pipeline of this user that runs now, wherever it keeps its checkpoints."""
+    found = []
+    for home in noted_homes():
+        with _glance(home) as is_held:
+            if is_held:
+                found.append(home)
+            else:
+                # Nobody can begin a run, and note it, while we look.
+                forget_running(home)
+    return found
+
+
+@contextmanager
+def _glance(home: Home) -> Iterator[bool]:
+    """Whether some process holds the lock; if none does, none takes it meanwhile."""
     try:
         descriptor = os.open(home.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+    except (FileNotFoundError, NotADirectoryError):
+        yield False
+        return
     try:
-        return not _try(descriptor, fcntl.LOCK_SH)
+        yield not _try(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 

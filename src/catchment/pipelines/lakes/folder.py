@@ -21,6 +21,7 @@ import pyarrow
 import pyarrow.dataset
 from pyarrow import fs
 
+from catchment.pipelines.addresses import check_lake_address
 from catchment.spark.checkpoint_files import HADOOP_NAMES, Files, LocalFiles, sync
 from catchment.spark.remote_files import RemoteFiles
 
@@ -71,6 +72,7 @@ def folder_at(path: str) -> Folder:
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1].lower() == "file":
         return LocalFolder(Path(_FILE_SCHEME.sub("", path)).absolute())
+    check_lake_address(path)
     name = HADOOP_NAMES.get(scheme[1], scheme[1])
     return RemoteFolder(f"{name}{path[scheme.end(1) :]}".rstrip("/"))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow
@@ -26,9 +27,10 @@ _UTC: Final = datetime.UTC
 def statistics_of(footer: Any, schema: pyarrow.Schema) -> str:
     """Delta's statistics in JSON, from the metadata of a Parquet file with this schema."""
     counted: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    for column in range(min(_COLUMNS, footer.num_columns)):
-        path = footer.schema.column(column).path.split(".")
-        kind = _leaf(schema, path)
+    # In the order of the schema, for Parquet's own paths do not tell a dot in a name from one between names.
+    leaves = [leaf for field in schema for leaf in _leaves([field.name], field.type)]
+    assert len(leaves) == footer.num_columns, "the file was written with this schema"
+    for column, (path, kind) in enumerate(leaves[:_COLUMNS]):
         if kind is None:
             continue
         groups = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
@@ -42,14 +44,17 @@ def statistics_of(footer: Any, schema: pyarrow.Schema) -> str:
     return json.dumps(counted, separators=(",", ":"), ensure_ascii=False)
 
 
-def _leaf(schema: pyarrow.Schema, path: list[str]) -> pyarrow.DataType | None:
-    """The type of a column, or of a field of structs; None inside of lists and maps, whose items are not rows."""
-    kind = schema.field(path[0]).type
-    for name in path[1:]:
-        if not pyarrow.types.is_struct(kind):
-            return None
-        kind = kind.field(name).type
-    return None if pyarrow.types.is_nested(kind) else kind
+def _leaves(
+    path: list[str], kind: pyarrow.DataType, *, is_in_rows: bool = True
+) -> Iterator[tuple[list[str], pyarrow.DataType | None]]:
+    """The columns that Parquet makes of one, and their types; None inside of lists and maps, whose items are not rows."""
+    if not pyarrow.types.is_nested(kind):
+        yield path, kind if is_in_rows else None
+        return
+    is_in_rows = is_in_rows and pyarrow.types.is_struct(kind)
+    for number in range(kind.num_fields):
+        field = kind.field(number)
+        yield from _leaves([*path, field.name], field.type, is_in_rows=is_in_rows)
 
 
 def _has_bounds(kind: pyarrow.DataType) -> bool:

@@ -33,7 +33,7 @@ class Needs:
 def needs(graph: Graph, servers: str | None) -> Needs:
     """Look at the brokers and the surroundings."""
     specification = graph.specification
-    missing = [one.what for one in missing_variables(specification)]
+    missing = sorted({what for _, what in missing_variables(specification.model_dump())})
     notes = tuple(_realtime_notes(specification))
     wanted = wanted_topics(graph, 1)
     try:

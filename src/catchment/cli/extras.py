@@ -1,0 +1,55 @@
+"""Commands that stand on an extra: they say what to install where a part of it is missing, and what is wrong with a pipeline's file.
+
+Whether a package is there is looked up without loading it, when a command is run: its help needs nothing.
+"""
+
+from importlib.util import find_spec
+from typing import Any, Final
+
+import typer
+
+from catchment.cli.failure import CommandError
+from catchment.cli.output import print_note
+
+_MISTAKEN: Final = 2
+_SPARK: Final = ("pyspark", "py4j", "pyarrow", "numpy", "numba", "fastavro")
+_PACKAGES: Final = {
+    "spark": _SPARK,
+    "pipelines": (*_SPARK, "deltalake", "pydantic", "yaml", "pandas", "duckdb"),
+}
+"""What each extra brings, by the name that it is imported by; the libraries of stores are asked for by the store that needs them."""
+
+
+def with_extra(command: Any, extra: str) -> Any:
+    """A command, or a group with all commands in it, that first looks for an extra. Typer keeps its classes private."""
+    for below in getattr(command, "commands", {}).values():
+        with_extra(below, extra)
+    if not hasattr(command, "commands"):
+        invoke = command.invoke
+
+        def checked(context: Any) -> Any:
+            need_extra(context.command_path, extra)
+            return invoke(context) if extra == "spark" else _told(invoke, context)
+
+        command.invoke = checked
+    return command
+
+
+def need_extra(command_path: str, extra: str) -> None:
+    """Say what to install where it is missing."""
+    for package in _PACKAGES[extra]:
+        if find_spec(package) is None:
+            message = f"{command_path} needs {package}: pip install 'catchment[{extra}]'"
+            raise CommandError(message, exit_code=_MISTAKEN)
+
+
+def _told(invoke: Any, context: Any) -> Any:
+    """The command's own result; all mistakes in a pipeline's file, each with its place, and exit code 2 instead of a failure."""
+    from catchment.pipelines.mistakes import Mistakes
+
+    try:
+        return invoke(context)
+    except Mistakes as mistakes:
+        for mistake in mistakes.found:
+            print_note(f"error: {mistake}")
+        raise typer.Exit(_MISTAKEN) from mistakes

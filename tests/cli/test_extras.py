@@ -1,0 +1,74 @@
+"""Without its extra, every command that needs one says what to install, and its help is there all the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from catchment.cli.app import COMMANDS, app
+from catchment.cli.reference import commands_below
+
+_WITHOUT = """
+import sys
+sys.modules[{package!r}] = None
+from catchment.cli import main
+main()
+"""
+
+
+def _commands() -> Iterator[tuple[list[str], Any]]:
+    """Every command of an extra, by the words that call it."""
+    root: Any = typer.main.get_command(app)
+    for path, command in commands_below(root, []):
+        if COMMANDS[path[0]].extra is not None:
+            yield path, command
+
+
+_FOUND = {" ".join(path): command for path, command in _commands()}
+
+
+_PACKAGES = {"spark": ["pyspark", "pyarrow"], "pipelines": ["yaml", "pyspark", "deltalake", "pyarrow", "duckdb"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [(words, package) for words in _FOUND for package in _PACKAGES[str(COMMANDS[words.split()[0]].extra)]],
+)
+def test_a_command_whose_extra_is_missing_says_what_to_install(
+    words: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = COMMANDS[words.split()[0]].extra
+    arguments = ["x.yaml" for one in _FOUND[words].params if one.param_type_name == "argument" and one.required]
+    monkeypatch.setitem(sys.modules, package, None)
+
+    result = CliRunner().invoke(app, [*words.split(), *arguments], prog_name="catchment")
+
+    assert result.exit_code == 2, result.output
+    assert result.stderr == f"error: catchment {words} needs {package}: pip install 'catchment[{extra}]'\n"
+
+
+def test_the_verbs_of_pipelines_are_among_the_commands_that_are_looked_at() -> None:
+    verbs = {words.removeprefix("pipeline ") for words in _FOUND if words.startswith("pipeline ")}
+    assert verbs >= {"plan", "run", "status", "stop", "graph", "backfill", "rollback", "test", "prune"}
+    assert {"example", "spark jars", "lake sql", "quarantine replay"} <= _FOUND.keys()
+
+
+@pytest.mark.parametrize("words", ["pipeline graph", "lake describe", "example"])
+def test_the_help_needs_no_extra(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert CliRunner().invoke(app, [*words.split(), "--help"], prog_name="catchment").exit_code == 0
+
+
+def test_a_process_without_the_extra_shows_no_traceback() -> None:
+    program = _WITHOUT.format(package="yaml")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "pipeline", "graph", "city.yaml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "error: catchment pipeline graph needs yaml: pip install 'catchment[pipelines]'\n"
