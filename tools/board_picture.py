@@ -33,7 +33,7 @@ def main() -> None:
     if best is None:
         raise SystemExit("nothing worth a picture was seen: give it more time, or a machine with less to do")
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(board(best, "catchment consume dispatch"))
+    console.print(board(best, "catchment consume dispatch · catchment lake describe city/lake/reports"))
     options.picture.parent.mkdir(parents=True, exist_ok=True)
     drawn = console.export_svg(title="make run")
     # The page that shows it has fonts of its own, and fetches none from elsewhere.
