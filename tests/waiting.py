@@ -14,7 +14,7 @@ Otherwise = str | Callable[[], object]
 
 
 def wait_until(
-    holds: Callable[[], Found], otherwise: Otherwise = "", timeout_s: float = DEADLINE_S, pause_s: float = 0.01
+    holds: Callable[[], Found | None], otherwise: Otherwise = "", timeout_s: float = DEADLINE_S, pause_s: float = 0.005
 ) -> Found:
     """What `holds` returns, once that is true."""
     deadline_s = time.monotonic() + timeout_s
@@ -25,7 +25,7 @@ def wait_until(
 
 
 async def until(
-    holds: Callable[[], Found], otherwise: Otherwise = "", timeout_s: float = DEADLINE_S, pause_s: float = 0.001
+    holds: Callable[[], Found | None], otherwise: Otherwise = "", timeout_s: float = DEADLINE_S, pause_s: float = 0.001
 ) -> Found:
     """The same in an event loop, which goes on meanwhile."""
     deadline_s = time.monotonic() + timeout_s
