@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from tests.waiting import wait_until
 
 _DRAIN_SECONDS = 120.0
 _READ_SECONDS = 60.0
@@ -58,10 +59,11 @@ class Ledger:
     def wait_for_more(self, timeout_s: float) -> None:
         """Wait until something is acknowledged that was not before."""
         before = len(self.acknowledged)
-        deadline_s = time.monotonic() + timeout_s
-        while len(self.acknowledged) == before:
-            assert time.monotonic() < deadline_s, f"nothing is acknowledged any more; failures: {self.failures[:3]}"
-            time.sleep(0.005)
+        wait_until(
+            lambda: len(self.acknowledged) > before,
+            lambda: f"nothing is acknowledged any more; failures: {self.failures[:3]}",
+            timeout_s,
+        )
 
     def finish(self) -> None:
         """Stop writing, and wait until everything is acknowledged or has failed."""

@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import until
 
 from catchment.broker.buffers import LARGE_BYTES, SMALL_BYTES, BufferPool
 from catchment.broker.connection import Answer, Connection, ConnectionLimits
@@ -293,14 +294,6 @@ def test_kernel_buffers_take_the_size_that_was_set_and_keep_the_systems_otherwis
         assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == systems_own
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.001)
-
-
 async def test_a_muted_connection_has_its_answer_and_serves_no_more_until_the_pause_is_over() -> None:
     connection, listener, transport = _open()
     muted_at_s = asyncio.get_running_loop().time()
@@ -308,7 +301,7 @@ async def test_a_muted_connection_has_its_answer_and_serves_no_more_until_the_pa
     assert transport.sent == b"em1"
     assert not transport.is_reading_now
     assert (listener.muted, connection.has_requests_waiting) == (1, True)
-    await _until(lambda: len(listener.frames) == 2)
+    await until(lambda: len(listener.frames) == 2)
     assert asyncio.get_running_loop().time() - muted_at_s >= 0.05
     assert transport.sent == b"em1e2"
     assert transport.is_reading_now
@@ -322,7 +315,7 @@ async def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
     connection.mute(1)
     connection.mute(0)
     assert listener.muted == 1
-    await _until(lambda: listener.muted == 0)
+    await until(lambda: listener.muted == 0)
     assert asyncio.get_running_loop().time() - muted_at_s >= 0.06
 
 
@@ -340,4 +333,4 @@ async def test_a_client_that_connects_too_often_is_not_read_and_closed_after_the
     _connect(listener, transport)
     assert not transport.is_reading_now
     assert not transport.is_closed
-    await _until(lambda: transport.is_closed)
+    await until(lambda: transport.is_closed)

@@ -10,6 +10,7 @@ from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer, 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import wait_until
 
 from catchment.coordination.consumed import EVERY_GROUP, floors
 from catchment.testing.embedded import Broker
@@ -56,9 +57,7 @@ def starts(broker: Broker, topic: str) -> list[int]:
 
 
 def wait_for_starts(broker: Broker, topic: str, expected: list[int]) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while (found := starts(broker, topic)) != expected:
-        assert time.monotonic() < deadline_s, f"the log starts are {found}, not {expected}"
+    wait_until(lambda: starts(broker, topic) == expected, lambda: f"they are {starts(broker, topic)}, not {expected}")
 
 
 def test_records_go_when_every_group_that_has_committed_is_past_them(broker: Broker) -> None:

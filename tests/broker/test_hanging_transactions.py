@@ -6,8 +6,8 @@ starts again, and batches and offsets of transactions that have ended are sent o
 
 from __future__ import annotations
 
-import time
 from random import Random
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -17,6 +17,7 @@ from tests.broker.handlers.group_requests import find_coordinator, offsets
 from tests.broker.handlers.log_requests import fetch, fetch_request
 from tests.broker.handlers.transactional_producer import V1, V2, TransactionalProducer, Versions
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 from catchment.protocol.batch import iterate_headers
 from catchment.protocol.records import read_records
@@ -32,13 +33,13 @@ partitions = st.integers(0, PARTITIONS - 1)
 
 def read_committed(wire: Wire, partition: int) -> list[bytes]:
     """The values that a client hands to a reader of committed data, once nothing in the partition is open."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while True:
+
+    def settled() -> Any:
         fetched = fetch(wire, fetch_request("a", (partition, 0), isolation_level=READ_COMMITTED), 12)
         answer = dict(fetched.partitions)[partition]
-        if answer.last_stable_offset == answer.high_watermark:
-            break
-        assert time.monotonic() < deadline_s, "a transaction hangs"
+        return answer if answer.last_stable_offset == answer.high_watermark else None
+
+    answer = wait_until(settled, "a transaction hangs", DEADLINE_S)
     aborted = sorted((one.first_offset, one.producer_id) for one in answer.aborted_transactions or ())
     skipped: set[int] = set()
     values: list[bytes] = []

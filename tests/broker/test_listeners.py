@@ -2,12 +2,12 @@
 
 import contextlib
 import socket
-import time
 from collections.abc import Mapping
 
 import pytest
 from tests.broker.handlers.log_requests import append, batch, fetch_request
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 from catchment.testing.embedded import Broker
 
@@ -44,9 +44,7 @@ def test_beyond_the_limit_connections_are_refused_until_one_leaves(settings: Map
             wire.exchange(b"\x00\x12\x00\x00\x00\x00\x00\x07\xff\xff")
         assert not _is_served(broker)
         first.close()
-        deadline = time.monotonic() + DEADLINE_S
-        while not _is_served(broker):
-            assert time.monotonic() < deadline
+        wait_until(lambda: _is_served(broker), timeout_s=DEADLINE_S)
         second.close()
 
 

@@ -21,6 +21,7 @@ from tests.broker.child_broker import ChildBroker
 from tests.broker.copy_watch import Follower, transactions_of
 from tests.checkers.history import Poll, Transaction
 from tests.checkers.log_checker import check
+from tests.waiting import wait_until
 
 KILLS = int(os.environ.get("CATCHMENT_COPY_KILLS", "12"))
 PARTITIONS = 3
@@ -131,7 +132,8 @@ def test_every_record_is_copied_once_and_in_order_whoever_is_killed(tmp_path: Pa
 
 
 def wait_for_all(follower: Follower) -> None:
-    deadline_s = time.monotonic() + _PROGRESS_SECONDS
-    while follower.count < RECORDS:
-        assert time.monotonic() < deadline_s, f"only {follower.count} of {RECORDS} can be read again"
-        time.sleep(0.01)
+    wait_until(
+        lambda: follower.count >= RECORDS,
+        lambda: f"only {follower.count} of {RECORDS} can be read again",
+        _PROGRESS_SECONDS,
+    )

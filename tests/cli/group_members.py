@@ -1,25 +1,18 @@
 """Real members of groups, for the tests of the commands that look at groups."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 from confluent_kafka import Consumer
+from tests.waiting import wait_until
 
-DEADLINE_S = 30.0
 _NUMBERS = count()
 
 
 def new_group() -> str:
     return f"group-{next(_NUMBERS)}"
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"never came to be: {what}"
 
 
 @contextmanager
@@ -42,7 +35,7 @@ def member_of(group: str, topic: str, bootstrap_servers: str, **settings: Any) -
             consumer.poll(0.1)
             return bool(consumer.assignment())
 
-        wait_until(has_partitions, f"a member of {group} with partitions")
+        wait_until(has_partitions, f"there is no member of {group} with partitions")
         yield consumer
     finally:
         consumer.close()

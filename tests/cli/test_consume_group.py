@@ -6,9 +6,10 @@ import subprocess
 import pytest
 from confluent_kafka import Producer
 from tests.cli.conftest import Run, Start
-from tests.cli.group_members import member_of, new_group, wait_until
+from tests.cli.group_members import member_of, new_group
 from tests.cli.test_broker import STOP_S
 from tests.cli.test_group import json_of
+from tests.waiting import wait_until
 
 from catchment import Broker
 
@@ -142,7 +143,7 @@ def test_a_silent_topic_does_not_keep_the_position_from_being_committed(
     run("produce", topic, "-p", 0, stdin=b"1\n")
     child = start("consume", topic, "--group", group, "--commit-interval", 0.2, "-b", bootstrap_servers)
     first_line(child)
-    wait_until(lambda: [row["position"] for row in json_of(run, "group", "lag", group)] == [1], "the commit")
+    wait_until(lambda: [row["position"] for row in json_of(run, "group", "lag", group)] == [1], "nothing is committed")
     assert child.poll() is None
 
 
@@ -167,7 +168,7 @@ def test_two_members_of_a_share_group_share_the_work(
     group = make_group(run, "share", topic)
     options = ["--share-group", group, "-b", bootstrap_servers, "--idle-timeout", 6]
     children = [start("consume", topic, *options) for _ in range(2)]
-    wait_until(lambda: len(json_of(run, "group", "describe", group)[0]["members"]) == 2, "two members")
+    wait_until(lambda: len(json_of(run, "group", "describe", group)[0]["members"]) == 2, "they are not two members")
     for number in range(20):
         run("produce", topic, "-p", 0, stdin=b"%d\n" % number)
     shares = [child.communicate(timeout=STOP_S)[0].split() for child in children]

@@ -14,6 +14,7 @@ from catchment.cli.app import app
 from catchment.cli.group_offsets import Listed, Position, lag_rows
 from catchment.testing.embedded import Broker
 
+REFUSED = "non empty group (NON_EMPTY_GROUP)"
 NOBODY = "127.0.0.1:1"
 
 
@@ -128,7 +129,8 @@ def test_the_lag_is_watched_until_an_interrupt(start: Start, run: Run, topic: st
 def test_a_groups_setting_is_altered_and_a_wrong_value_refused(run: Run) -> None:
     group = new_group()
     assert run("group", "alter", group, "--set", "share.record.lock.duration.ms=20000").exit_code == 0
-    assert run("group", "alter", group, "--unset", "share.record.lock.duration.ms").exit_code == 0
+    unset = json_of(run, "group", "alter", group, "--unset", "share.record.lock.duration.ms")
+    assert unset == [{"group": group, "result": "altered"}]
     wrong = run("group", "alter", group, "--set", "share.auto.offset.reset=somewhere")
     assert wrong.exit_code == 1
     assert f"cannot alter group {group}: Invalid value somewhere" in wrong.stderr
@@ -142,9 +144,15 @@ def test_groups_are_deleted_and_those_with_members_are_not(run: Run, topic: str,
     with member_of(busy, topic, bootstrap_servers):
         result = run("group", "delete", busy, idle)
         assert busy in {one["group"] for one in json_of(run, "group", "list")}
+        run("group", "reset", idle, "-t", topic, "--to-earliest", "--execute")
+        told = run("group", "delete", busy, idle, "--json")
+    assert told.exit_code == 1
+    failed, deleted = json.loads(told.stdout)
+    assert failed == {"group": busy, "result": "failed", "message": f"cannot delete group {busy}: {REFUSED}"}
+    assert deleted == {"group": idle, "result": "deleted"}
     assert result.exit_code == 1
     assert f"deleted group {idle}" in result.stderr
-    assert f"cannot delete group {busy}: non empty group (NON_EMPTY_GROUP)" in result.stderr
+    assert f"cannot delete group {busy}: {REFUSED}" in result.stderr
     assert "Stop its members first" in result.stderr
     assert idle not in {one["group"] for one in json_of(run, "group", "list")}
 

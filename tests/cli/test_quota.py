@@ -65,9 +65,21 @@ def test_a_quota_that_the_broker_refuses_is_told_with_its_reason(run: Run) -> No
     assert "cannot alter the quotas of user ann: Quota producer_byte_rate must be greater than 0" in result.stderr
 
 
-def test_a_validation_sets_nothing(run: Run) -> None:
-    assert run("quota", "set", "--user", "ann", "--produce-rate", 1, "--validate-only").exit_code == 0
+def test_a_dry_run_sets_nothing(run: Run) -> None:
+    assert "valid for user ann" in run("quota", "set", "--user", "ann", "--produce-rate", 1, "--dry-run").stderr
     assert listed(run) == []
+
+
+def test_what_was_set_and_removed_is_printed_as_json(run: Run) -> None:
+    done = run("quota", "set", "--user", "ann", "--produce-rate", 1, "--json")
+    assert json.loads(done.stdout) == [
+        {"entity": {"user": "ann"}, "quotas": {"producer_byte_rate": 1.0}, "result": "set"}
+    ]
+    done = run("quota", "remove", "--user", "ann", "--json")
+    assert json.loads(done.stdout) == [
+        {"entity": {"user": "ann"}, "quotas": ["producer_byte_rate"], "result": "removed"}
+    ]
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_an_existing_topic_is_accepted_if_asked(run: Run, topic: str) -> None:
 
 
 def test_validation_creates_nothing(run: Run) -> None:
-    assert run("topic", "create", "only-checked", "--validate-only").exit_code == 0
+    assert run("topic", "create", "only-checked", "--dry-run").exit_code == 0
 
     assert "only-checked" not in run("topic", "list").stdout
 

@@ -111,7 +111,8 @@ def test_a_hanging_transaction_is_found_and_aborted(run: Run, topic: str, hangin
     assert elsewhere.exit_code == 1
     assert f"no transaction begins at offset 1 of {topic}-2 and is open" in elsewhere.stderr
     assert "Open ones begin at: 0." in elsewhere.stderr
-    assert run("transaction", "abort", *place, "--start-offset", 0).exit_code == 0
+    (aborted,) = json_of(run, "abort", *place, "--start-offset", 0)
+    assert aborted == {"topic": topic, "partition": 2, "producer_id": hanging.producer_id, "result": "aborted"}
     assert run("consume", topic, "-e").stdout == "behind\n"
     assert json_of(run, "hanging", "--older-than", 0, "-t", topic) == []
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
 import pyarrow
+from tests.waiting import wait_until
 
 from catchment.client.arrow_api import read_arrow
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import LATEST
 from catchment.client.topic_metadata import Place
 
-_TIMEOUT_S = 30.0
-
 
 def settle(servers: str, topic: str, partitions: Iterable[int] | None = None) -> None:
     """Wait until no transaction is open: brokers answer the end of one before all its partitions have heard of it."""
-    deadline_s = time.monotonic() + _TIMEOUT_S
     with Cluster(servers) as cluster:
         numbers = cluster.partitions(topic) if partitions is None else partitions
         places: list[Place] = [(topic, number) for number in numbers]
-        while cluster.list_offsets(places, LATEST, read_committed=True) != cluster.list_offsets(places, LATEST):
-            assert time.monotonic() < deadline_s, f"a transaction stays open in {topic}"
+        wait_until(
+            lambda: cluster.list_offsets(places, LATEST, read_committed=True) == cluster.list_offsets(places, LATEST),
+            f"a transaction stays open in {topic}",
+        )
 
 
 def read_settled(topic: str, servers: str, columns: Sequence[str]) -> pyarrow.Table:

@@ -11,6 +11,7 @@ from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 from tests.client.logs import CatchmentLogs, Logs
+from tests.waiting import wait_until
 
 from catchment.client.cluster import GROUP, TRANSACTION, Cluster, Coordinator, Leader, Target
 from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError
@@ -113,9 +114,7 @@ def test_the_end_of_committed_records_lies_before_an_open_transaction(logs: Logs
         assert cluster.list_offsets([place], LATEST, read_committed=True)[place].offset == 1
         producer.commit_transaction(30)
         # A coordinator answers when it has decided; the marker, which takes an offset too, comes a moment later.
-        deadline_s = time.monotonic() + 30
-        while cluster.list_offsets([place], LATEST, read_committed=True)[place].offset != 3:
-            assert time.monotonic() < deadline_s
+        wait_until(lambda: cluster.list_offsets([place], LATEST, read_committed=True)[place].offset == 3)
 
 
 def test_what_a_group_commits_is_what_it_finds(logs: Logs) -> None:

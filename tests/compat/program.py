@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Self
 
 import pytest
 from tests.compat.java_archive import archive_options
+from tests.waiting import wait_until
 
 from catchment.bench.peers.java import applications_classpath, java_command, kafka_classpath
 from catchment.bench.peers.maven import PeerUnavailable
@@ -28,10 +28,7 @@ _VIRTUAL_MACHINE = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 def until(condition: Callable[[], bool], otherwise: Callable[[], str], pause_s: float = 0.1) -> None:
     """Return once the condition holds; fail with what `otherwise` tells if it never does."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline_s, otherwise()
-        time.sleep(pause_s)
+    wait_until(condition, otherwise, TIMEOUT_S, pause_s)
 
 
 class Program:

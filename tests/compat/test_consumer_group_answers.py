@@ -25,6 +25,7 @@ from kio.static.primitive import i8, i32, i32Timedelta
 from tests.broker.handlers.group_requests import commit, describe, fetch_group, listing
 from tests.broker.handlers.wire import Wire
 from tests.compat.java_tool import require_java
+from tests.waiting import wait_until
 
 from catchment.bench.peers.kafka import KafkaServer
 from catchment.testing.embedded import Broker
@@ -58,12 +59,9 @@ class Talk:
 
     def _await_coordinator(self) -> None:
         """Kafka makes the topic of the offsets when somebody first asks for a coordinator, and answers before it is there."""
-        deadline_s = time.monotonic() + _TIMEOUT_S
         request = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=("g",))
-        while self.wire.ask(request, 6).coordinators[0].error_code is not ErrorCode.none:
-            assert time.monotonic() < deadline_s
-        while fetch_group(self.wire, "g").error_code is not ErrorCode.none:
-            assert time.monotonic() < deadline_s
+        wait_until(lambda: self.wire.ask(request, 6).coordinators[0].error_code is ErrorCode.none, timeout_s=_TIMEOUT_S)
+        wait_until(lambda: fetch_group(self.wire, "g").error_code is ErrorCode.none, timeout_s=_TIMEOUT_S)
 
     def note(self, question: str, answer: object) -> None:
         self.transcript.append((question, answer))

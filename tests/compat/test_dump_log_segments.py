@@ -6,7 +6,6 @@ import base64
 import random
 import re
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from confluent_kafka import Producer
 from tests.compat.clients.client import TIMEOUT_S
 from tests.compat.java_tool import java_tool, require_java
 from tests.storage import logs
+from tests.waiting import wait_until
 
 from catchment.ports.clock import ManualClock
 from catchment.ports.real_disk import RealDisk
@@ -68,13 +68,12 @@ def _marker(codec: str, record: int) -> bytes:
 def _await_compaction(partition: Path) -> None:
     """Wait until the first segment has lost its first batches and no file is about to change its name."""
     first_log = partition / f"{0:020}.log"
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while read_header(first_log.read_bytes()).base_offset == 0 or [
-        *partition.glob("*.cleaned"),
-        *partition.glob("*.swap"),
-    ]:
-        assert time.monotonic() < deadline_s, "nothing was compacted"
-        time.sleep(0.02)
+
+    def is_compacted() -> bool:
+        is_rewritten = read_header(first_log.read_bytes()).base_offset > 0
+        return is_rewritten and not [*partition.glob("*.cleaned"), *partition.glob("*.swap")]
+
+    wait_until(is_compacted, "nothing was compacted", TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")

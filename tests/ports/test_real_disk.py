@@ -8,11 +8,11 @@ import errno
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 from typing_extensions import Buffer
 
 from catchment.ports.real_disk import RealDisk
@@ -161,9 +161,7 @@ def test_a_large_file_loses_its_name_at_once_and_its_space_soon(tmp_path: Path) 
     file.close()
     disk.remove_file(file.path)
     assert not disk.exists(file.path)
-    deadline = time.monotonic() + 30
-    while _is_open(file.path):
-        assert time.monotonic() < deadline
+    wait_until(lambda: not _is_open(file.path), "it stays open")
 
 
 def _is_open(path: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 from tests.storage.cleaning import COMPACTED, data_records, keyed
+from tests.waiting import until
 
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import ManualClock
@@ -94,14 +95,6 @@ def fill(partition: Partition, count: int = 40, keys: int = 3) -> None:
         pair = b"%d" % (number % keys), b"%d" % number
         partition.append(keyed(pair, timestamp_ms=NOW_MS), acks=1)
     partition.log.roll()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(10_000):
-        if is_so():
-            return
-        await asyncio.sleep(0.001)
-    pytest.fail("it never was so")
 
 
 def values(partition: Partition) -> dict[bytes | None, bytes | None]:

@@ -1,8 +1,8 @@
 """Upkeep: what happens to logs unasked, and how often."""
 
-import asyncio
-from collections.abc import Callable
 from uuid import UUID
+
+from tests.waiting import until
 
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.ports.broker_settings import BrokerSettings
@@ -13,8 +13,6 @@ from catchment.protocol.records import encode_batch, numbered
 from catchment.replication.replicas import Replicas
 from catchment.replication.upkeep import Upkeep
 from catchment.storage.directory import LogDirectory
-
-DEADLINE_S = 30
 
 
 def _replicas(disk: Disk, settings: BrokerSettings, topic_settings: dict[str, str]) -> Replicas:
@@ -32,14 +30,6 @@ def _append(replicas: Replicas, timestamp_ms: int) -> None:
     replicas.find("a", 0).append(memoryview(batch), 1)
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)
-
-
 async def test_old_records_go_by_themselves_and_free_their_space() -> None:
     disk = MemoryDisk()
     settings = BrokerSettings({"log.retention.check.interval.ms": "10"})
@@ -49,8 +39,8 @@ async def test_old_records_go_by_themselves_and_free_their_space() -> None:
     await replicas.synced()
     upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
     upkeep.start()
-    await _until(lambda: log.log_start_offset == 1)
-    await _until(lambda: not disk.exists(f"{log.directory}/00000000000000000000.log.deleted"))
+    await until(lambda: log.log_start_offset == 1)
+    await until(lambda: not disk.exists(f"{log.directory}/00000000000000000000.log.deleted"))
     assert not disk.exists(f"{log.directory}/00000000000000000000.log")
     await upkeep.close()
 
@@ -63,7 +53,7 @@ async def test_flush_ms_alone_brings_records_to_the_device() -> None:
     assert log.synced_offset == 0
     upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
     upkeep.start()
-    await _until(lambda: log.synced_offset == 1)
+    await until(lambda: log.synced_offset == 1)
     await upkeep.close()
 
 
@@ -75,8 +65,8 @@ async def test_checkpoints_tell_the_next_start_what_is_safe() -> None:
     await replicas.synced()
     upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
     upkeep.start()
-    await _until(lambda: disk.exists("/logs/recovery-point-offset-checkpoint"))
-    await _until(lambda: b"a 0 1" in disk.read_file("/logs/recovery-point-offset-checkpoint"))
+    await until(lambda: disk.exists("/logs/recovery-point-offset-checkpoint"))
+    await until(lambda: b"a 0 1" in disk.read_file("/logs/recovery-point-offset-checkpoint"))
     await upkeep.close()
 
 

@@ -13,6 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from hypothesis import strategies as st
 from tests.client.logs import Logs
+from tests.waiting import wait_until
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 SERVER_SETTINGS: Final = {"log.cleaner.backoff.ms": "100"}
@@ -169,10 +170,13 @@ class Filler:
             future.result(_SECONDS)
 
     def _wait_for_compaction(self, topic: str, partitions: int) -> None:
-        deadline_s = time.monotonic() + _SECONDS
-        for partition in range(partitions):
-            while any(message.offset() == 0 for message in self._logs.messages(topic, partition)):
-                assert time.monotonic() < deadline_s, f"{topic}-{partition} is not compacted"
+        def is_compacted() -> bool:
+            offsets = (
+                message.offset() for number in range(partitions) for message in self._logs.messages(topic, number)
+            )
+            return 0 not in offsets
+
+        wait_until(is_compacted, f"{topic} is not compacted", _SECONDS)
 
 
 def _key(size: Size) -> bytes | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.client.logs import CatchmentLogs
+from tests.waiting import wait_until
 
 _SECONDS: Final = 60.0
 
@@ -26,11 +26,12 @@ def values(frame: DataFrame) -> list[bytes]:
 
 
 def wait_for_values(logs: CatchmentLogs, topic: str, count: int, query: StreamingQuery) -> list[bytes | None]:
-    deadline_s = time.monotonic() + _SECONDS
-    while len(found := logs.values(topic)) < count:
+    def has_all() -> bool:
         assert query.isActive, query.exception()
-        assert time.monotonic() < deadline_s, f"{topic} holds {len(found)} of {count} records"
-    return found
+        return len(logs.values(topic)) >= count
+
+    wait_until(has_all, lambda: f"{topic} holds {len(logs.values(topic))} of {count} records", _SECONDS)
+    return logs.values(topic)
 
 
 def test_a_batch_reads_committed_rows_between_two_offsets(

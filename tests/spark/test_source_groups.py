@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 from tests.client.logs import CatchmentLogs, Logs
 from tests.spark.driven_source import TIMEOUT_S, Query, stream_reader
+from tests.waiting import wait_until
 
 from catchment.client.cluster import Cluster
 from catchment.spark.notices import Notice, Publisher
@@ -45,9 +46,7 @@ def is_committed(logs: Logs, group: str, topic: str, position: int) -> bool:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline_s
+    wait_until(is_so, timeout_s=TIMEOUT_S)
 
 
 def finished(query: Query, name: str | None = "orders", run: str = "run") -> Notice:

@@ -10,15 +10,12 @@ if TYPE_CHECKING:
     from catchment.broker.quotas.meter import RequestMeter
     from catchment.broker.services import Services
 
-ANONYMOUS = "User:ANONYMOUS"
-
 
 class RequestContext(NamedTuple):
     services: "Services"
     header: RequestHeader
     listener_name: str
     client_host: str
-    principal: str = ANONYMOUS
     connection: "Connection | None" = None
     """Where the request came in; None for one that the broker makes itself."""
     meter: "RequestMeter | None" = None

@@ -20,7 +20,7 @@ from kio.static.primitive import i32Timedelta
 
 from catchment.broker import handlers
 from catchment.broker.connection import Answer, Connection
-from catchment.broker.context import ANONYMOUS, RequestContext
+from catchment.broker.context import RequestContext
 from catchment.broker.handlers import CLAIMS
 from catchment.broker.quotas.meter import RequestMeter
 from catchment.protocol import codec, produce
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
+_ANONYMOUS = "User:ANONYMOUS"
+"""Who asks: there is no authentication."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -149,7 +151,7 @@ class Router:
             request = route.decode(frame, header)
         meter = self._meter(connection, header, frame) if self._services.quotas.is_active else None
         context = RequestContext(
-            self._services, header, connection.listener.name, connection.peer_host, ANONYMOUS, connection, meter
+            self._services, header, connection.listener.name, connection.peer_host, connection, meter
         )
         self._services.traffic.requested(header.api_key)
         coroutine = self._handler(route, context, request)
@@ -175,7 +177,7 @@ class Router:
             await asyncio.wait(list(self._tasks))
 
     def _meter(self, connection: Connection, header: RequestHeader, frame: memoryview) -> RequestMeter:
-        meter = RequestMeter(self._services.quotas, ANONYMOUS, header.client_id or "", header.api_key)
+        meter = RequestMeter(self._services.quotas, _ANONYMOUS, header.client_id or "", header.api_key)
         if header.api_key == produce.API_KEY:
             # At once: a client that sends many requests before the first answer must not have them all served.
             connection.mute(meter.produced(frame.nbytes))

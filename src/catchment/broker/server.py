@@ -128,7 +128,6 @@ class BrokerServer:
             replicas,
             clock,
             self._disk,
-            self._randomness,
             FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"), self._randomness),
             groups,
             share_state,

@@ -1,6 +1,5 @@
 """The parts of a running broker that handlers use."""
 
-import random
 from dataclasses import dataclass, field
 
 from catchment.broker.coordinators.groups import GroupCoordinator
@@ -30,7 +29,6 @@ class Services:
     replicas: Replicas
     clock: Clock
     disk: Disk
-    randomness: random.Random
     fetch_sessions: FetchSessions
     groups: GroupCoordinator
     share_state: ShareStateCoordinator

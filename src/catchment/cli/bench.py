@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from catchment.bench import plan, runner
 from catchment.bench.growth.report import MEASUREMENTS, growth_table
 from catchment.bench.results import Results
 from catchment.bench.target import CEILING, OURS, PEERS
+from catchment.cli.bench_options import DEFAULT_ROUNDS, JsonFile, PlotFile, Rounds, Workloads
 from catchment.cli.bench_pipeline import pipeline
 from catchment.cli.bench_report import bench_console, growths_as_json, report, shown_progress
 from catchment.cli.bench_spark import spark
@@ -21,7 +21,6 @@ from catchment.cli.bench_spark import spark
 app = typer.Typer(help="Measure Catchment beside its peers.", no_args_is_help=True)
 app.command()(spark)
 app.command()(pipeline)
-_DEFAULT_ROUNDS = 3
 _GROWTH_REQUESTS = 20_000
 
 
@@ -34,13 +33,15 @@ def bench() -> None:
 
 @app.command()
 def broker(
-    peer: Annotated[list[str] | None, typer.Option(help="A peer to compare with: kafka, rabbitmq. Repeatable.")] = None,
-    workload: Annotated[list[str] | None, typer.Option(help="Only workloads whose name starts so. Repeatable.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each workload; the median counts.")] = _DEFAULT_ROUNDS,
+    peer: Annotated[
+        list[str] | None, typer.Option(metavar="|".join(PEERS), help="A peer to compare with. Repeatable.")
+    ] = None,
+    workload: Workloads = None,
+    rounds: Rounds = DEFAULT_ROUNDS,
     quick: Annotated[bool, typer.Option(help="Small volumes and the plain shapes only: a look, not a result.")] = False,
     full: Annotated[bool, typer.Option(help="Every combination of size, acks, partitions and codec.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Save the ratios as PNG or SVG.")] = None,
+    json_file: JsonFile = None,
+    plot_file: PlotFile = None,
 ) -> None:
     """Run the same workloads against Catchment, its peers and the ceiling, and print the ratios."""
     console = bench_console()
@@ -64,16 +65,20 @@ def broker(
 
 @app.command()
 def growth(
-    only: Annotated[list[str] | None, typer.Option(help="partitions, connections or log. Repeatable.")] = None,
-    requests: Annotated[int, typer.Option(min=1_000, help="Requests in each measurement.")] = _GROWTH_REQUESTS,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
+    workload: Annotated[
+        list[str] | None, typer.Option(metavar="|".join(MEASUREMENTS), help="Only this growth. Repeatable.")
+    ] = None,
+    requests: Annotated[
+        int, typer.Option(metavar="N", min=1_000, help="Requests in each measurement.")
+    ] = _GROWTH_REQUESTS,
+    json_file: JsonFile = None,
 ) -> None:
     """See whether a request costs the same among more partitions and connections, and a seek in a larger log."""
-    if unknown := set(only or ()) - set(MEASUREMENTS):
-        raise typer.BadParameter(f"no such measurement: {', '.join(sorted(unknown))}", param_hint="--only")
+    if unknown := set(workload or ()) - set(MEASUREMENTS):
+        raise typer.BadParameter(f"no workload has such a name: {', '.join(sorted(unknown))}", param_hint="--workload")
     console = bench_console()
     found = []
-    for name in only or MEASUREMENTS:
+    for name in workload or MEASUREMENTS:
         with console.status(f"measuring growth by {name}"):
             found.extend(MEASUREMENTS[name](requests))
     console.print(growth_table(found))

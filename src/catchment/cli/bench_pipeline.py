@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,19 +13,18 @@ from catchment.bench.peers.spark_connector import connector_jars
 from catchment.bench.plan import is_wanted
 from catchment.bench.results import Results
 from catchment.bench.target import OURS
+from catchment.cli.bench_options import DEFAULT_ROUNDS, Cores, JsonFile, PlotFile, Rounds, Workloads
 from catchment.cli.bench_report import bench_console, report, shown_progress
 from catchment.cli.failure import CommandError
 
-_DEFAULT_ROUNDS = 3
-
 
 def pipeline(
-    workload: Annotated[list[str] | None, typer.Option(help="Only workloads whose name starts so. Repeatable.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each workload; the median counts.")] = _DEFAULT_ROUNDS,
-    cores: Annotated[int | None, typer.Option(min=1, help="Cores of the session; all unless told.")] = None,
+    workload: Workloads = None,
+    rounds: Rounds = DEFAULT_ROUNDS,
+    cores: Cores = None,
     quick: Annotated[bool, typer.Option(help="A twentieth of the volume: a look, not a result.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Save the ratios as PNG or SVG.")] = None,
+    json_file: JsonFile = None,
+    plot_file: PlotFile = None,
 ) -> None:
     """Run a pipeline and the same stages written by hand over the same events, and print the ratios."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,22 +12,22 @@ from catchment.bench.peers.maven import PeerUnavailable
 from catchment.bench.plan import is_wanted
 from catchment.bench.results import Results
 from catchment.bench.target import KAFKA, OURS
+from catchment.cli.bench_options import DEFAULT_ROUNDS, Cores, JsonFile, PlotFile, Rounds, Workloads
 from catchment.cli.bench_report import bench_console, report, shown_progress
 from catchment.cli.failure import CommandError
 
-_DEFAULT_ROUNDS = 3
 _BROKERS = (OURS, KAFKA)
 
 
 def spark(
-    broker: Annotated[str, typer.Option(help="The broker that both sides use: catchment or kafka.")] = OURS,
-    workload: Annotated[list[str] | None, typer.Option(help="Only workloads whose name starts so. Repeatable.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each workload; the median counts.")] = _DEFAULT_ROUNDS,
-    cores: Annotated[int | None, typer.Option(min=1, help="Cores of the session; all unless told.")] = None,
+    broker: Annotated[str, typer.Option(metavar="|".join(_BROKERS), help="The broker that both sides use.")] = OURS,
+    workload: Workloads = None,
+    rounds: Rounds = DEFAULT_ROUNDS,
+    cores: Cores = None,
     quick: Annotated[bool, typer.Option(help="A twentieth of the volume: a look, not a result.")] = False,
     full: Annotated[bool, typer.Option(help="Growth up to 100 million records, which take 12 GB of disk.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all numbers to this file.")] = None,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="Save the ratios as PNG or SVG.")] = None,
+    json_file: JsonFile = None,
+    plot_file: PlotFile = None,
 ) -> None:
     """Read, write and stream with our format and with Spark's own on the same broker, and print the ratios."""
     if broker not in _BROKERS:

@@ -29,12 +29,16 @@ Start = Annotated[
 ]
 Partitions = Annotated[
     list[int] | None,
-    typer.Option("--partition", "-p", min=0, help="Read this one. May be repeated.", show_default="all"),
+    typer.Option(
+        "--partition", "-p", metavar="N", min=0, help="Read only this partition. May be repeated.", show_default="all"
+    ),
 ]
-MaxMessages = Annotated[int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many.")]
+MaxMessages = Annotated[
+    int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="Stop after this many records.")
+]
 UntilEnd = Annotated[bool, typer.Option("--until-end", "-e", help="Stop at the end of the log.")]
 IdleTimeoutSeconds = Annotated[
-    float | None, typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long.")
+    float | None, typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing has come for this long.")
 ]
 OutputFormat = Annotated[
     str,
@@ -46,14 +50,26 @@ OutputFormat = Annotated[
 ]
 Group = Annotated[
     str | None,
-    typer.Option("--group", "-g", help="Read as a member of this consumer group, from its position on, and commit."),
+    typer.Option(
+        "--group",
+        "-g",
+        metavar="GROUP",
+        help="Read as a member of this consumer group, from its position on, and commit.",
+    ),
 ]
 ShareGroup = Annotated[
-    str | None, typer.Option("--share-group", help="Read as a member of this share group: each record goes to one.")
+    str | None,
+    typer.Option(
+        "--share-group", metavar="GROUP", help="Read as a member of this share group: each record goes to one."
+    ),
 ]
 GroupProtocolChoice = Annotated[
     GroupProtocol | None,
-    typer.Option("--group-protocol", help="How the members of the group share it out.", show_default="classic"),
+    typer.Option(
+        "--group-protocol",
+        help="How the members of the group share partitions out; consumer is KIP-848.",
+        show_default="classic",
+    ),
 ]
 CommitIntervalSeconds = Annotated[
     float,

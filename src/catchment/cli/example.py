@@ -22,13 +22,21 @@ def example(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which one; `{_LIST}` names them.")],
     seconds: Annotated[
         float | None,
-        typer.Option(min=1, help="End by itself after so long, check that everything adds up, and exit with 1 if not."),
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            help="End by itself after so long, check that everything adds up, and exit with 1 if not.",
+        ),
     ] = None,
-    rate: Annotated[float, typer.Option(min=0.1, help="Events a second.")] = _DEFAULT_RATE,
+    rate: Annotated[float, typer.Option(metavar="N", min=0.1, help="Events a second.")] = _DEFAULT_RATE,
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Where the broker listens; 9092 if that is free, else another.", show_default=False
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Where the broker listens; 9092 if that is free, else another.",
+            show_default=False,
         ),
     ] = None,
     keep: Annotated[

@@ -5,6 +5,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 
 TRACEBACK_VARIABLE = "CATCHMENT_TRACEBACK"
@@ -18,6 +19,11 @@ class CommandError(Exception):
         self.message = message
         self.advice = advice
         self.exit_code = exit_code
+
+
+def joined(failures: Sequence[CommandError]) -> CommandError:
+    """The failures of several things that were to be done at once, as one."""
+    return CommandError("\n       ".join(failure.message for failure in failures), failures[0].advice)
 
 
 def print_failure(error: CommandError) -> None:

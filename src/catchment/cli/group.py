@@ -10,8 +10,18 @@ from typing import Annotated
 
 import typer
 
-from catchment.cli.group_changes import alter_group, delete_groups, delete_topic_offsets
-from catchment.cli.group_offsets import Cluster, ends_of, lag_rows, list_groups, open_cluster, positions, require_groups
+from catchment.cli.failure import joined
+from catchment.cli.group_changes import GroupRefused, alter_group, delete_group, delete_topic_offsets
+from catchment.cli.group_offsets import (
+    Cluster,
+    Listed,
+    ends_of,
+    lag_rows,
+    list_groups,
+    open_cluster,
+    positions,
+    require_groups,
+)
 from catchment.cli.group_reset_command import reset
 from catchment.cli.group_view import describe_group, print_group
 from catchment.cli.options import (
@@ -91,7 +101,8 @@ def lag(
         list[str] | None, typer.Argument(metavar="GROUP", help="Names of groups.", show_default="all")
     ] = None,
     watch_s: Annotated[
-        float | None, typer.Option("--watch", min=0.1, metavar="SECONDS", help="Look again so often, until Ctrl-C.")
+        float | None,
+        typer.Option("--watch", min=0.1, metavar="SECONDS", help="Look again at this interval, until Ctrl-C."),
     ] = None,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
@@ -158,6 +169,7 @@ def alter(
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
     timeout_s: TimeoutSeconds = 10.0,
+    as_json: AsJson = False,
 ) -> None:
     """Change the settings of a group."""
     values = parse_assignments(settings, "--set")
@@ -165,30 +177,55 @@ def alter(
         raise typer.BadParameter("nothing to change: give --set or --unset")
     with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
         alter_group(cluster, group, values, unset or [])
-    print_note(f"altered group {group}")
+    if as_json:
+        print_json([{"group": group, "result": "altered"}])
+    else:
+        print_note(f"altered group {group}")
 
 
 @app.command("delete")
 def delete(
     groups: GroupNames,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", help="Delete only what the groups have committed of this topic.")
+        str | None,
+        typer.Option(
+            "--topic", "-t", metavar="TOPIC", help="Delete only what the groups have committed of this topic."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even on a terminal.")] = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
     timeout_s: TimeoutSeconds = 10.0,
+    as_json: AsJson = False,
 ) -> None:
     """Delete groups that nobody is in, with all their positions, or only their positions in one topic."""
+    where = "" if topic is None else f" in topic {topic}"
     if not yes and sys.stdin.isatty():
-        what = "all positions" if topic is None else f"positions in topic {topic}"
-        typer.confirm(f"Delete {what} of {format_count(len(groups), 'group')}: {', '.join(groups)}?", abort=True)
+        what = "all positions" if topic is None else "positions"
+        typer.confirm(f"Delete {what}{where} of {format_count(len(groups), 'group')}: {', '.join(groups)}?", abort=True)
+    results: list[dict[str, str]] = []
+    failures: list[GroupRefused] = []
     with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
-        chosen = require_groups(cluster.requests, groups)
-        if topic is None:
-            delete_groups(cluster.requests, chosen)
-            return
-        for listed in chosen:
-            delete_topic_offsets(cluster, listed, topic)
-            print_note(f"group {listed.group} has no position in topic {topic} any more")
+        for listed in require_groups(cluster.requests, groups):
+            try:
+                _delete(cluster, listed, topic)
+            except GroupRefused as refusal:
+                # It does not keep the others from going.
+                failures.append(refusal)
+                results.append({"group": listed.group, "result": "failed", "message": refusal.message})
+            else:
+                results.append({"group": listed.group, "result": "deleted"})
+                if not as_json:
+                    print_note(f"deleted {'group' if topic is None else 'positions of group'} {listed.group}{where}")
+    if as_json:
+        print_json(results)
+    if failures:
+        raise joined(failures)
+
+
+def _delete(cluster: Cluster, listed: Listed, topic: str | None) -> None:
+    if topic is None:
+        delete_group(cluster.requests, listed)
+    else:
+        delete_topic_offsets(cluster, listed, topic)

@@ -27,7 +27,6 @@ from kio.static.primitive import i32, i64
 from catchment.cli.failure import CommandError
 from catchment.cli.group_offsets import SHARE, Cluster, Listed, positions
 from catchment.cli.group_reset import Move
-from catchment.cli.output import print_note
 from catchment.cli.requests import GROUP, Coordinator, Requests, refused
 from catchment.cli.wire import outcome
 
@@ -40,6 +39,10 @@ _ADVICE: Mapping[ErrorCode, str] = {
     ErrorCode.non_empty_group: _STOP_FIRST,
     ErrorCode.group_subscribed_to_topic: _STOP_FIRST,
 }
+
+
+class GroupRefused(CommandError):
+    """One group cannot be changed as asked; another may well be."""
 
 
 def require_empty(group: Listed) -> None:
@@ -84,27 +87,17 @@ def _move_share_group(requests: Requests, group: str, moves: Sequence[Move]) -> 
             _check(partition.error_code, partition.error_message, f"cannot move {place} of share group {group}")
 
 
-def delete_groups(requests: Requests, groups: Sequence[Listed]) -> None:
-    """Delete each; what fails does not keep the others from going."""
-    failures: list[CommandError] = []
-    for listed in groups:
-        request = DeleteGroupsRequest(groups_names=(GroupId(listed.group),))
-        (result,) = requests.ask(request, to=Coordinator(listed.group, GROUP)).results
-        try:
-            _check(result.error_code, None, f"cannot delete group {listed.group}")
-        except CommandError as error:
-            failures.append(error)
-        else:
-            print_note(f"deleted group {listed.group}")
-    if failures:
-        raise CommandError("\n       ".join(failure.message for failure in failures), failures[0].advice)
+def delete_group(requests: Requests, group: Listed) -> None:
+    request = DeleteGroupsRequest(groups_names=(GroupId(group.group),))
+    (result,) = requests.ask(request, to=Coordinator(group.group, GROUP)).results
+    _check(result.error_code, None, f"cannot delete group {group.group}")
 
 
 def delete_topic_offsets(cluster: Cluster, group: Listed, topic: str) -> None:
     subject = f"cannot delete the position of group {group.group} in topic {topic}"
     numbers = [number for name, number in positions(cluster, group) if name == topic]
     if not numbers:
-        raise CommandError(f"group {group.group} has no position in topic {topic}", "`catchment group lag` shows all.")
+        raise GroupRefused(f"group {group.group} has no position in topic {topic}", "`catchment group lag` shows all.")
     target = Coordinator(group.group, GROUP)
     if group.kind == SHARE:
         wanted = DeleteShareGroupOffsetsRequestTopic(topic_name=TopicName(topic))
@@ -137,4 +130,4 @@ def alter_group(cluster: Cluster, group: str, values: Mapping[str, str], unset: 
 def _check(code: ErrorCode, message: str | None, subject: str) -> None:
     if code is not ErrorCode.none:
         error = refused(subject, code, message)
-        raise CommandError(error.message, _ADVICE.get(code))
+        raise GroupRefused(error.message, _ADVICE.get(code))

@@ -61,7 +61,9 @@ def reset(
             help="To the first record from then on: 2026-05-01T12:00:00Z, @MILLISECONDS, or an age such as 15m.",
         ),
     ] = None,
-    by: Annotated[int | None, typer.Option("--by", metavar="N", help="By so many: back if negative.")] = None,
+    by: Annotated[
+        int | None, typer.Option("--by", metavar="N", help="By this many records; a negative number moves back.")
+    ] = None,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
     from_file: Annotated[
         Path | None, typer.Option("--from-file", metavar="FILE", help="To what a file says: topic,partition,offset.")

@@ -29,8 +29,7 @@ AnyHome = Annotated[
     typer.Option(
         "--home",
         metavar="DIRECTORY",
-        help="Look only here. Else where pipelines keep their checkpoints unless told otherwise, "
-        "and in every other home in which one of this user runs now.",
+        help="Look only in this home; by default, the usual home and every home with a running pipeline.",
     ),
 ]
 Servers = Annotated[

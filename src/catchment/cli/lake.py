@@ -92,7 +92,10 @@ def sql(
     path: LakePath,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="SQL for DuckDB; the lake is the table `lake`.")],
     version: Annotated[
-        int | None, typer.Option("--version", min=0, help="As of this version of a Delta table.", show_default="newest")
+        int | None,
+        typer.Option(
+            "--version", metavar="N", min=0, help="As of this version of a Delta table.", show_default="newest"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

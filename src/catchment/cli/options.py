@@ -37,8 +37,9 @@ ClientSettingsFile = Annotated[
     typer.Option("--client-config", metavar="FILE", help="A file of client settings, one key=value a line."),
 ]
 TimeoutSeconds = Annotated[
-    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for an answer of the cluster.")
+    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for the cluster to answer.")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the broker check the request, and change nothing.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table for people.")]
 
 

@@ -15,7 +15,7 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table on a terminal; tab-separated lines in a pipe, where a frame would only have to be cut away again.
 
     A column whose name ends in a colon holds numbers and is aligned to the right.
@@ -29,7 +29,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
     for column, name in zip(columns, names, strict=True):
         table.add_column(name, justify="right" if column.endswith(":") else "left", overflow="fold")
     for row in rows:

@@ -28,7 +28,9 @@ def backfill(
     ] = None,
     version: Annotated[
         int | None,
-        typer.Option("--version", min=2, help="The version that the file must have: a safeguard for scripts."),
+        typer.Option(
+            "--version", metavar="N", min=2, help="The version that the file must have: a safeguard for scripts."
+        ),
     ] = None,
     is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
     servers: Servers = None,

@@ -13,7 +13,7 @@ from catchment.cli.output import print_json, print_note, print_table
 def prune(
     file: PipelineFile,
     keep: Annotated[
-        int, typer.Option("--keep", min=0, metavar="N", help="How many versions before the file's one may go back to.")
+        int, typer.Option("--keep", min=0, metavar="N", help="Earlier versions to keep for a rollback.")
     ] = 1,
     topics: Annotated[
         bool, typer.Option("--topics", help="Delete the topics between queries too, with the events that they hold.")

@@ -34,7 +34,13 @@ def run(
     ] = False,
     status_port: Annotated[
         int,
-        typer.Option("--status-port", min=0, max=65535, help="Serve /status and /metrics here; 0 takes a free port."),
+        typer.Option(
+            "--status-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve /status and /metrics here; 0 takes a free port.",
+        ),
     ] = 0,
     patience_s: Annotated[
         float,

@@ -140,10 +140,12 @@ def produce(
         typer.Option("--input", "-i", help="A record a line, a line of JSON as `consume --json` writes it, or a file."),
     ] = InputFormat.LINES,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in a line.")
+        str | None,
+        typer.Option("--key-separator", "-K", metavar="TEXT", help="What stands between key and value in a line."),
     ] = None,
     null_marker: Annotated[
-        str | None, typer.Option("--null-marker", help="A key or value of exactly this text is sent as null.")
+        str | None,
+        typer.Option("--null-marker", metavar="TEXT", help="A key or value of exactly this text is sent as null."),
     ] = None,
     header: Annotated[
         list[str] | None,
@@ -152,13 +154,21 @@ def produce(
     partition: Annotated[
         int | None,
         typer.Option(
-            "--partition", "-p", min=0, max=MAX_PARTITION, help="Send here.", show_default="the key decides, as in Java"
+            "--partition",
+            "-p",
+            metavar="N",
+            min=0,
+            max=MAX_PARTITION,
+            help="Send to this partition.",
+            show_default="the key decides, as in Java",
         ),
     ] = None,
-    compression: Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")] = Compression.NONE,
-    acks: Annotated[Acks, typer.Option("--acks", "-a", help="Whose word to wait for.")] = Acks.ALL,
+    compression: Annotated[
+        Compression, typer.Option("--compression", "-z", help="How to compress records.")
+    ] = Compression.NONE,
+    acks: Annotated[Acks, typer.Option("--acks", "-a", help="Whose acknowledgement to wait for.")] = Acks.ALL,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="Records a second.", show_default="no limit")
+        float | None, typer.Option("--rate", metavar="N", min=0.001, help="Records a second.", show_default="no limit")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,

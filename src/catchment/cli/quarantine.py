@@ -84,7 +84,7 @@ def show(
     pipeline: PipelineName,
     error: ErrorText = None,
     at: Places = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many records.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many records.")] = 20,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,

@@ -17,6 +17,7 @@ from catchment.cli.options import (
     BootstrapServers,
     ClientSettings,
     ClientSettingsFile,
+    DryRun,
     TimeoutSeconds,
     read_client_settings,
 )
@@ -100,11 +101,12 @@ def set_quotas(
     connection_rate: Annotated[
         float | None, typer.Option(metavar="COUNT", help="Connections a second; for addresses only.")
     ] = None,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check the request, change nothing.")] = False,
+    dry_run: DryRun = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
     timeout_s: TimeoutSeconds = 30.0,
+    as_json: AsJson = False,
 ) -> None:
     """Set quotas of one entity; those that are not named stay as they are."""
     entity = _required(_entity(user, user_default, client_id, client_id_default, ip, ip_default))
@@ -118,8 +120,13 @@ def set_quotas(
         raise typer.BadParameter("nothing to set: give a rate, such as --produce-rate")
     settings = read_client_settings(client_config, client_settings)
     with open_requests(bootstrap_servers, settings, timeout_s) as requests:
-        _alter(requests, entity, operations, validate_only=validate_only)
-    print_note(f"{'valid' if validate_only else 'set'} for {_named(entity)}")
+        _alter(requests, entity, operations, dry_run=dry_run)
+    result = "valid" if dry_run else "set"
+    if as_json:
+        given = {operation.key: float(operation.value) for operation in operations}
+        print_json([{"entity": entity, "quotas": given, "result": result}])
+    else:
+        print_note(f"{result} for {_named(entity)}")
 
 
 @app.command("remove")
@@ -141,6 +148,7 @@ def remove_quotas(
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
     timeout_s: TimeoutSeconds = 30.0,
+    as_json: AsJson = False,
 ) -> None:
     """Remove quotas of one entity: those that are named, or all that it has."""
     entity = _required(_entity(user, user_default, client_id, client_id_default, ip, ip_default))
@@ -153,8 +161,11 @@ def remove_quotas(
         if not keys:
             raise CommandError(f"{_named(entity)} has no such quota", "`catchment quota list` shows what is set.")
         operations = [OpData(key=key, value=_NO_VALUE, remove=True) for key in keys]
-        _alter(requests, entity, operations, validate_only=False)
-    print_note(f"removed {', '.join(keys)} of {_named(entity)}")
+        _alter(requests, entity, operations, dry_run=False)
+    if as_json:
+        print_json([{"entity": entity, "quotas": keys, "result": "removed"}])
+    else:
+        print_note(f"removed {', '.join(keys)} of {_named(entity)}")
 
 
 def _entity(
@@ -202,10 +213,10 @@ def _describe(requests: Requests, entity: Entity, *, strict: bool) -> list[tuple
     return sorted(found, key=lambda each: [(kind not in each[0], each[0].get(kind) or "") for kind in _KINDS])
 
 
-def _alter(requests: Requests, entity: Entity, operations: list[OpData], *, validate_only: bool) -> None:
+def _alter(requests: Requests, entity: Entity, operations: list[OpData], *, dry_run: bool) -> None:
     parts = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items())
     entry = EntryData(entity=parts, ops=tuple(operations))
-    answer: Any = requests.ask(AlterClientQuotasRequest(entries=(entry,), validate_only=validate_only), to="controller")
+    answer: Any = requests.ask(AlterClientQuotasRequest(entries=(entry,), validate_only=dry_run), to="controller")
     for altered in answer.entries:
         if altered.error_code is not ErrorCode.none:
             raise refused(f"cannot alter the quotas of {_named(entity)}", altered.error_code, altered.error_message)

@@ -5,7 +5,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -17,13 +17,20 @@ from catchment.cli.options import BOOTSTRAP_VARIABLE
 
 _HEAD = f"""# The command line
 
-One command, `catchment`. The commands that work with a cluster (`topic`, `produce`, `consume`, `group`, `transaction`, `quota`) speak
-only the Kafka protocol, so they serve Apache Kafka as well. `{BOOTSTRAP_VARIABLE}` names the cluster once for all of them.
+One command, `catchment`. The commands that work with a cluster (`topic`, `produce`, `consume`, `group`, `transaction`, `quota`,
+`quarantine`) speak only the Kafka protocol, so they serve Apache Kafka as well. `{BOOTSTRAP_VARIABLE}` names the cluster once
+for all of them.
 
-Exit status: 0 if all went well, 1 if not, 2 if the command line or a pipeline's file makes no sense or the extra that a command stands
-on is not installed, 130 if `produce` was interrupted. Results go to standard output, everything else to standard error. `--json` prints
-results for scripts; tables turn into tab-separated lines in a pipe. `CATCHMENT_TRACEBACK=1` shows a traceback where a failure is a bug
-of ours.
+Results go to standard output, everything else to standard error. `--json` prints results for scripts; tables turn into tab-separated
+lines in a pipe. `CATCHMENT_TRACEBACK=1` shows a traceback where a failure is a bug of ours. The exit status:
+
+| | |
+|---|---|
+| 0 | All went well. |
+| 1 | Something failed. |
+| 2 | The command line or a pipeline's file makes no sense, or the extra that the command needs is not installed. |
+| 3, 4, 5 | From `pipeline run` and `pipeline plan` alone: [what they mean](../guide/running-pipelines.md#how-it-fails). |
+| 130 | The command was interrupted before it was done. |
 
 This page is rendered from the commands: `make docs` writes it.
 """
@@ -63,9 +70,24 @@ def _rows(command: Any) -> Iterator[Row]:
             name = parameter.metavar or parameter.name.upper()
             yield f"`{name}{' …' if parameter.nargs == -1 else ''}`", "", help_text
         elif parameter.name != "help":
-            names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
+            names = _spelled(
+                [*parameter.opts, *parameter.secondary_opts], "" if parameter.is_flag else value_of(parameter)
+            )
             variable = f" Also `{parameter.envvar}` in the environment." if parameter.envvar else ""
             yield names, _default(parameter), help_text + variable
+
+
+def value_of(option: Any) -> str:
+    """What stands behind an option: its unit or kind, or what there is to choose from."""
+    choices = option.type_descriptor.choices
+    return option.metavar or "|".join(choice.value for choice in choices)
+
+
+def _spelled(names: Sequence[str], value: str) -> str:
+    """All names of an option, the first with its value. A bar would end the cell of a table."""
+    first, *others = names
+    with_value = f"{first} {value}".strip().replace("|", "\\|")
+    return ", ".join(f"`{name}`" for name in (with_value, *others))
 
 
 def _default(parameter: Any) -> str:
@@ -80,7 +102,7 @@ def _default(parameter: Any) -> str:
 def _parser_rows(parser: argparse.ArgumentParser) -> Iterator[Row]:
     for action in parser._actions:
         if action.dest != "help":
-            yield ", ".join(f"`{name}`" for name in action.option_strings), "", action.help or ""
+            yield _spelled(action.option_strings, str(action.metavar or "")), "", action.help or ""
 
 
 def _table(title: str, rows: list[Row]) -> str:

@@ -9,13 +9,14 @@ import typer
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, ResourceType
 
-from catchment.cli.failure import CommandError
+from catchment.cli.failure import CommandError, joined
 from catchment.cli.options import (
     DEFAULT_BOOTSTRAP_SERVERS,
     AsJson,
     BootstrapServers,
     ClientSettings,
     ClientSettingsFile,
+    DryRun,
     TimeoutSeconds,
     parse_assignments,
     read_client_settings,
@@ -50,9 +51,10 @@ def create(
         typer.Option(
             "--partitions",
             "-p",
+            metavar="N",
             min=1,
             max=_MAX_PARTITIONS,
-            help="Partitions a topic.",
+            help="Partitions of each topic.",
             show_default="the broker's default",
         ),
     ] = None,
@@ -61,9 +63,10 @@ def create(
         typer.Option(
             "--replication-factor",
             "-r",
+            metavar="N",
             min=1,
             max=_MAX_REPLICAS,
-            help="Replicas a partition.",
+            help="Replicas of each partition.",
             show_default="the broker's default",
         ),
     ] = None,
@@ -72,7 +75,7 @@ def create(
         typer.Option("--set", "-s", metavar="KEY=VALUE", help="A topic setting, such as retention.ms=3600000."),
     ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing topic is no error.")] = False,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check the request, create nothing.")] = False,
+    dry_run: DryRun = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
@@ -84,11 +87,9 @@ def create(
     counts = (partitions or _BROKER_DEFAULT, replication_factor or _BROKER_DEFAULT)
     wanted = [NewTopic(topic, *counts, config=configured) for topic in topics]
     admin = open_admin(bootstrap_servers, read_client_settings(client_config, client_settings))
-    futures = admin.create_topics(
-        wanted, validate_only=validate_only, request_timeout=timeout_s, operation_timeout=timeout_s
-    )
+    futures = admin.create_topics(wanted, validate_only=dry_run, request_timeout=timeout_s, operation_timeout=timeout_s)
     tolerated = KafkaError.TOPIC_ALREADY_EXISTS if if_not_exists else None
-    done = "valid" if validate_only else "created"
+    done = "valid" if dry_run else "created"
     _report(futures, "create", done, as_json, tolerated=tolerated, tolerated_word="exists")
 
 
@@ -152,7 +153,12 @@ def alter(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", "-p", min=1, max=_MAX_PARTITIONS, help="The new number of partitions, which can only grow."
+            "--partitions",
+            "-p",
+            metavar="N",
+            min=1,
+            max=_MAX_PARTITIONS,
+            help="The new number of partitions, which can only grow.",
         ),
     ] = None,
     settings: Annotated[
@@ -161,7 +167,7 @@ def alter(
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="KEY", help="Return a setting to the broker's value.")
     ] = None,
-    validate_only: Annotated[bool, typer.Option("--validate-only", help="Check the request, change nothing.")] = False,
+    dry_run: DryRun = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
@@ -177,14 +183,14 @@ def alter(
         raise typer.BadParameter("nothing to change: give --partitions, --set or --unset")
     admin = open_admin(bootstrap_servers, read_client_settings(client_config, client_settings))
     require_topic(read_metadata(admin, timeout_s), topic)
-    limits: dict[str, Any] = {"validate_only": validate_only, "request_timeout": timeout_s}
+    limits: dict[str, Any] = {"validate_only": dry_run, "request_timeout": timeout_s}
     if operations:
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=operations)
         outcome(admin.incremental_alter_configs([resource], **limits)[resource], f"cannot alter topic {topic}")
     if partitions is not None:
         futures = admin.create_partitions([NewPartitions(topic, partitions)], operation_timeout=timeout_s, **limits)
         outcome(futures[topic], f"cannot add partitions to topic {topic}")
-    done = "valid" if validate_only else "altered"
+    done = "valid" if dry_run else "altered"
     if as_json:
         print_json([{"topic": topic, "result": done}])
     else:
@@ -242,4 +248,4 @@ def _report(
             if result["result"] != "failed":
                 print_note(f"{result['result']} topic {result['topic']}")
     if failures:
-        raise CommandError("\n       ".join(failure.message for failure in failures), failures[0].advice)
+        raise joined(failures)

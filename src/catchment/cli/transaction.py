@@ -115,10 +115,11 @@ def producers(
 @app.command("hanging")
 def hanging(
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", "-t", help="Look here only.", show_default="all")
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="TOPIC", help="Look here only. May be repeated.", show_default="all"),
     ] = None,
     older_than_s: Annotated[
-        float, typer.Option("--older-than", min=0, metavar="SECONDS", help="Open for longer than any time-out allows.")
+        float, typer.Option("--older-than", min=0, metavar="SECONDS", help="Only those open for longer.")
     ] = _LONGEST_TRANSACTION_S,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
@@ -139,8 +140,12 @@ def abort(
     transactional_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="Whose transaction to abort; its producer is fenced.")
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", "-t", help="Where a transaction hangs.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="In which partition.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Where a transaction hangs.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="The partition in which it hangs.")
+    ] = None,
     start_offset: Annotated[
         int | None, typer.Option("--start-offset", min=0, metavar="N", help="Where it begins, as `hanging` says.")
     ] = None,
@@ -148,6 +153,7 @@ def abort(
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
     timeout_s: TimeoutSeconds = 10.0,
+    as_json: AsJson = False,
 ) -> None:
     """Abort the transaction of a transactional id, or one that hangs in a partition and that no coordinator knows."""
     place = (topic, partition, start_offset)
@@ -156,7 +162,10 @@ def abort(
     with _requests(bootstrap_servers, client_config, client_settings, timeout_s) as requests:
         if topic is not None and partition is not None and start_offset is not None:
             producer_id = abort_hanging(requests, topic, partition, start_offset)
-            print_note(f"aborted the transaction of producer {producer_id} in {topic}-{partition}")
-        elif transactional_id is not None:
-            abort_of_id(requests, transactional_id)
-            print_note(f"{transactional_id} has no open transaction any more, and its producer is fenced")
+            aborted: dict[str, Any] = {"topic": topic, "partition": partition, "producer_id": producer_id}
+            note = f"aborted the transaction of producer {producer_id} in {topic}-{partition}"
+        else:
+            abort_of_id(requests, transactional_id or "")
+            aborted = {"transactional_id": transactional_id}
+            note = f"{transactional_id} has no open transaction any more, and its producer is fenced"
+    print_json([{**aborted, "result": "aborted"}]) if as_json else print_note(note)

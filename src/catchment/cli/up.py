@@ -30,7 +30,7 @@ _LOG_S = 10.0
 @app.command("up")
 def up(
     port: Annotated[
-        int | None, typer.Option("--port", "-p", min=0, max=65535, help="Listen here on 127.0.0.1.")
+        int | None, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="Listen here on 127.0.0.1.")
     ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", "-d", metavar="DIRECTORY", help="Keep the data here.", show_default=False)

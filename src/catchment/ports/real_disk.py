@@ -23,6 +23,7 @@ _PIECES_A_WRITE = 1024
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _DESCRIPTORS_FOR_SOCKETS = 512
 _LARGE_FILE_BYTES = 1 << 20
+_SYNC_THREADS = 4
 
 
 class RealFile:
@@ -126,14 +127,14 @@ class _FileLock:
 
 
 class RealDisk:
-    def __init__(self, max_open_files: int | None = None, sync_threads: int = 4) -> None:
+    def __init__(self, max_open_files: int | None = None) -> None:
         if max_open_files is None:
             soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             allowed = 1 << 16 if soft == resource.RLIM_INFINITY else soft
             max_open_files = max(64, min(8192, (allowed - _DESCRIPTORS_FOR_SOCKETS) // 2))
         self._max_open_files = max_open_files
         self._open: OrderedDict[RealFile, None] = OrderedDict()
-        self._threads = ThreadPoolExecutor(sync_threads, thread_name_prefix="catchment-sync")
+        self._threads = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="catchment-sync")
 
     @property
     def open_files(self) -> int:

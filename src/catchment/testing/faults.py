@@ -75,7 +75,10 @@ class Faults:
         self._memory_disk().fail_writes = fails
 
     def fail_disk_syncs(self, fails: bool = True) -> None:
-        """Let every sync of the disk fail, and lose what was not synced before. The broker's log directory goes offline."""
+        """Let every sync of the disk fail, and lose what was not synced before.
+
+        A partition whose sync has failed takes no more writes until the broker is started again, whatever the disk does then.
+        """
         self._memory_disk().fail_syncs = fails
 
     def clear(self) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests import waiting
 from tests.applications.running.plain_intake import PlainIntake
 
 from catchment.applications.running.account import Account
@@ -31,13 +31,7 @@ from catchment.ports.loopback import free_port
 _DEADLINE_S = 300.0
 _GENERATING = "catchment.applications.running.generating"
 _ACTING = "catchment.applications.running.acting"
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + _DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline_s, "it took too long"
-        time.sleep(0.05)
+wait_until = partial(waiting.wait_until, otherwise="it took too long", timeout_s=_DEADLINE_S, pause_s=0.05)
 
 
 @pytest.fixture

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
+from tests.waiting import until
 
 from catchment.broker.coordinators.share_state import SHARE_STATE_TOPIC, ShareStateCoordinator
 from catchment.broker.server import BrokerServer
@@ -26,7 +27,6 @@ SETTINGS = {
     "share.coordinator.snapshot.update.records.per.snapshot": "5",
     "share.coordinator.state.topic.num.partitions": "1",
 }
-_DEADLINE_S = 30
 EPOCH = 0
 
 
@@ -52,14 +52,6 @@ async def acknowledge(states: ShareStateCoordinator, topic_id: UUID, count: int,
     for offset in range(count):
         batch = StateBatch(offset, offset, ACKNOWLEDGED, 1)
         await states.write(group_id, topic_id, 0, EPOCH, EPOCH, NO_START, [batch])
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(_DEADLINE_S):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.001)
 
 
 async def test_the_first_state_brings_the_topic_into_being() -> None:

@@ -1,7 +1,6 @@
 """A member of a share group on the wire: it fetches, acknowledges, and keeps count of its session's epoch."""
 
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i8, i32, i64
 from tests.broker.handlers.log_requests import milliseconds, values_in
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 RECORD_LIMIT = 1
@@ -31,7 +31,6 @@ GROUP = "group"
 Batch = tuple[int, int, Sequence[int]]
 """First offset, last offset, acknowledgement types."""
 
-_DEADLINE_S = 30
 _GROUP_RESOURCE = 32
 _SET = 0
 
@@ -174,7 +173,7 @@ def persisted_start(wire: Wire, topic: UUID, number: int = 0) -> tuple[int, int]
 
 def begin(member: Member, number: int = 0) -> None:
     """Let a member fetch until it is decided where its group begins."""
-    until(
+    wait_until(
         lambda: (
             member.fetch(max_wait_ms=100, max_records=0).error is ErrorCode.none
             and persisted_start(member.wire, member.topic, number)[0] >= 0
@@ -191,11 +190,3 @@ def set_group(wire: Wire, **settings: object) -> None:
     resource = AlterConfigsResource(resource_type=i8(_GROUP_RESOURCE), resource_name=GROUP, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     assert [each.error_code for each in wire.ask(request, 1).responses] == [ErrorCode.none]
-
-
-def until(found: Callable[[], Any]) -> Any:
-    """Try until something is found, with a deadline."""
-    deadline_s = monotonic() + _DEADLINE_S
-    while not (result := found()):
-        assert monotonic() < deadline_s
-    return result

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.handlers.transaction_requests import NOBODY, TransactionWire
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 from catchment.coordination.replayed import Producer
 from catchment.testing.embedded import Broker
@@ -67,9 +66,7 @@ def test_a_commit_after_the_brokers_timeout_is_fenced() -> None:
         transactions = TransactionWire(wire)
         _, producer = transactions.init(timeout_ms=1)
         transactions.add(producer, {"t": [0]})
-        deadline_s = time.monotonic() + 30
-        while transactions.completed().transaction_state == "Ongoing":
-            assert time.monotonic() < deadline_s
+        wait_until(lambda: transactions.completed().transaction_state != "Ongoing")
         assert transactions.describe().transaction_state == "CompleteAbort"
         assert transactions.end(producer, 3) == (ErrorCode.producer_fenced, NOBODY)
 

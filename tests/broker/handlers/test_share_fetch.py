@@ -17,9 +17,9 @@ from tests.broker.handlers.share_requests import (
     persisted_start,
     set_group,
     start_state,
-    until,
 )
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 from catchment.testing.embedded import Broker
 
@@ -130,7 +130,7 @@ def test_there_is_a_bound_on_sessions(wire: Wire) -> None:
 
 def test_forgotten_partitions_are_not_read_any_more(wire: Wire, topic: UUID) -> None:
     member = Member(wire, topic, partitions=(0, 1))
-    until(lambda: member.fetch(max_records=1).acquired(1))
+    wait_until(lambda: member.fetch(max_records=1).acquired(1))
     found = member.fetch(forgotten=[0])
     assert found.acquired(0) == []
     assert found.acquired(1) == [(2, 5, 1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -11,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.log_requests import append, batch, fetch, fetch_request, list_offset, values_in
 from tests.broker.handlers.transactional_producer import V1, V2, TransactionalProducer, Versions
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 from catchment.broker.coordinators.transactions import TransactionCoordinator
 from catchment.replication.verification import Verification, WhenVerified
@@ -43,11 +43,7 @@ def stable_end(wire: Wire) -> int:
 
 
 def until_nothing_is_open(wire: Wire) -> None:
-    end = list_offset(wire, "a", LATEST).offset
-    deadline_s = time.monotonic() + DEADLINE_S
-    while stable_end(wire) < end:
-        assert time.monotonic() < deadline_s, "a transaction hangs"
-        end = list_offset(wire, "a", LATEST).offset
+    wait_until(lambda: stable_end(wire) >= list_offset(wire, "a", LATEST).offset, "a transaction hangs")
 
 
 @BOTH
@@ -227,9 +223,7 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_makes_the_answer_wor
 
 def until_marked(wire: Wire) -> None:
     """Wait for the marker that ends the transaction."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while list_offset(wire, "a", LATEST).offset == 0:
-        assert time.monotonic() < deadline_s, "no marker was written"
+    wait_until(lambda: list_offset(wire, "a", LATEST).offset > 0, "no marker was written")
 
 
 def until_all_wait(monkeypatch: pytest.MonkeyPatch, count: int) -> Callable[[], Awaitable[None]]:

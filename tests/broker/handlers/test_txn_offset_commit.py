@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_fetch.v10.request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -12,11 +10,11 @@ from kio.static.primitive import i32
 from tests.broker.handlers.group_requests import become_member, commit, find_coordinator, offsets, sync
 from tests.broker.handlers.transactional_producer import V1, V2, TransactionalProducer, Versions
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 from catchment.protocol.adapters.offset_fetch import OffsetFetchRequestTopics
 from catchment.testing.embedded import Broker
 
-DEADLINE_S = 30
 BOTH = pytest.mark.parametrize("versions", [V1, V2], ids=["v1", "v2"])
 
 
@@ -45,11 +43,10 @@ def stable_offset(wire: Wire, *, requires_stable: bool = True, version: int = 8)
 
 
 def until_stable(wire: Wire) -> int:
-    deadline_s = time.monotonic() + DEADLINE_S
-    while (found := stable_offset(wire))[0] is ErrorCode.unstable_offset_commit:
-        assert time.monotonic() < deadline_s, "the transaction hangs"
-    assert found[0] is ErrorCode.none
-    return found[1]
+    wait_until(lambda: stable_offset(wire)[0] is not ErrorCode.unstable_offset_commit, "the transaction hangs")
+    code, offset = stable_offset(wire)
+    assert code is ErrorCode.none
+    return offset
 
 
 @BOTH

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
@@ -22,12 +21,12 @@ from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 from tests.broker.handlers.wire import Wire
+from tests.waiting import wait_until
 
 from catchment.coordination.replayed import Producer
 from catchment.protocol.adapters.describe_transactions import TransactionState
 
 NOBODY = Producer(-1, -1)
-_DEADLINE_S = 30.0
 _WAIT = (
     ErrorCode.concurrent_transactions,
     ErrorCode.coordinator_load_in_progress,
@@ -58,10 +57,12 @@ class TransactionWire:
 
     def init_until_answered(self, producer: Producer = NOBODY) -> Outcome:
         """As a client does, come again while the coordinator is busy with what was before."""
-        deadline_s = time.monotonic() + _DEADLINE_S
-        while (outcome := self.init(producer))[0] in _WAIT and time.monotonic() < deadline_s:
-            pass
-        return outcome
+
+        def answer() -> Outcome | None:
+            outcome = self.init(producer)
+            return None if outcome[0] in _WAIT else outcome
+
+        return wait_until(answer, "the coordinator stays busy")
 
     def begin(self) -> Producer:
         error, producer = self.init_until_answered()
@@ -122,17 +123,14 @@ class TransactionWire:
 
     def completed(self) -> TransactionState:
         """The state once the partitions of the last transaction have been told."""
-        deadline_s = time.monotonic() + _DEADLINE_S
-        while (state := self.describe()).transaction_state.startswith("Prepare"):
-            assert time.monotonic() < deadline_s
-        return state
+        wait_until(lambda: not self.describe().transaction_state.startswith("Prepare"), "it is not carried out")
+        return self.describe()
 
     def _find(self) -> None:
         """Have the topic of transactions made, as every client does with its first request, and loaded."""
         request = FindCoordinatorRequest(key_type=i8(1), coordinator_keys=(self.transactional_id or "x",))
-        deadline_s = time.monotonic() + _DEADLINE_S
-        while self.wire.ask(request, 6).coordinators[0].error_code in _WAIT or self.describe().error_code in _WAIT:
-            assert time.monotonic() < deadline_s
+        wait_until(lambda: self.wire.ask(request, 6).coordinators[0].error_code not in _WAIT, "there is no coordinator")
+        wait_until(lambda: self.describe().error_code not in _WAIT, "the coordinator does not load")
 
 
 def list_transactions(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from time import monotonic
+from collections.abc import Coroutine, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,6 @@ RULES = Rules(lock_duration_ms=30_000, max_delivery_count=5, max_record_locks=20
 KEY = ShareKey("group", UUID(int=1), 0)
 LEADER_EPOCH = 4
 STATE_EPOCH = 2
-_DEADLINE_S = 30
 
 
 class Keeper:
@@ -106,13 +104,6 @@ class Led:
 
     async def settled(self) -> None:
         await asyncio.gather(*self.tasks)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    deadline_s = monotonic() + _DEADLINE_S
-    while not is_so():
-        assert monotonic() < deadline_s
-        await asyncio.sleep(0)
 
 
 def undecided() -> Keeper:

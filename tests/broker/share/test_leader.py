@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.share.led_partition import RULES, Keeper, Led, undecided, until
+from tests.broker.share.led_partition import RULES, Keeper, Led, undecided
+from tests.waiting import until
 
 from catchment.broker.share.spans import RecordState
 from catchment.broker.share.terms import Acknowledgement, AcknowledgeType, Acquired, Extent, Wish

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.client.logs import Logs
+from tests.waiting import wait_until
 
 from catchment.pipelines.alerts.deciding import Candidate
 from catchment.pipelines.alerts.rule import AlertRule
@@ -55,7 +55,4 @@ def eventually(
     holds: Callable[[], bool], what: Callable[[], object] = lambda: "", timeout_s: float = _TIMEOUT_S
 ) -> None:
     """Wait until it holds."""
-    deadline_s = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline_s, what()
-        time.sleep(0.01)
+    wait_until(holds, what, timeout_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -42,10 +41,10 @@ def is_alive(process: int) -> bool:
 
 def wait_for(what: str, holds: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
     """Until it holds; fails when it does not for too long."""
-    deadline = time.monotonic() + deadline_s
-    while not holds():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
+    # As a program, this file does not find the other tests.
+    from tests.waiting import wait_until
+
+    wait_until(holds, f"never happened: {what}", deadline_s)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ import psycopg
 import pyarrow
 import pytest
 from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, hour, layout, rows
+from tests.waiting import wait_until
 
 from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.opening import open_store
@@ -215,10 +215,11 @@ def reading(address: str, is_allowed: Callable[[list[tuple[str, int, int | None]
 def wait_for_reads(readers: list[Reader]) -> None:
     """Until every reader has begun and ended a look since now."""
     goals = [reader.reads + 2 for reader in readers]
-    deadline_s = time.monotonic() + 60
-    while any(reader.reads < goal and reader.is_alive() for reader, goal in zip(readers, goals, strict=True)):
-        assert time.monotonic() < deadline_s, "a reader is stuck"
-        time.sleep(0.001)
+
+    def have_looked() -> bool:
+        return all(reader.reads >= goal or not reader.is_alive() for reader, goal in zip(readers, goals, strict=True))
+
+    wait_until(have_looked, "a reader is stuck", pause_s=0.001)
 
 
 def is_whole(seen: list[tuple[str, int, int | None]]) -> bool:

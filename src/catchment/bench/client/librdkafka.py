@@ -14,6 +14,7 @@ from pathlib import Path
 import confluent_kafka
 
 _PRODUCER, _CONSUMER = 0, 1
+_BEGINNING = 0
 _COPY_PAYLOAD = 2
 _ERROR_BYTES = 512
 _Pointer = ctypes.c_void_p
@@ -117,11 +118,11 @@ class BatchProducer(_Handle):
 class QueueConsumer(_Handle):
     """Reads all partitions of a topic from the beginning, without a group."""
 
-    def __init__(self, settings: Mapping[str, str | int], topic: str, partitions: int, offset: int = 0) -> None:
+    def __init__(self, settings: Mapping[str, str | int], topic: str, partitions: int) -> None:
         super().__init__(_CONSUMER, settings, topic)
         self._queue = _Pointer(_LIBRARY.rd_kafka_queue_new(self.handle))
         for partition in range(partitions):
-            if _LIBRARY.rd_kafka_consume_start_queue(self.topic, partition, offset, self._queue):
+            if _LIBRARY.rd_kafka_consume_start_queue(self.topic, partition, _BEGINNING, self._queue):
                 raise RuntimeError(f"partition {partition} of {topic} cannot be read")
         # Called for every record: it looks at the record's error and returns, all in C.
         self._callback = ctypes.cast(_LIBRARY.rd_kafka_message_errstr, _Pointer)
