@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 _BUSY = frozenset({"applications", "docs", "pipelines", "spark"})
 _WAITING = frozenset({"broker", "cli", "compat", "examples"})
@@ -22,6 +23,11 @@ Files = dict[Path, list[pytest.Item]]
 # of the processor's time, and Kafka two thirds. Their launchers take these from here, also in the processes that tests start.
 for _variable in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS"):
     os.environ.setdefault(_variable, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+# How long an example takes says more of what else the machine does than of the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -90,7 +90,7 @@ def test_the_main_job_balances_though_spark_and_the_broker_are_killed(terminal: 
     code = terminal.end()
     assert code == 0, terminal.drawn[-3000:]
     assert "it adds up" in terminal.drawn
-    last_board = terminal.drawn.rpartition("watermark")[2]
+    last_board = terminal.drawn.rpartition("   lag ")[2]
     assert not re.search("no more events|not yet|kill Spark", last_board), "what is over is not on the screen any more"
     assert "✓ acted" in terminal.drawn
     assert "Spark started 2 times" in terminal.drawn

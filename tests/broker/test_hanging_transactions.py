@@ -167,6 +167,6 @@ class HangingMachine(RuleBasedStateMachine):
 
 
 HangingMachine.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=25, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
 )
 TestHangingTransactions = HangingMachine.TestCase

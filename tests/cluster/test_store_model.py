@@ -77,7 +77,7 @@ async def run(groups: list[list[list[Operation]]], seed: int) -> None:
             assert await state_of(store) == model
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.lists(st.lists(operations, min_size=1, max_size=5), min_size=1, max_size=4), max_size=12),
     st.integers(0, 1000),

@@ -208,5 +208,5 @@ class ShardMachine(RuleBasedStateMachine):
         assert all(self.syncs)
 
 
-ShardMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+ShardMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestShard = ShardMachine.TestCase

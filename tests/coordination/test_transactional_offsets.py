@@ -275,5 +275,5 @@ class OffsetsMachine(RuleBasedStateMachine):
         return committed, pending
 
 
-OffsetsMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+OffsetsMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestTransactionalOffsets = OffsetsMachine.TestCase

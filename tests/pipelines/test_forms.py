@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipelines.emergency import YAML, write_emergency
 
@@ -176,7 +176,6 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, change: tuple[str,
     assert any(said in one for one in _with(tmp_path, YAML.replace(*change)))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(sorted(_UNITS_MS)), st.booleans(), st.sampled_from(["", " ", "  "]))
 def test_lengths_of_time_are_read_in_every_unit(number: int, unit: str, is_plural: bool, space: str) -> None:
     written = f"{number}{space}{unit}{'s' if is_plural and unit != 'ms' else ''}"
@@ -184,7 +183,6 @@ def test_lengths_of_time_are_read_in_every_unit(number: int, unit: str, is_plura
     assert milliseconds(interval(milliseconds(written))) == milliseconds(written)
 
 
-@settings(deadline=None)
 @given(st.one_of(st.integers(), st.floats(), st.none(), st.text().filter(lambda text: not text.strip()[:1].isdigit())))
 def test_what_names_no_unit_is_no_length_of_time(length: object) -> None:
     with pytest.raises(ValueError, match="is no length of time"):

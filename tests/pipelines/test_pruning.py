@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipelines.city import City, Report, each_once
 from tests.pipelines.stores.boards import board, rows
@@ -180,7 +180,6 @@ def test_a_pipeline_that_never_ran_has_left_nothing_and_is_not_begun(tmp_path: P
     assert not (tmp_path / "home").exists()
 
 
-@settings(deadline=None)
 @given(clean=versions, outlet=versions, version=st.integers(1, 7), keeps=st.integers(0, 3), data=st.data())
 def test_every_version_that_is_kept_goes_on_with_what_it_had(
     clean: list[int], outlet: list[int], version: int, keeps: int, data: st.DataObject

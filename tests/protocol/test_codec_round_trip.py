@@ -29,7 +29,7 @@ def written(message: Any) -> bytes:
 @pytest.mark.parametrize(
     ("api_key", "version"), [pytest.param(key, at, id=f"{APIS[key].name}-{at}") for key in APIS for at in versions(key)]
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_message_of_any_version_survives_lifting_and_lowering(
     api_key: int, version: int, data: st.DataObject

@@ -18,7 +18,7 @@ from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.guard import MAXIMUM_ELEMENTS, guarded
 from catchment.protocol.wire import unsigned_varint
 
-quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 every_api = pytest.mark.parametrize("api_key", APIS, ids=lambda key: APIS[key].name)
 
 

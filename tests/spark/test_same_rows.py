@@ -156,7 +156,6 @@ def record_times_ms(logs: Logs, topics: Sequence[str]) -> list[int]:
 @pytest.mark.timeout(300 + 120 * EXAMPLES)
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
     # A failure is not made smaller: that would take minutes of Spark, and it names its rows as it is.

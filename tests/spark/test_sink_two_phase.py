@@ -125,4 +125,4 @@ def test_of_a_batch_that_was_lost_as_a_whole_only_the_repetition_counts() -> Non
 
 
 TestTwoPhases = TwoPhases.TestCase
-TestTwoPhases.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTwoPhases.settings = settings(max_examples=150, stateful_step_count=40)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.client.topic_metadata import Place
@@ -35,7 +35,6 @@ def test_a_partition_is_one_task_unless_options_ask_for_more(sizes: list[int]) -
     assert planned(plan(reversed(wanted))) == [one for one in wanted if one.size]
 
 
-@settings(deadline=None)
 @given(SIZES, st.none() | st.integers(1, 40), st.none() | st.integers(50, 3000))
 def test_parts_cover_each_partition_once_and_in_order(sizes: list[int], least: int | None, most: int | None) -> None:
     wanted = ranges_of(sizes)

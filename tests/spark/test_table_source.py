@@ -258,7 +258,7 @@ def test_few_tables_are_kept(
 CHANGES = st.tuples(st.sampled_from("abcd"), st.none() | st.sampled_from("pqr"), st.integers(0, 9))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(CHANGES, min_size=1, max_size=6), min_size=1, max_size=5), st.data())
 def test_any_version_is_the_same_from_scratch_and_caught_up(
     catchment_logs: CatchmentLogs,

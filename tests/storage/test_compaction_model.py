@@ -171,4 +171,4 @@ class CompactionHistory(RuleBasedStateMachine):
 
 
 TestCompactionHistory = CompactionHistory.TestCase
-TestCompactionHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCompactionHistory.settings = settings(max_examples=60, stateful_step_count=40)

@@ -131,4 +131,4 @@ def _epochs(log: Log) -> list[EpochStart]:
 
 
 TestLogHistory = LogHistory.TestCase
-TestLogHistory.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLogHistory.settings = settings(max_examples=60, stateful_step_count=30)

@@ -196,5 +196,5 @@ class SharePartitionMachine(RuleBasedStateMachine):
             self.writing.append(Writing(self.share.start_offset, batches, None))
 
 
-SharePartitionMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+SharePartitionMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestSharePartition = SharePartitionMachine.TestCase

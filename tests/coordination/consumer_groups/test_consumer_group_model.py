@@ -260,5 +260,5 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert self.shard.state() is GroupState.STABLE
 
 
-ConsumerGroupMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+ConsumerGroupMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
 TestConsumerGroup = ConsumerGroupMachine.TestCase

@@ -223,4 +223,4 @@ class ShareGroupMachine(RuleBasedStateMachine):
 
 
 TestShareGroups = ShareGroupMachine.TestCase
-TestShareGroups.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestShareGroups.settings = settings(max_examples=100, stateful_step_count=40)

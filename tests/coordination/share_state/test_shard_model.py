@@ -169,5 +169,5 @@ class ShareStateMachine(RuleBasedStateMachine):
         assert Modelled(state.state_epoch, state.leader_epoch, state.start_offset, records) == modelled
 
 
-ShareStateMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+ShareStateMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestShareState = ShareStateMachine.TestCase

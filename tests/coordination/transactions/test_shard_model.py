@@ -301,5 +301,5 @@ class TransactionMachine(RuleBasedStateMachine):
         assert all(asked.answers for asked, _ in [*self.ends, *self.adds])
 
 
-TransactionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TransactionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestTransactions = TransactionMachine.TestCase

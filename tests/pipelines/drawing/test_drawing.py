@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipelines.emergency import YAML, write_emergency
 
@@ -72,7 +72,6 @@ def test_svg_is_xml_with_a_shape_for_every_node_and_a_line_for_every_edge(tmp_pa
     assert "count > 40 AND crew < 3" in texts
 
 
-@settings(deadline=None)
 @given(_pictures())
 def test_every_node_stands_behind_what_flows_into_it_and_upon_no_other(shown: Picture) -> None:
     places = layout(shown)

@@ -90,19 +90,19 @@ def _instants_within(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=20))
 def test_any_text_comes_back_as_it_was(address: str, values: list[str]) -> None:
     assert round_trip(address, pyarrow.string(), values)[: len(values)] == values
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.datetimes(timezones=st.just(UTC)), max_size=20))
 def test_any_moment_comes_back_as_it_was(address: str, values: list[datetime]) -> None:
     assert round_trip(address, pyarrow.timestamp("us", tz="UTC"), values)[: len(values)] == values
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.floats(width=64, allow_nan=False), max_size=20))
 def test_any_number_comes_back_as_it_was(address: str, values: list[float]) -> None:
     assert round_trip(address, pyarrow.float64(), values)[: len(values)] == values

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.pipelines.trials.row_matching import difference, is_same
@@ -15,7 +15,6 @@ from catchment.pipelines.trials.row_matching import difference, is_same
 _ROWS = st.lists(st.fixed_dictionaries({"a": st.integers(0, 3), "b": st.sampled_from(["x", "y", None])}), max_size=8)
 
 
-@settings(deadline=None)
 @given(_ROWS, st.randoms(use_true_random=False))
 def test_the_same_rows_in_any_order_do_not_differ(rows: list[dict[str, Any]], random: Any) -> None:
     shuffled = list(rows)
@@ -23,7 +22,6 @@ def test_the_same_rows_in_any_order_do_not_differ(rows: list[dict[str, Any]], ra
     assert difference(rows, shuffled) is None
 
 
-@settings(deadline=None)
 @given(_ROWS.filter(bool), st.data())
 def test_a_row_more_or_less_is_a_difference(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     gone = data.draw(st.integers(0, len(rows) - 1))

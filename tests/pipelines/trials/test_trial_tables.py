@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.pipelines.trials.trial_streams import row_ends
@@ -10,7 +10,6 @@ from catchment.pipelines.trials.trial_streams import row_ends
 _KEYS = st.lists(st.lists(st.sampled_from([b"a", b"b", b"c"]), max_size=4), max_size=6)
 
 
-@settings(deadline=None)
 @given(_KEYS)
 def test_each_batch_sees_the_last_row_of_each_key(keys: list[list[bytes]]) -> None:
     ends = row_ends(keys)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 from tests.spark.formats import avro_samples as samples
@@ -59,7 +59,6 @@ def schemas_with_values(draw: st.DrawFn) -> tuple[Any, list[Any]]:
 
 
 @given(schemas_with_values())
-@settings(deadline=None)
 def test_any_schema_gives_what_fastavro_reads(sample: tuple[Any, list[Any]]) -> None:
     schema, values = sample
     payloads = [None if value is None else samples.written(schema, value) for value in values]
@@ -72,7 +71,6 @@ def test_any_schema_gives_what_fastavro_reads(sample: tuple[Any, list[Any]]) -> 
 
 
 @given(schemas_with_values(), st.data())
-@settings(deadline=None)
 def test_damage_is_an_error_of_its_record_or_reads_as_fastavro_reads_it(
     sample: tuple[Any, list[Any]], data: st.DataObject
 ) -> None:
@@ -98,7 +96,6 @@ def test_damage_is_an_error_of_its_record_or_reads_as_fastavro_reads_it(
 
 
 @given(schemas_with_values(), st.lists(st.binary(max_size=12), min_size=1, max_size=8))
-@settings(deadline=None)
 def test_nothing_outside_a_record_is_read(sample: tuple[Any, list[Any]], payloads: list[bytes]) -> None:
     decoder = decoder_of(sample[0])
     zeros, ones = (decoder.decode(surrounded(payloads, filling)) for filling in (0, 0xFF))

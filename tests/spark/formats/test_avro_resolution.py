@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.spark.formats import avro_samples as samples
 
@@ -58,7 +58,6 @@ def changed_schemas(draw: st.DrawFn) -> tuple[Any, Any, list[Any]]:
 
 
 @given(changed_schemas(), st.binary(max_size=3))
-@settings(deadline=None)
 def test_columns_give_what_record_by_record_gives(sample: tuple[Any, Any, list[Any]], damage: bytes) -> None:
     writer, reader, values = sample
     assume(resolver_of(schema_of(writer), schema_of(reader)).is_sure)

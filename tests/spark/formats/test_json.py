@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 from tests.spark.formats.decoded_batches import column, load, raw_batch, through
@@ -80,7 +80,6 @@ INJECTIONS = st.sampled_from(
 
 
 @given(st.lists(st.one_of(st.none(), TEXTS.map(lambda text: text.encode(errors="ignore"))), max_size=4))
-@settings(deadline=None)
 def test_what_arrow_accepts_python_reads_the_same(payloads: list[bytes | None]) -> None:
     data_type = parse(ALL, {})
     by_arrow = read_by_arrow(payloads, arrow_type(data_type))
@@ -92,7 +91,6 @@ def test_what_arrow_accepts_python_reads_the_same(payloads: list[bytes | None]) 
 
 
 @given(st.lists(st.one_of(st.none(), TEXTS, INJECTIONS, st.binary(max_size=4)), min_size=1, max_size=5))
-@settings(deadline=None)
 def test_records_that_are_wrong_spoil_no_others(texts: list[str | bytes | None]) -> None:
     payloads = [text.encode(errors="surrogatepass") if isinstance(text, str) else text for text in texts]
     decoding = load(valueFormat="json", valueSchema=ALL, onDecodeError="null")
@@ -102,7 +100,6 @@ def test_records_that_are_wrong_spoil_no_others(texts: list[str | bytes | None])
 
 
 @given(st.lists(RIGHT.map(lambda value: {key: value.get(key) for key in "abcd"}), max_size=5))
-@settings(deadline=None)
 def test_values_are_what_was_written(values: list[dict[str, Any]]) -> None:
     decoding = load(valueFormat="json", valueSchema="a bigint, b string, c double, d boolean")
     assert column(decoding, [json.dumps(value).encode() for value in values]) == values

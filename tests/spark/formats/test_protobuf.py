@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.spark.formats.decoded_batches import column, load, raw_batch, through
 from tests.spark.formats.registry_server import RegistryServer, framed
@@ -118,7 +118,6 @@ def test_types_are_those_of_from_protobuf_but_unsigned_numbers_fit() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), MESSAGES), max_size=5))
-@settings(deadline=None)
 def test_columns_hold_what_the_messages_were_made_of(messages: list[dict[str, Any] | None]) -> None:
     payloads = [None if message is None else Order(**message).SerializeToString() for message in messages]
     shown = [sorted_maps(row) for row in column(loaded(), payloads)]
@@ -126,7 +125,6 @@ def test_columns_hold_what_the_messages_were_made_of(messages: list[dict[str, An
 
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=5), st.booleans())
-@settings(deadline=None)
 def test_any_bytes_give_a_column_or_an_error_as_the_library_says(payloads: list[bytes], with_defaults: bool) -> None:
     decoding = loaded(onDecodeError="null", emitDefaultValues=str(with_defaults))
     for payload, row in zip(payloads, through(decoding, raw_batch(list(payloads)), "value", "valueBytes"), strict=True):
