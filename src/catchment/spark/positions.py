@@ -14,7 +14,7 @@ from catchment.client.topic_metadata import Place
 
 Offsets = dict[Place, int]
 OffsetsJson = dict[str, dict[str, int]]
-"""The form that offsets have in options, checkpoints and progress reports, which is that of Spark's own source."""
+"""The form that offsets have in options, checkpoints and progress reports, which is that of Spark's own source, with notes."""
 
 _NOT_FOUND: Final = -1
 _EXAMPLE: Final = '{"orders": {"0": 23, "1": -2}}'
@@ -83,10 +83,14 @@ Position = AtOffsets | AtTimes
 
 
 def read_json(option: str, text: str) -> tuple[tuple[Place, int], ...]:
-    """Numbers by topic and partition, from the text of an option."""
+    """Numbers by topic and partition, from the text of an option.
+
+    Progress reports and checkpoints of this source hold notes beside offsets, under names with a colon, which no topic has.
+    They are passed over, so that the end that a query reports can be where another begins.
+    """
     try:
-        parsed = json.loads(text)
-        return tuple(sorted(from_json(parsed).items()))
+        parsed = from_json(json.loads(text))
+        return tuple(sorted((place, number) for place, number in parsed.items() if ":" not in place[0]))
     except (ValueError, TypeError, AttributeError):
         raise SettingsError(f"the option {option} cannot be {text!r}", f"Write it as {_EXAMPLE}.") from None
 
