@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from catchment.client.transactions import end_transaction
 from catchment.spark.commit_list import TaskMessage, Transaction
 from catchment.spark.ledger import Ledger
 from catchment.spark.sink_transactions import SinkTransactions
+from catchment.spark.two_phase import Spared
 
 BATCH = [["a", "b", "c"], ["d", "e"]]
 ROWS = ["a", "b", "c", "d", "e"]
@@ -74,12 +75,6 @@ def test_killed_behind_the_decision_the_list_is_finished_and_nothing_repeated(qu
     commit_and_die(query, 0, ends)
     query.writer()
     assert query.values() == ROWS
-    query.run(0, BATCH)
-    query.run(1, [["f"]])
-    assert query.values() == [*ROWS, "f"]
-
-
-def test_killed_behind_spark_s_own_note_nothing_is_repeated(query: Query) -> None:
     query.run(0, BATCH)
     query.run(1, [["f"]])
     assert query.values() == [*ROWS, "f"]
@@ -160,7 +155,7 @@ def test_a_task_that_writes_while_its_batch_is_given_up_leaves_nothing_open(
     late: list[TaskMessage] = []
     look = SinkTransactions._sweep
 
-    def look_before_the_task_writes(transactions: SinkTransactions, query_id: str, spared: Collection[str]) -> bool:
+    def look_before_the_task_writes(transactions: SinkTransactions, query_id: str, spared: Spared) -> bool:
         found = look(transactions, query_id, spared)
         if not late:
             late.append(query.task(query.writer(), 0, 0, ["a"]))
