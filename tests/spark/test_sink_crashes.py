@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kio.schema.list_transactions.v2.request import ListTransactionsRequest
-from kio.static.primitive import i64
 from tests.client.logs import Logs
 from tests.spark.sink_query import Query
 
@@ -250,11 +248,5 @@ def test_transactional_ids_do_not_pile_up(query: Query) -> None:
     for batch_id in range(10):
         query.tasks(batch_id, BATCH)
         query.run(batch_id, BATCH)
-    with Cluster(query.logs.bootstrap_servers) as cluster:
-        request = ListTransactionsRequest(
-            state_filters=(), producer_id_filters=(), duration_filter=i64(-1), transactional_id_pattern=None
-        )
-        answers = [cluster.ask(request, to=broker_id) for broker_id in cluster.broker_ids()]
-    ids = [one.transactional_id for answer in answers for one in answer.transaction_states]
-    ours = sorted(one.removeprefix(f"catchment-spark-{query.query_id}-") for one in ids if query.query_id in one)
-    assert ours == ["0-0-0", "0-1-0", "1-0-0", "1-1-0"]
+    ids = query.transactional_ids(f"catchment-spark-{query.query_id}-")
+    assert ids == ["0-0-0", "0-1-0", "1-0-0", "1-1-0"]

@@ -144,8 +144,9 @@ def _witness(options: SinkOptions, end_offsets: dict[Place, int]) -> Witness:
 def _taken_over(transactional_id: str) -> ClientError:
     return ClientError(
         f"the transaction of {transactional_id} was ended by somebody else",
-        "Another attempt at the same task has replaced this one; if there is none, another run of the query has the same "
-        "checkpoint: stop one of them.",
+        "Another attempt at the same task has replaced this one. If there is none, another run of the query has the same "
+        "checkpoint: stop one of them. Or a batch is written to one topic several times at once in foreachBatch: give each of "
+        "these writes a sinkName of its own.",
     )
 
 
