@@ -38,7 +38,7 @@ class Lists(Protocol):
         """Whether Spark has noted that a batch is done."""
 
     def add(self, decided: CommitList) -> None:
-        """Store a list for good; AlreadyDecided if there is one of its number."""
+        """Store a list for good; AlreadyDecided if there is one of its number, or another run is seen to decide."""
 
     def remove(self, decided: CommitList) -> None:
         """Remove a list that was added in error."""
