@@ -141,5 +141,5 @@ def test_a_name_that_is_no_name_is_told(
     catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     query = foreach(catchment_logs, tmp_path, monkeypatch, sinkname=name)
-    with pytest.raises(SettingsError, match="the option sinkName is"):
+    with pytest.raises(SettingsError, match="the option sinkName cannot be"):
         query.writer()
