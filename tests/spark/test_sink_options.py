@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.client.logs import Logs
+from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
+from kio.schema.types import ProducerId
+from kio.static.primitive import i16, i32Timedelta
+from tests.client.logs import CatchmentLogs, Logs
 from tests.spark.sink_query import SCHEMA, Query
 
+from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError, SettingsError
 from catchment.spark.java_settings import ROLE_SETTINGS
 from catchment.spark.sink_options import OPTIONS, SinkOptions
@@ -126,6 +134,27 @@ def test_a_time_out_above_the_brokers_bound_is_refused_at_the_start(
 ) -> None:
     query = Query(logs, tmp_path / "checkpoint", monkeypatch, **{"kafka.transaction.timeout.ms": "900001"})
     with pytest.raises(SettingsError, match=r"open for 900001 ms.*raise transaction.max.timeout.ms"):
+        query.tasks(0, [["a"]])
+
+
+def test_a_cluster_that_denies_transactions_is_told_with_the_way_to_do_without(
+    catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(catchment_logs, tmp_path / "checkpoint", monkeypatch, transactionalidprefix="ours")
+    ask = Cluster.ask
+
+    def denied(cluster: Cluster, request: Any, **how: Any) -> Any:
+        if not isinstance(request, InitProducerIdRequest):
+            return ask(cluster, request, **how)
+        return InitProducerIdResponse(
+            throttle_time=i32Timedelta.parse(timedelta()),
+            error_code=ErrorCode.transactional_id_authorization_failed,
+            producer_id=ProducerId(-1),
+            producer_epoch=i16(-1),
+        )
+
+    monkeypatch.setattr(Cluster, "ask", denied)
+    with pytest.raises(SettingsError, match=r"ids that begin with ours.*deliveryGuarantee=atLeastOnce"):
         query.tasks(0, [["a"]])
 
 
