@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import pyarrow
 import pytest
+from kio.schema.list_transactions.v2.request import ListTransactionsRequest
+from kio.static.primitive import i64
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 from tests.client.logs import Logs
@@ -129,6 +131,16 @@ class Query:
         """The same at this moment."""
         found = [value for partition in range(2) for value in self.logs.values(self.topic, partition)]
         return sorted((value or b"").decode() for value in found)
+
+    def transactional_ids(self, prefix: str) -> list[str]:
+        """What comes behind the prefix in all ids that the brokers remember, whatever became of their transactions."""
+        request = ListTransactionsRequest(
+            state_filters=(), producer_id_filters=(), duration_filter=i64(-1), transactional_id_pattern=None
+        )
+        with Cluster(self.logs.bootstrap_servers) as cluster:
+            answers = [cluster.ask(request, to=broker_id) for broker_id in cluster.broker_ids()]
+        ids = [one.transactional_id for answer in answers for one in answer.transaction_states]
+        return sorted(one.removeprefix(prefix) for one in ids if one.startswith(prefix))
 
     def is_open(self) -> bool:
         """Whether a transaction holds up the readers of the topic."""

@@ -7,7 +7,7 @@ abandoned tasks wake up, and then compare what is visible with what should be.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -237,12 +237,14 @@ class SteppedTransactions:
             self._driver.pause()
             self._world.end(one.handle, Outcome.ABORTED)
 
-    def sweep(self, query_id: str, spared: Collection[str] = (), *, while_tasks_end: bool = False) -> None:
+    def sweep(self, query_id: str, spared: two_phase.Spared, *, while_tasks_end: bool = False) -> None:
         """Slow: what it has found may have changed until it acts on it."""
         self._driver.pause()
-        for stray in self._world.open_ids() if self._world.can_be_swept else []:
+        strays = self._world.open_ids() if self._world.can_be_swept else []
+        kept = spared() if strays else ()
+        for stray in strays:
             self._driver.pause()
-            if stray not in spared:
+            if stray not in kept:
                 self._world.take_over(stray)
 
 

@@ -97,10 +97,49 @@ def test_at_least_once_asks_for_no_checkpoint(
     assert not (query.checkpoint / "sinks").exists()
 
 
+def without_checkpoint(query: Query) -> Query:
+    del query.options["checkpointlocation"]
+    query.options["transactionalidprefix"] = query.topic
+    return query
+
+
+def test_without_a_checkpoint_the_ids_of_transactions_do_not_pile_up_and_each_topic_has_its_own(
+    logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = without_checkpoint(foreach(logs, tmp_path, monkeypatch))
+    for batch_id in range(5):
+        commit(query, batch_id)
+        commit(query, batch_id)
+    ids = query.transactional_ids(f"{query.topic}-")
+    assert sorted(one[-5:] for one in ids) == ["0-0-0", "0-1-0", "1-0-0", "1-1-0"]
+    assert query.values() == sorted(["a", "b", "c", "d", "e"] * 10)
+    query.options["topic"] = logs.topic(partitions=2)
+    commit(query, 5)
+    assert len(query.transactional_ids(f"{query.topic}-")) == 6
+
+
+def test_without_a_checkpoint_writes_at_the_same_time_are_told_apart_by_name_and_otherwise_told(
+    catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = without_checkpoint(foreach(catchment_logs, tmp_path, monkeypatch))
+    first = query.writer()
+    written = [query.task(first, 0, 0, ["a"])]
+    query.options["sinkname"] = "second"
+    second = query.writer()
+    second.commit([query.task(second, 0, 0, ["b"])], 0)
+    first.commit(written, 0)
+    assert query.values() == ["a", "b"]
+    third = query.writer()
+    overtaken = [query.task(third, 1, 0, ["c"])]
+    commit(query, 1)
+    with pytest.raises(ClientError, match=r"rows of Spark partitions \[0\] were not written.*sinkName of its own"):
+        third.commit(overtaken, 1)
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "a" * 101])
 def test_a_name_that_is_no_name_is_told(
     catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     query = foreach(catchment_logs, tmp_path, monkeypatch, sinkname=name)
-    with pytest.raises(SettingsError, match="the option sinkName is"):
+    with pytest.raises(SettingsError, match="the option sinkName cannot be"):
         query.writer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from catchment.client.errors import ClientError
+from catchment.client.errors import ClientError, SettingsError
 from catchment.client.transaction_outcomes import Witness
 from catchment.client.transactions import TransactionHandle
 from catchment.spark.checkpoint_files import Files, LocalFiles
@@ -80,6 +81,33 @@ def test_a_damaged_list_is_not_passed_over(files: Files, tmp_path: Path) -> None
         path.write_text(text)
         with pytest.raises(ClientError, match=r"sinks/catchment/1-0.json (is damaged|has format 2)"):
             ledger.newest()
+
+
+def test_a_list_that_another_run_sweeps_away_half_written_is_not_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(LocalFiles(tmp_path))
+    link = os.link
+
+    def link_too_late(source: Path, target: Path) -> None:
+        ledger.forget_before(4)
+        link(source, target)
+
+    monkeypatch.setattr("os.link", link_too_late)
+    with pytest.raises(AlreadyDecided):
+        ledger.add(commit_list(4))
+    assert ledger.newest() == []
+
+
+def test_a_file_system_without_hard_links_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr("os.link", refuse)
+    with pytest.raises(
+        SettingsError, match=r"sinks/catchment has no hard links.*Move it to a file system that has them"
+    ):
+        Ledger(LocalFiles(tmp_path)).add(commit_list(1))
 
 
 @pytest.mark.parametrize("name", ["check point", "check%20point", "check?point#1"])

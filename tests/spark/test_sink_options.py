@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.client.logs import Logs
+from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
+from kio.schema.types import ProducerId
+from kio.static.primitive import i16, i32Timedelta
+from tests.client.logs import CatchmentLogs, Logs
 from tests.spark.sink_query import SCHEMA, Query
 
+from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError, SettingsError
-from catchment.spark.sink_options import KAFKA_OPTIONS, OPTIONS, SinkOptions
+from catchment.spark.java_settings import ROLE_SETTINGS
+from catchment.spark.sink_options import OPTIONS, SinkOptions
 from catchment.spark.stream_writer import StreamWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9"}
+OF_THE_SOURCE = {"default.api.timeout.ms", "group.id", "isolation.level", "metadata.max.age.ms"}
+KAFKA_OPTIONS = sorted(f"kafka.{name}" for name in ROLE_SETTINGS - OF_THE_SOURCE - {"transactional.id"})
 REFERENCE = Path(__file__).parents[2] / "docs/reference/spark-sink.md"
 
 
@@ -58,7 +69,7 @@ def test_levels_have_the_bounds_of_the_java_producer(codec: str, level: int, is_
     if is_one:
         assert SinkOptions.read(given).level == level
     else:
-        with pytest.raises(SettingsError, match=r"level is .*Give a number from"):
+        with pytest.raises(SettingsError, match=r"level cannot be .*Give a whole number from"):
             SinkOptions.read(given)
 
 
@@ -71,10 +82,14 @@ def test_exactly_once_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("deliveryGuarantee", "atMostOnce", "deliveryGuarantee is 'atMostOnce'. It may be exactlyOnce or atLeastOnce"),
+        (
+            "deliveryGuarantee",
+            "atMostOnce",
+            "deliveryGuarantee cannot be 'atMostOnce'. Choose exactlyOnce or atLeastOnce",
+        ),
         ("deliveryGarantee", "atLeastOnce", "unknown option deliveryGarantee. Did you mean deliveryGuarantee?"),
-        ("kafka.compression.type", "brotli", "It may be none, gzip, snappy, lz4 or zstd"),
-        ("kafka.transaction.timeout.ms", "soon", "kafka.transaction.timeout.ms is 'soon'. Give a whole number"),
+        ("kafka.compression.type", "brotli", "Choose none, gzip, snappy, lz4 or zstd"),
+        ("kafka.transaction.timeout.ms", "soon", "kafka.transaction.timeout.ms cannot be 'soon'. Give a whole number"),
         ("kafka.transaction.timeout.ms", "0", "from 1 to 2147483647"),
         ("kafka.transaction.timeout.ms", "2147483648", "from 1 to 2147483647"),
         ("kafka.transactional.id", "mine", "Set transactionalIdPrefix"),
@@ -85,6 +100,14 @@ def test_a_wrong_option_is_refused_with_the_remedy(name: str, value: str, messag
     with pytest.raises(SettingsError) as caught:
         SinkOptions.read({**SERVERS, name: value})
     assert message in str(caught.value)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        SinkOptions.read({"deliveryGuarantee": "often", "kafka.compression.type": "brotli", "sinkName": "a/b"})
+    told = str(caught.value)
+    assert "4 options are wrong" in told
+    assert all(name in told for name in ("bootstrap.servers", "deliveryGuarantee", "compression.type", "sinkName"))
 
 
 def test_options_for_reading_the_same_table_are_left_alone() -> None:
@@ -114,6 +137,27 @@ def test_a_time_out_above_the_brokers_bound_is_refused_at_the_start(
         query.tasks(0, [["a"]])
 
 
+def test_a_cluster_that_denies_transactions_is_told_with_the_way_to_do_without(
+    catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(catchment_logs, tmp_path / "checkpoint", monkeypatch, transactionalidprefix="ours")
+    ask = Cluster.ask
+
+    def denied(cluster: Cluster, request: Any, **how: Any) -> Any:
+        if not isinstance(request, InitProducerIdRequest):
+            return ask(cluster, request, **how)
+        return InitProducerIdResponse(
+            throttle_time=i32Timedelta.parse(timedelta()),
+            error_code=ErrorCode.transactional_id_authorization_failed,
+            producer_id=ProducerId(-1),
+            producer_epoch=i16(-1),
+        )
+
+    monkeypatch.setattr(Cluster, "ask", denied)
+    with pytest.raises(SettingsError, match=r"ids that begin with ours.*deliveryGuarantee=atLeastOnce"):
+        query.tasks(0, [["a"]])
+
+
 def test_a_task_that_takes_longer_than_its_transaction_may_is_told(
     logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,4 +176,4 @@ def test_the_reference_has_no_option_that_is_not_there() -> None:
     rows = [line.split("`")[1] for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
     options = [name for name in rows if name.startswith("kafka.") or name in OPTIONS or name[0].islower()]
     columns = {"value", "key", "headers", "topic", "partition", "timestamp"}
-    assert set(options) - columns <= {*OPTIONS, *KAFKA_OPTIONS, "kafka.bootstrap.servers"}
+    assert set(options) - columns <= {*OPTIONS, *KAFKA_OPTIONS}

@@ -109,7 +109,7 @@ def test_a_batch_function_writes_as_a_batch_job(spark: SparkSession, catchment_l
     [
         ({"topic": "no topic"}, "no topic.*INVALID_TOPIC_EXCEPTION"),
         ({"kafka.transaction.timeout.ms": "900001"}, "raise transaction.max.timeout.ms"),
-        ({"deliveryGuarantee": "sometimes"}, "It may be exactlyOnce or atLeastOnce"),
+        ({"deliveryGuarantee": "sometimes"}, "Choose exactlyOnce or atLeastOnce"),
     ],
 )
 def test_people_are_told_what_is_wrong(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.spark.sink_world import ROWS_PER_BATCH, Driver, World, drive
+from tests.spark.sink_world import QUERY, ROWS_PER_BATCH, Driver, World, drive
 
 from catchment.client.errors import ClientError
+from catchment.client.transaction_outcomes import Outcome, Witness
+from catchment.client.transactions import TransactionHandle
+from catchment.spark import two_phase
+from catchment.spark.checkpoint_files import LocalFiles
+from catchment.spark.commit_list import CommitList, Repeat, TaskMessage, Transaction
+from catchment.spark.ledger import Ledger
 
 BATCHES = 3
 RUNS = 4
@@ -122,6 +130,40 @@ def test_of_a_batch_that_was_lost_as_a_whole_only_the_repetition_counts() -> Non
     last.finish()
     assert last.error is None
     assert world.visible() == Counter((0, row) for row in range(ROWS_PER_BATCH))
+
+
+class Spy:
+    """Transactions that are always committed; remembers which ids a sweep has spared."""
+
+    def __init__(self) -> None:
+        self.spared: set[str] = set()
+
+    def commit(self, transactions: Sequence[Transaction]) -> list[Outcome]:
+        return [Outcome.COMMITTED for _ in transactions]
+
+    def abort(self, transactions: Sequence[Transaction]) -> None:
+        pass
+
+    def sweep(self, query_id: str, spared: two_phase.Spared, *, while_tasks_end: bool = False) -> None:
+        self.spared = set(spared())
+
+
+def written(transactional_id: str) -> Transaction:
+    return Transaction(TransactionHandle(transactional_id, 1, 0), 0, 1, Witness("topic", "id", 0, 0))
+
+
+def test_a_driver_that_is_behind_spares_what_another_has_decided_since(tmp_path: Path) -> None:
+    ledger = Ledger(LocalFiles(tmp_path))
+    ledger.add(CommitList(1, 0, QUERY, 1, (written("theirs"),)))
+    ours = TaskMessage(0, QUERY, Repeat(), written("ours"))
+    nothing = TaskMessage(0, QUERY, Repeat(1), None)
+    transactions = Spy()
+    two_phase.abort(ledger, transactions, QUERY, 0, [ours])
+    assert transactions.spared == {"theirs"}
+    two_phase.commit(ledger, transactions, 0, [nothing])
+    assert transactions.spared == {"theirs"}
+    two_phase.commit(ledger, transactions, 2, [ours])
+    assert transactions.spared == set(), "what is open under an id of its own is that of an attempt that does not count"
 
 
 TestTwoPhases = TwoPhases.TestCase

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from threading import Timer
+from threading import Event, Timer
 
 import pytest
 from confluent_kafka import Consumer
@@ -16,6 +16,9 @@ from tests.spark.driven_source import TIMEOUT_S, Query, stream_reader
 from tests.waiting import wait_until
 
 from catchment.client.cluster import Cluster
+from catchment.client.errors import Unreachable
+from catchment.client.offsets import Position
+from catchment.client.topic_metadata import Place
 from catchment.spark.notices import Notice, Publisher
 
 TEN = [b"%d" % number for number in range(10)]
@@ -178,6 +181,65 @@ def test_available_now_waits_a_moment_for_the_name_of_its_query(
     assert committed(catchment_logs, f"{topic}-orders", topic) == 10
     late.join()
     reader.stop()
+
+
+def test_a_batch_that_a_new_run_repeats_is_committed_though_that_run_has_not_planned_it(
+    catchment_logs: CatchmentLogs, topic: str, publisher: Publisher
+) -> None:
+    options = {"subscribe": topic, "startingOffsets": "earliest", "groupIdPrefix": topic}
+    crashed = stream_reader(catchment_logs, **options)
+    start = crashed.initialOffset()
+    end = crashed.latestOffset(start, crashed.getDefaultReadLimit())
+    reader = stream_reader(catchment_logs, publisher.address, **options)
+    reader.partitions(start, end)
+    notice = finished(Query(reader, end))
+    heard(publisher, notice, lambda: committed(catchment_logs, f"{topic}-orders", topic) == 10)
+    reader.stop()
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Let the first commit fail, and tell when it has."""
+    failed = Event()
+    commit = Cluster.commit
+
+    def try_to_commit(cluster: Cluster, group: str, positions: Mapping[Place, int | Position]) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise Unreachable("the broker is away")
+        commit(cluster, group, positions)
+
+    monkeypatch.setattr(Cluster, "commit", try_to_commit)
+    return failed
+
+
+def test_a_commit_that_fails_is_tried_again_though_no_further_batch_comes(
+    catchment_logs: CatchmentLogs, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_once(monkeypatch)
+    monkeypatch.setattr("catchment.spark.group_commits._PAUSE_S", 0.01)
+    group = f"group-{topic}"
+    reader = stream_reader(catchment_logs, subscribe=topic, startingOffsets="earliest", kafka__group__id=group)
+    query = Query(reader)
+    query.batch()
+    reader.commit(query.start)
+    wait_for(lambda: committed(catchment_logs, group, topic) == 10)
+    reader.stop()
+
+
+def test_what_is_due_when_a_query_is_stopped_is_committed_before_it_ends(
+    catchment_logs: CatchmentLogs, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = fail_once(monkeypatch)
+    monkeypatch.setattr("catchment.spark.group_commits._PAUSE_S", 120.0)
+    monkeypatch.setattr("catchment.spark.group_commits._CLOSE_S", TIMEOUT_S)
+    group = f"group-{topic}"
+    reader = stream_reader(catchment_logs, subscribe=topic, startingOffsets="earliest", kafka__group__id=group)
+    query = Query(reader)
+    query.batch()
+    reader.commit(query.start)
+    assert failed.wait(TIMEOUT_S)
+    reader.stop()
+    assert committed(catchment_logs, group, topic) == 10
 
 
 def test_a_group_with_members_is_left_alone_and_the_query_goes_on(

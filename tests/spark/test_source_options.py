@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from catchment.client.errors import SettingsError
 from catchment.client.offsets import EARLIEST, LATEST
-from catchment.spark.positions import AtOffsets, AtTimes
+from catchment.spark.noted_offsets import NotedOffsets
+from catchment.spark.positions import AtOffsets, AtTimes, to_json
 from catchment.spark.source_options import SOURCE_OPTIONS, SourceOptions
 from catchment.spark.topic_selection import TopicSelection
 
@@ -142,6 +144,13 @@ def test_a_time_is_stronger_than_times_and_times_than_offsets() -> None:
         "startingOffsetsByTimestamp", by_place=((("orders", 0), 5),), must_be_found=True
     )
     assert read(startingOffsets=offsets).start == AtOffsets(by_place=((("orders", 0), 7),))
+
+
+def test_the_end_that_a_query_reports_can_be_where_another_begins() -> None:
+    end = NotedOffsets({("orders", 0): 10}, noted={("crews", 0): 3}, topics={"orders": 257}, runs=2)
+    reported = json.dumps(to_json(end.together()))
+    assert "topic:orders" in reported
+    assert read(startingOffsets=reported).start == AtOffsets(by_place=((("orders", 0), 10),))
 
 
 def test_only_a_start_must_be_found_and_only_by_the_strategy_error() -> None:

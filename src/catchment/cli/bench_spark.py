@@ -41,9 +41,9 @@ def spark(
             f"the benchmark of Spark cannot be loaded: {error}", "pip install 'catchment[spark]'"
         ) from error
     workloads = [found for found in plan.workloads(quick=quick) if is_wanted(found.name, workload or [])]
-    growths = {
-        name: found for name, found in plan.growths(quick=quick, full=full).items() if is_wanted(name, workload or [])
-    }
+    core_count = cores or os.cpu_count() or 1
+    planned = plan.growths(core_count, quick=quick, full=full)
+    growths = {name: found for name, found in planned.items() if is_wanted(name, workload or [])}
     if not workloads and not growths:
         raise typer.BadParameter("no workload has such a name", param_hint="--workload")
     console = bench_console()
@@ -51,7 +51,7 @@ def spark(
     grown: list[Growth] = []
     steps = runner.step_count(workloads, rounds) + growth.step_count(growths, rounds)
     try:
-        with shown_progress(console, steps) as progress, raised_stage(broker, cores or os.cpu_count() or 1) as stage:
+        with shown_progress(console, steps) as progress, raised_stage(broker, core_count) as stage:
             runner.run(stage, workloads, rounds, results, progress)
             for title, shapes in growths.values():
                 grown.append(growth.measure(stage, title, shapes, rounds, progress))

@@ -31,6 +31,9 @@ LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
 """Where the part of a log begins that is on the disks of brokers; what is before it is in remote storage (KIP-405)."""
 
+NOT_FOUND: Final = -1
+"""What is found where no record is as late as asked for."""
+
 _NO_OFFSET: Final = -1
 _NO_EPOCH: Final = -1
 _NO_GENERATION: Final = -1
@@ -55,7 +58,7 @@ Result = TypeVar("Result")
 
 
 class OffsetAt(NamedTuple):
-    """An offset found, -1 if there is no record at or after the time asked for; the record's time, -1 if not asked."""
+    """An offset found, or `NOT_FOUND`; the record's time, -1 if not asked."""
 
     offset: int
     timestamp_ms: int

@@ -3,10 +3,15 @@
 Inside `foreachBatch`, with the checkpoint of the stream as an option, they are written exactly once as a stream's own sink
 does it: a repeated batch writes only what has not become visible.
 
+Without the checkpoint, ids of transactions are used again from batch to batch of the stream, or brokers would keep one for each
+task of every batch for `transactional.id.expiration.ms`, a week. Outside of a stream they are new for every job.
+
 Gaps
     A driver killed while it ends the transactions of a job without a checkpoint leaves some of them to be aborted by their
-    time-out: nobody can tell later what was decided. Their ids are new for every job, and are forgotten by the brokers after
-    `transactional.id.expiration.ms`.
+    time-out: nobody can tell later what was decided.
+
+    Only tasks know of which stream a write without a checkpoint is. If it fails before one of them is done, what killed tasks have
+    left open is aborted when the batch is repeated, or by its time-out.
 """
 
 from __future__ import annotations
@@ -49,14 +54,16 @@ class BatchWriter(DataSourceArrowWriter):
             self._check_stream(task)
             return self._once.write(task, iterator)
         transaction = None
+        job = self._job_id
         if self._options.is_exactly_once:
-            name = transactional_id(self._options, self._job_id, task)
+            job = self._job_of(task)
+            name = transactional_id(self._options, job, task)
             transaction = write_in_transaction(
                 self._options, iterator, name, task.spark_partition, first_partition=task.spark_partition
             )
         else:
             write_plain(self._options, iterator, first_partition=task.spark_partition)
-        return TaskMessage(task.spark_partition, self._job_id, Repeat(), transaction)
+        return TaskMessage(task.spark_partition, job, Repeat(), transaction)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible."""
@@ -74,11 +81,13 @@ class BatchWriter(DataSourceArrowWriter):
         if lost:
             raise ClientError(
                 f"the rows of Spark partitions {lost} were not written, those of the other {len(written) - len(lost)} were",
-                "Their transactions timed out before all tasks were done: raise kafka.transaction.timeout.ms (and "
-                "transaction.max.timeout.ms of the brokers, which bounds it), or write less at a time.",
+                "Either their transactions timed out before all tasks were done: raise kafka.transaction.timeout.ms (and "
+                "transaction.max.timeout.ms of the brokers, which bounds it), or write less at a time. Or another write to the "
+                "topic went on at the same time in foreachBatch: give each a sinkName of its own.",
             )
         if self._options.is_exactly_once:
-            transactions.sweep(self._job_id)
+            for job in _jobs(messages):
+                transactions.sweep(job)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give up what the tasks have written, unless `commit` has made it visible."""
@@ -88,7 +97,15 @@ class BatchWriter(DataSourceArrowWriter):
         transactions = SinkTransactions(self._options)
         transactions.abort(_written(messages))
         if self._options.is_exactly_once:
-            transactions.sweep(self._job_id, while_tasks_end=None in messages)
+            for job in _jobs(messages) or {self._job_id}:
+                transactions.sweep(job, while_tasks_end=None in messages)
+
+    def _job_of(self, task: TaskFacts) -> str:
+        """What ids of transactions are made of: one for all writes of a stream to a topic, which follow each other."""
+        if not task.query_id:
+            return self._job_id
+        # An id of its own: neither the stream's own sink nor a write to a topic of a longer name is meant when this is swept.
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{task.query_id}/{self._options.topic or ''}"))
 
     def _check_stream(self, task: TaskFacts) -> None:
         """A job that is not of the batch that the checkpoint names would be decided as if it were."""
@@ -112,6 +129,10 @@ def _is_uuid(text: str) -> bool:
         return bool(uuid.UUID(text))
     except ValueError:
         return False
+
+
+def _jobs(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
+    return {one.query_id for one in messages if isinstance(one, TaskMessage)}
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Transaction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import uuid
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from catchment.client.errors import SettingsError
+
 TEMPORARY: Final = ".writing-"
 """What the names of files begin with that are not whole yet."""
 _FILE_SCHEME: Final = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 HADOOP_NAMES: Final = {"s3a": "s3", "s3n": "s3"}
 """Schemes as Hadoop has them, and as Arrow does."""
 
@@ -29,7 +33,7 @@ class Files(ABC):
 
     @abstractmethod
     def create(self, path: str, text: str) -> None:
-        """Write a file for good; FileExistsError if there is one."""
+        """Write a file for good. FileExistsError if there is one, FileNotFoundError if somebody has removed what was not whole yet."""
 
     @abstractmethod
     def remove(self, path: str) -> None: ...
@@ -39,13 +43,17 @@ def files_at(checkpoint: str) -> Files:
     """Those of a checkpoint, given as Spark takes it: a path, or a URI."""
     address = urlsplit(checkpoint)
     if address.scheme in ("", "file"):
-        # Hadoop takes the rest of such a URI as it is: what is escaped stays so.
-        return LocalFiles(Path(_FILE_SCHEME.sub("", checkpoint)))
+        return LocalFiles(local_path(checkpoint))
     # Arrow's file systems take a while to load, and most checkpoints are local.
     from catchment.spark.remote_files import RemoteFiles
 
     uri = address._replace(scheme=HADOOP_NAMES.get(address.scheme, address.scheme)).geturl()
     return RemoteFiles.at(uri)
+
+
+def local_path(given: str) -> Path:
+    """A path, or a URI with the scheme `file`, of which Hadoop takes the rest as it is: what is escaped stays so."""
+    return Path(_FILE_SCHEME.sub("", given))
 
 
 class LocalFiles(Files):
@@ -73,7 +81,7 @@ class LocalFiles(Files):
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(temporary, target)
+            _link(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
         sync(target.parent)
@@ -87,6 +95,18 @@ class LocalFiles(Files):
         while folder != self._root:
             folder = folder.parent
             sync(folder)
+
+
+def _link(temporary: Path, target: Path) -> None:
+    try:
+        os.link(temporary, target)
+    except OSError as cause:
+        if cause.errno not in _NO_LINKS:
+            raise
+        raise SettingsError(
+            f"the file system that holds {target.parent} has no hard links, by which a file is created only once",
+            "Move it to a file system that has them, such as ext4, XFS or APFS, or to an object store.",
+        ) from cause
 
 
 def sync(folder: Path) -> None:

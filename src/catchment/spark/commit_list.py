@@ -42,6 +42,7 @@ class TaskMessage(WriterCommitMessage):
 
     spark_partition: int
     query_id: str
+    """Or what stands for it in ids of transactions, where a job is decided without a checkpoint."""
     repeat: Repeat
     transaction: Transaction | None
     run_id: str = ""

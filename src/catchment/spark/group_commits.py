@@ -1,7 +1,7 @@
 """Where a query stands, committed to a consumer group, so that its lag shows wherever people look for lag.
 
 Spark's checkpoint alone decides where a query goes on; nobody reads these commits back. So they are made on a thread beside
-the query, a newer one takes the place of one that waits, and one that fails is told in the log and does no harm.
+the query, a newer one takes the place of one that waits, and one that fails is told in the log and tried again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from catchment.spark.positions import Offsets
 from catchment.spark.source_options import SourceOptions
 
 _log: Final = logging.getLogger("catchment.spark")
+_PAUSE_S: Final = 1.0
+"""Between two attempts at a commit that fails."""
+_CLOSE_S: Final = 2.0
+"""How long the end of a run may wait for the commits that are due then."""
 
 
 class GroupCommits:
@@ -46,31 +50,48 @@ class GroupCommits:
             return self._changed.wait_for(lambda: not self._due and end in self._last.values(), timeout_s)
 
     def close(self) -> None:
+        """Try once more what is due, for a moment at most."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(_CLOSE_S)
 
     def _work(self) -> None:
         # A cluster belongs to one thread; the planner's is not ours to use.
         cluster = None
-        while (wanted := self._next()) is not None:
-            group, offsets = wanted
-            try:
-                cluster = cluster or self._options.connection.new_cluster()
-                cluster.commit(group, offsets)
-            except Exception as error:  # Whatever it is, the next commit may succeed.
-                self._complain(group, error)
-            with self._changed:
-                if self._due.get(group) is offsets:
-                    del self._due[group]
-                self._changed.notify_all()
+        is_last = False
+        while not is_last and (due := self._next()):
+            is_last = self._is_closed
+            for group, offsets in due.items():
+                try:
+                    cluster = cluster or self._options.connection.new_cluster()
+                    cluster.commit(group, offsets)
+                except Exception as error:  # Whatever it is, the next attempt may succeed.
+                    self._complain(group, error)
+                else:
+                    self._done(group, offsets)
+            self._pause_if_any_failed(due)
         if cluster is not None:
             cluster.close()
 
-    def _next(self) -> tuple[str, Offsets] | None:
+    def _next(self) -> dict[str, Offsets]:
+        """All that is due, as soon as something is; nothing if the run ends without."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or bool(self._due))
-            return None if self._is_closed else next(iter(self._due.items()))
+            return dict(self._due)
+
+    def _done(self, group: str, offsets: Offsets) -> None:
+        with self._changed:
+            if self._due.get(group) is offsets:
+                del self._due[group]
+            self._changed.notify_all()
+
+    def _pause_if_any_failed(self, tried: dict[str, Offsets]) -> None:
+        with self._changed:
+            if any(self._due.get(group) is offsets for group, offsets in tried.items()):
+                self._changed.wait_for(lambda: self._is_closed, _PAUSE_S)
 
     def _complain(self, group: str, error: Exception) -> None:
         if not self._has_complained:

@@ -82,6 +82,10 @@ TRANSLATED: Final[dict[str, Callable[[Mapping[str, str]], dict[str, str]]]] = {
 
 _DECODED: Final = "Keys and values come as bytes: cast them, or set keyFormat and valueFormat."
 _ENCODED: Final = "Keys and values are written as the strings or bytes that the columns hold."
+_TLS: Final = (
+    "Leave it out: connections use TLS 1.2 or 1.3 with the cipher suites that Python allows. To allow fewer, restrict the listener of "
+    "the brokers."
+)
 REFUSED: Final[dict[str, str]] = {
     "auto.offset.reset": "Set startingOffsets, which says where a query begins; Spark keeps track from there.",
     "enable.auto.commit": "Spark's checkpoint holds the offsets; they are committed to a group after each batch.",
@@ -90,6 +94,10 @@ REFUSED: Final[dict[str, str]] = {
     "value.deserializer": _DECODED,
     "key.serializer": _ENCODED,
     "value.serializer": _ENCODED,
+    # What restricts whom a client speaks to, and how, must not be passed over.
+    "ssl.cipher.suites": _TLS,
+    "ssl.enabled.protocols": _TLS,
+    "ssl.engine.factory.class": "Java classes cannot run here; name PEM files in kafka.ssl.ca.location and its like.",
 }
 
 ROLE_SETTINGS: Final = frozenset(
@@ -159,9 +167,6 @@ IGNORED: Final = frozenset(
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
-        "ssl.cipher.suites",
-        "ssl.enabled.protocols",
-        "ssl.engine.factory.class",
         "ssl.keymanager.algorithm",
         "ssl.keystore.password",
         "ssl.keystore.type",

@@ -52,7 +52,8 @@ class Ledger:
         path = self._path(decided.batch_id, decided.number)
         try:
             self._files.create(path, decided.to_json())
-        except FileExistsError as cause:
+        except (FileExistsError, FileNotFoundError) as cause:
+            # Nobody but another run, behind a decision of its own, removes a file that is still being written.
             raise AlreadyDecided(path) from cause
 
     def remove(self, decided: CommitList) -> None:

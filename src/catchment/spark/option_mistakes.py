@@ -1,4 +1,4 @@
-"""What is wrong with options: names that are misspelt, and everything that a source finds, told at once with what to do."""
+"""What is wrong with options: names that are misspelt, and everything that a source or sink finds, told at once with what to do."""
 
 from __future__ import annotations
 

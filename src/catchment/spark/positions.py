@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError, SettingsError
-from catchment.client.offsets import EARLIEST, LATEST
+from catchment.client.offsets import EARLIEST, LATEST, NOT_FOUND
 from catchment.client.topic_metadata import Place
 
 Offsets = dict[Place, int]
 OffsetsJson = dict[str, dict[str, int]]
-"""The form that offsets have in options, checkpoints and progress reports, which is that of Spark's own source."""
+"""The form that offsets have in options, checkpoints and progress reports, which is that of Spark's own source, with notes."""
 
-_NOT_FOUND: Final = -1
 _EXAMPLE: Final = '{"orders": {"0": 23, "1": -2}}'
 
 
@@ -63,7 +62,7 @@ class AtTimes:
             asked = [place for place in wanted if times_ms[place] == time_ms]
             found = cluster.list_offsets(asked, time_ms, read_committed=read_committed)
             resolved |= {place: found[place].offset for place in asked}
-        missing = [place for place, offset in resolved.items() if offset == _NOT_FOUND]
+        missing = [place for place, offset in resolved.items() if offset == NOT_FOUND]
         if missing and self.must_be_found:
             topic, partition = missing[0]
             raise ClientError(
@@ -83,10 +82,14 @@ Position = AtOffsets | AtTimes
 
 
 def read_json(option: str, text: str) -> tuple[tuple[Place, int], ...]:
-    """Numbers by topic and partition, from the text of an option."""
+    """Numbers by topic and partition, from the text of an option.
+
+    Progress reports and checkpoints of this source hold notes beside offsets, under names with a colon, which no topic has.
+    They are passed over, so that the end that a query reports can be where another begins.
+    """
     try:
-        parsed = json.loads(text)
-        return tuple(sorted(from_json(parsed).items()))
+        parsed = from_json(json.loads(text))
+        return tuple(sorted((place, number) for place, number in parsed.items() if ":" not in place[0]))
     except (ValueError, TypeError, AttributeError):
         raise SettingsError(f"the option {option} cannot be {text!r}", f"Write it as {_EXAMPLE}.") from None
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
 from catchment.client.cluster import Cluster
+from catchment.client.offsets import NOT_FOUND
 from catchment.client.topic_metadata import Place
 from catchment.spark.planning import OffsetRange
 
 _LARGEST: Final = 2**63 - 1
-_NOT_FOUND: Final = -1
 
 
 @dataclass(frozen=True)
@@ -85,4 +85,4 @@ class Narrowing:
 
 def _first(found: int, end: int) -> int:
     """Where nothing is as late as asked for, nothing is read."""
-    return end if found == _NOT_FOUND else found
+    return end if found == NOT_FOUND else found

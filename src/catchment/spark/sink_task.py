@@ -105,13 +105,27 @@ def _producer(options: SinkOptions, transactional_id: str | None, first_partitio
             first_partition=first_partition,
         )
     except BrokerError as error:
-        if error.code is not ErrorCode.invalid_transaction_timeout:
+        refused = _refused(options, error.code)
+        if refused is None:
             raise
-        raise SettingsError(
+        raise refused from error
+
+
+def _refused(options: SinkOptions, code: ErrorCode) -> SettingsError | None:
+    """What people can do about a cluster that does not let a transaction begin; None if it is not for that."""
+    if code is ErrorCode.invalid_transaction_timeout:
+        return SettingsError(
             f"the brokers do not let a transaction be open for {options.transaction_timeout_ms} ms",
             "Lower kafka.transaction.timeout.ms, within which a batch must be written and committed, or raise "
             "transaction.max.timeout.ms of the brokers.",
-        ) from error
+        )
+    if code is ErrorCode.transactional_id_authorization_failed:
+        return SettingsError(
+            f"the brokers do not let this user write in transactions of ids that begin with {options.transactional_id_prefix}",
+            "Ask for the operations Write and Describe on these transactional ids, set transactionalIdPrefix to a prefix that is "
+            "granted, or do without transactions: deliveryGuarantee=atLeastOnce.",
+        )
+    return None
 
 
 def _write(producer: Producer, options: SinkOptions, rows: pyarrow.Table) -> None:
@@ -144,8 +158,9 @@ def _witness(options: SinkOptions, end_offsets: dict[Place, int]) -> Witness:
 def _taken_over(transactional_id: str) -> ClientError:
     return ClientError(
         f"the transaction of {transactional_id} was ended by somebody else",
-        "Another attempt at the same task has replaced this one; if there is none, another run of the query has the same "
-        "checkpoint: stop one of them.",
+        "Another attempt at the same task has replaced this one. If there is none, another run of the query has the same "
+        "checkpoint: stop one of them. Or a batch is written to one topic several times at once in foreachBatch: give each of "
+        "these writes a sinkName of its own.",
     )
 
 

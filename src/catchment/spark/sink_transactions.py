@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -12,11 +12,11 @@ from kio.schema.errors import ErrorCode
 
 from catchment.client.errors import ClientError
 from catchment.client.transaction_outcomes import Outcome, ongoing_transactions, outcome_of
-from catchment.client.transactions import Transactions as Coordination
-from catchment.client.transactions import end_transactions
+from catchment.client.transactions import Transactions, end_transactions
 from catchment.spark.commit_list import Transaction
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.task_facts import TaskFacts
+from catchment.spark.two_phase import Spared
 
 _logger = logging.getLogger(__name__)
 _TASKS_END_S: Final = 3.0
@@ -53,19 +53,19 @@ class SinkTransactions:
         with suppress(ClientError):
             end_transactions(self._options.connection.cluster(), [one.handle for one in transactions], commit=False)
 
-    def sweep(self, query_id: str, spared: Collection[str] = (), *, while_tasks_end: bool = False) -> None:
+    def sweep(self, query_id: str, spared: Spared = tuple, *, while_tasks_end: bool = False) -> None:
         """Abort what is still open of this query: attempts that failed, or lost a race. Readers would wait for them."""
         until_s = time.monotonic() + (_TASKS_END_S if while_tasks_end else 0)
         while self._sweep(query_id, spared) and time.monotonic() < until_s:
             time.sleep(_BETWEEN_SWEEPS_S)
 
-    def _sweep(self, query_id: str, spared: Collection[str]) -> bool:
+    def _sweep(self, query_id: str, spared: Spared) -> bool:
         """One look; False if the brokers cannot be asked."""
         cluster = self._options.connection.cluster()
         try:
-            for stray in ongoing_transactions(cluster, _prefix(self._options, query_id)):
-                if stray not in spared:
-                    Coordination(cluster, stray, self._options.transaction_timeout_ms).begin_anew()
+            strays = ongoing_transactions(cluster, _prefix(self._options, query_id))
+            for stray in set(strays).difference(spared() if strays else ()):
+                Transactions(cluster, stray, self._options.transaction_timeout_ms).begin_anew()
         except ClientError as error:
             _logger.warning("transactions of abandoned tasks stay open until their time-out: %s", error)
             return False

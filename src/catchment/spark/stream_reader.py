@@ -76,6 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ending = NotedOffsets.of(from_json(end))
         starts = NotedOffsets.of(from_json(start)).among(ending.topics)
         options = self._options
+        self._run.planned(ending.read)
         ranges = [self._run.range_between(place, starts, ending.read) for place in ending.read]
         return plan(
             ranges,

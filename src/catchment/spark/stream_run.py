@@ -98,12 +98,16 @@ class StreamRun:
         with self._lock:
             if is_limited:
                 end = self._admission.end(start, end, may_wait=self._stop_at is None)
-            if end != start:
-                self._planned.append(end)
         if end == start and self._stop_at is not None and self._planned and self._can_commit:
             # Spark ends this process next.
             self._commits.wait_for(start, _LAST_COMMIT_S)
         return end
+
+    def planned(self, end: Offsets) -> None:
+        """A batch that ends there is about to run, perhaps one that was planned in an earlier run and is repeated in this."""
+        with self._lock:
+            if end not in self._planned:
+                self._planned.append(end)
 
     def begins_now(self) -> bool:
         """Whether a batch is to be run though it may have no rows, because the run has had none yet."""

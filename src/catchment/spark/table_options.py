@@ -11,6 +11,7 @@ from pyspark.sql.types import AtomicType, DataType, StructType
 from catchment.client.errors import SettingsError
 from catchment.spark.connection import Connection
 from catchment.spark.formats.format_options import OPTION_NAMES
+from catchment.spark.option_fields import OptionFields
 from catchment.spark.option_mistakes import OptionMistakes, misspelt_names
 
 TABLE_OPTIONS: Final = ("topic", "tableKey", "checkpointLocation")
@@ -30,16 +31,16 @@ class TableOptions:
     @classmethod
     def read(cls, options: Mapping[str, str]) -> TableOptions:
         """SettingsError tells all that is wrong at once."""
-        given = {name.lower(): str(value) for name, value in options.items()}
         mistakes = OptionMistakes(misspelt_names(options, (*TABLE_OPTIONS, *OPTION_NAMES)))
-        topic = given.get("topic", "").strip()
+        fields = OptionFields(options, mistakes)
+        topic = (fields.text("topic") or "").strip()
         if not topic or "," in topic:
             mistakes.add("a table is read from one topic", 'Add .option("topic", "…").')
         read = cls(
             mistakes.tried(lambda: Connection.read(options), Connection("")),
             topic,
-            tuple(name.strip() for name in given.get("tablekey", "").split(",") if name.strip()),
-            given.get("checkpointlocation"),
+            fields.names("tableKey"),
+            fields.text("checkpointLocation"),
         )
         mistakes.raise_any()
         return read

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catchment.client.fetching import FetchLimits
-from catchment.client.offsets import LATEST
+from catchment.client.offsets import LATEST, NOT_FOUND
 from catchment.client.reader import Reader, Span
 from catchment.client.topic_metadata import Place
 from catchment.spark.positions import AtOffsets, Offsets
@@ -22,7 +22,6 @@ from catchment.spark.source_options import SourceOptions
 from catchment.spark.time_admission import Ask, CutTime, Standing, count_waiting, cut_by_time
 
 _NEWEST: Final = -3
-_NOT_FOUND: Final = -1
 _LOOK_BYTES: Final = 64 * 1024
 _LOOK: Final = FetchLimits(max_bytes=_LOOK_BYTES * 16, partition_max_bytes=_LOOK_BYTES)
 
@@ -68,7 +67,7 @@ class TimeEdges:
     def _standings(self, places: Iterable[Place], time_ms: int, read_committed: bool) -> dict[Place, Standing]:
         found = self._cluster.list_offsets(places, max(0, time_ms), read_committed=read_committed)
         return {
-            place: Standing(one.offset, one.timestamp_ms) for place, one in found.items() if one.offset != _NOT_FOUND
+            place: Standing(one.offset, one.timestamp_ms) for place, one in found.items() if one.offset != NOT_FOUND
         }
 
     def _exact_standings(self, available: Offsets, time_ms: int) -> dict[Place, Standing]:

@@ -11,12 +11,13 @@ its tasks began, and a list can be created only once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from catchment.client.errors import ClientError
 from catchment.client.transaction_outcomes import Outcome
+from catchment.client.transactions import TransactionHandle
 from catchment.spark.commit_list import CommitList, Repeat, TaskMessage, Transaction
 
 
@@ -37,13 +38,17 @@ class Lists(Protocol):
         """Whether Spark has noted that a batch is done."""
 
     def add(self, decided: CommitList) -> None:
-        """Store a list for good; AlreadyDecided if there is one of its number."""
+        """Store a list for good; AlreadyDecided if there is one of its number, or another run is seen to decide."""
 
     def remove(self, decided: CommitList) -> None:
         """Remove a list that was added in error."""
 
     def forget_before(self, batch_id: int) -> None:
         """Remove the lists of earlier batches."""
+
+
+Spared = Callable[[], Collection[str]]
+"""Transactional ids, looked up when they are needed."""
 
 
 class Transactions(Protocol):
@@ -55,10 +60,11 @@ class Transactions(Protocol):
     def abort(self, transactions: Sequence[Transaction]) -> None:
         """Abort those that can be aborted; the others end with their time-out."""
 
-    def sweep(self, query_id: str, spared: Collection[str] = (), *, while_tasks_end: bool = False) -> None:
+    def sweep(self, query_id: str, spared: Spared, *, while_tasks_end: bool = False) -> None:
         """Abort what other attempts at the query's batches have left open, but for transactions of the ids to be spared.
 
-        Tasks that Spark is about to kill may still begin transactions; they can be waited for.
+        Those are asked for once it is known what is open: what was decided before then is among them. Tasks that Spark is
+        about to kill may still begin transactions; they can be waited for.
         """
 
 
@@ -170,8 +176,9 @@ def commit(lists: Lists, transactions: Transactions, batch_id: int, messages: Se
                 "checkpoint (stop one of them).",
             )
     lists.forget_before(batch_id)
+    ours = {one.handle for one in written}
     for query_id in {message.query_id for message in messages}:
-        transactions.sweep(query_id)
+        transactions.sweep(query_id, lambda: _ids(_newest_handles(lists) - ours))
 
 
 def abort(
@@ -182,8 +189,16 @@ def abort(
     written = [message.transaction for message in messages if message is not None and message.transaction is not None]
     transactions.abort([one for one in written if one.handle not in decided])
     # Tasks that were killed could not abort theirs, and nobody may start the query again for a while.
-    spared = {handle.transactional_id for handle in decided}
-    transactions.sweep(query_id, spared, while_tasks_end=None in messages)
+    transactions.sweep(query_id, lambda: _ids(_newest_handles(lists) | decided), while_tasks_end=None in messages)
+
+
+def _newest_handles(lists: Lists) -> set[TransactionHandle]:
+    """What was decided last, perhaps by another driver that is batches ahead."""
+    return {one.handle for found in lists.newest() for one in found.transactions}
+
+
+def _ids(handles: Iterable[TransactionHandle]) -> set[str]:
+    return {handle.transactional_id for handle in handles}
 
 
 def _decide(

@@ -39,7 +39,7 @@ def test_every_bar_has_its_peer_among_the_sides() -> None:
 
 
 def test_names_and_keys_tell_workloads_and_measures_apart() -> None:
-    names = [workload.name for workload in plan.workloads()] + list(plan.growths())
+    names = [workload.name for workload in plan.workloads()] + list(plan.growths(2))
     keys = [measure.key for workload in plan.workloads() for measure in workload.measures]
     assert len(set(names)) == len(names)
     assert len(set(keys)) == len(keys)
@@ -52,7 +52,7 @@ def test_compressed_topics_are_read_too() -> None:
 
 def test_a_hundred_million_records_are_measured_only_when_asked_for() -> None:
     def sizes(*, full: bool) -> list[int]:
-        _, shapes = plan.growths(full=full)["growth-records"]
+        _, shapes = plan.growths(2, full=full)["growth-records"]
         assert {size: shape.records for size, shape in shapes.items()} == {size: size for size in shapes}
         return list(shapes)
 
@@ -60,9 +60,10 @@ def test_a_hundred_million_records_are_measured_only_when_asked_for() -> None:
     assert sizes(full=True) == [1_000_000, 10_000_000, 100_000_000]
 
 
-def test_growth_by_partitions_keeps_the_number_of_records() -> None:
-    _, shapes = plan.growths()["growth-partitions"]
-    assert [shape.partitions for shape in shapes.values()] == list(shapes) == [1, 8, 64]
+@pytest.mark.parametrize(("cores", "counts"), [(2, [8, 64]), (16, [16, 128])])
+def test_growth_by_partitions_keeps_the_number_of_records_and_of_cores_at_work(cores: int, counts: list[int]) -> None:
+    _, shapes = plan.growths(cores)["growth-partitions"]
+    assert [shape.partitions for shape in shapes.values()] == list(shapes) == counts
     assert len({shape.records for shape in shapes.values()}) == 1
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.client.certificates import KEY_PASSWORD
-from tests.client.secure_kafka import ODD_USER, PASSWORD, SecureKafka
+from tests.client.secure_kafka import ODD_USER, PASSWORD, USER, SecureKafka
 from tests.compat.java_tool import require_java
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
@@ -166,3 +166,21 @@ def test_sparks_connector_writes_and_reads_with_the_settings_of_our_client(
     for options in (by_login, by_certificate):
         read = spark_with_peer.read.format("kafka").options(**options).option("subscribe", "secured").load()
         assert sorted(bytes(row.value) for row in read.select("value").collect()) == [b"a", b"b"]
+
+
+def test_our_own_format_writes_and_reads_with_the_names_that_java_gives_its_settings(
+    spark: SparkSession, kafka: SecureKafka
+) -> None:
+    login = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{USER}" password="{PASSWORD}";'
+    options = {
+        "kafka.bootstrap.servers": kafka.address("SASL_SSL"),
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": login,
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(kafka.authority),
+    }
+    rows = spark.createDataFrame([("a",), ("b",)], "value string")
+    rows.write.format("catchment").mode("append").options(**options).option("topic", "ours").save()
+    read = spark.read.format("catchment").options(**options).option("subscribe", "ours").load()
+    assert sorted(bytes(row.value) for row in read.select("value").collect()) == [b"a", b"b"]

@@ -145,6 +145,13 @@ def test_every_type_that_json_can_hold() -> None:
         ("a int", "", "not JSON: Expecting value at character 1"),
         ("a int", "[" * 100_000, "nested too deeply"),
         ("a int", '{"a":' + "1" * 5000 + "}", "a number has too many digits"),
+        ("a float", '{"a":1e300}', "$.a is beyond what a float can hold"),
+        ("a float", '{"a":-3.5e38}', "$.a is beyond what a float can hold"),
+        (
+            "a timestamp_ntz",
+            '{"a":"2024-01-01T01:00:00+01:00"}',
+            "$.a is not a time without a zone as in ISO 8601",
+        ),
         ("a double", '{"a":1e99999999999999999999}', "the exponent of a number is too large"),
         ("a double", '{"a":' + "1" * 400 + "}", "$.a is beyond what a double can hold"),
         ("a timestamp", '{"a":"0000-05-01T12:00:00Z"}', "$.a is not a time as in ISO 8601"),

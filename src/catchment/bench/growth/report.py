@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from rich.table import Table
@@ -28,7 +29,7 @@ _SEEKS = 300
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One cost at rising sizes, the smallest first."""
+    """One cost at two sizes or more, the smallest first."""
 
     title: str
     unit: str
@@ -37,9 +38,9 @@ class Growth:
 
     @property
     def ratio(self) -> float:
-        """The worst cost over that of the smallest size."""
-        smallest = next(iter(self.costs.values()))
-        return max(self.costs.values()) / smallest
+        """The most that a size costs, over the best of the smaller ones: what is dear when there is little has not grown."""
+        costs = list(self.costs.values())
+        return max(cost / best for cost, best in zip(costs[1:], accumulate(costs, min), strict=False))
 
     @property
     def is_flat(self) -> bool:
@@ -99,7 +100,7 @@ def growth_table(found: list[Growth]) -> Table:
     table = Table(title="How costs grow")
     table.add_column("cost")
     table.add_column("at each size")
-    table.add_column("worst / smallest", justify="right", no_wrap=True)
+    table.add_column("worst / best below", justify="right", no_wrap=True)
     for growth in found:
         verdict = f"[green]✓ ≤{growth.bar:g}[/green]" if growth.is_flat else f"[red]✗ ≤{growth.bar:g}[/red]"
         costs = " · ".join(f"{size:,}: {cost:.3g} {growth.unit}" for size, cost in growth.costs.items())

@@ -13,11 +13,14 @@ from catchment.bench.spark.stage import Stage, TopicShape
 
 FLAT_BAR = 1.3
 _RECORD_BYTES = 100
+_FEW_PARTITIONS = 8
+_MANY_TIMES = 8
 
 
-def partition_shapes(records: int) -> dict[int, TopicShape]:
-    """The same rows in ever more partitions."""
-    return {count: TopicShape(_RECORD_BYTES, records, count) for count in (1, 8, 64)}
+def partition_shapes(records: int, cores: int) -> dict[int, TopicShape]:
+    """The same rows in ever more partitions, never fewer than cores: to use more of them is no answer to the question."""
+    few = max(_FEW_PARTITIONS, cores)
+    return {count: TopicShape(_RECORD_BYTES, records, count) for count in (few, few * _MANY_TIMES)}
 
 
 def record_shapes(counts: Iterable[int]) -> dict[int, TopicShape]:

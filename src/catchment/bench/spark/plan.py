@@ -34,7 +34,7 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
     return found
 
 
-def growths(*, quick: bool = False, full: bool = False) -> dict[str, tuple[str, dict[int, TopicShape]]]:
+def growths(cores: int, *, quick: bool = False, full: bool = False) -> dict[str, tuple[str, dict[int, TopicShape]]]:
     """What grows, by the name that `--workload` matches, with its title and sizes.
 
     A hundred million records take 12 GB of disk, so they are asked for.
@@ -42,6 +42,6 @@ def growths(*, quick: bool = False, full: bool = False) -> dict[str, tuple[str, 
     divisor = _QUICK_DIVISOR if quick else 1
     record_counts = [count // divisor for count in (1_000_000, 10_000_000)] + ([100_000_000] if full else [])
     return {
-        "growth-partitions": ("read, by partitions of the topic", partition_shapes(_GROWTH_RECORDS // divisor)),
+        "growth-partitions": ("read, by partitions of the topic", partition_shapes(_GROWTH_RECORDS // divisor, cores)),
         "growth-records": ("read, by records in the topic", record_shapes(record_counts)),
     }

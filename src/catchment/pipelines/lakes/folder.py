@@ -22,11 +22,10 @@ import pyarrow.dataset
 from pyarrow import fs
 
 from catchment.pipelines.addresses import check_lake_address
-from catchment.spark.checkpoint_files import HADOOP_NAMES, Files, LocalFiles, sync
+from catchment.spark.checkpoint_files import HADOOP_NAMES, Files, LocalFiles, local_path, sync
 from catchment.spark.remote_files import RemoteFiles
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
-_FILE_SCHEME: Final = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
 
 
 class Folder(Files):
@@ -71,7 +70,7 @@ def folder_at(path: str) -> Folder:
     """The folder at a path or URI, as Spark takes it. A relative path is made absolute: workers have folders of their own."""
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1].lower() == "file":
-        return LocalFolder(Path(_FILE_SCHEME.sub("", path)).absolute())
+        return LocalFolder(local_path(path).absolute())
     check_lake_address(path)
     name = HADOOP_NAMES.get(scheme[1], scheme[1])
     return RemoteFolder(f"{name}{path[scheme.end(1) :]}".rstrip("/"))

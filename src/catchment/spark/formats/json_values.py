@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import decimal
 import json
+import math
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -29,6 +31,10 @@ _INTEGER_BITS: Final[dict[type[spark.DataType], int]] = {
     spark.ShortType: 16,
     spark.IntegerType: 32,
     spark.LongType: 64,
+}
+_PACKED: Final[dict[type[spark.DataType], struct.Struct]] = {
+    spark.FloatType: struct.Struct("<f"),
+    spark.DoubleType: struct.Struct("<d"),
 }
 _NOT_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 """Spark writes these as text, since JSON has no numbers of the kind."""
@@ -64,13 +70,13 @@ def converter(data_type: spark.DataType) -> Convert:
     if type(data_type) in _INTEGER_BITS:
         return _integer(_INTEGER_BITS[type(data_type)])
     if isinstance(data_type, (spark.DoubleType, spark.FloatType)):
-        return _double
+        return _floating(_PACKED[type(data_type)], data_type.typeName())
     if isinstance(data_type, spark.DecimalType):
         return _decimal(data_type)
     if isinstance(data_type, spark.TimestampType):
         return _of_text(_timestamp, "time")
     if isinstance(data_type, spark.TimestampNTZType):
-        return _of_text(datetime.fromisoformat, "time")
+        return _of_text(_wall_time, "time without a zone")
     if isinstance(data_type, spark.DateType):
         return _of_text(date.fromisoformat, "date")
     if isinstance(data_type, spark.StringType):
@@ -137,20 +143,24 @@ def _integer(bits: int) -> Convert:
     return convert
 
 
-def _double(value: Any, place: str) -> Any:
-    if value is None:
-        return None
-    if value in _NOT_NUMBERS:
-        return float(value)
-    if type(value) not in (int, decimal.Decimal, float):
-        raise _wrong(place, value, "a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = float("inf")
-    if type(value) is not float and number in (float("inf"), float("-inf")):
-        raise Undecodable(f"{place} is beyond what a double can hold")
-    return number
+def _floating(packed: struct.Struct, name: str) -> Convert:
+    def convert(value: Any, place: str) -> Any:
+        if value is None:
+            return None
+        if value in _NOT_NUMBERS:
+            return float(value)
+        if type(value) not in (int, decimal.Decimal, float):
+            raise _wrong(place, value, "a number")
+        try:
+            number = float(value)
+            packed.pack(number)
+        except OverflowError:
+            number = math.inf
+        if type(value) is not float and math.isinf(number):
+            raise Undecodable(f"{place} is beyond what a {name} can hold")
+        return number
+
+    return convert
 
 
 def _decimal(data_type: spark.DecimalType) -> Convert:
@@ -205,3 +215,11 @@ def _timestamp(text: str) -> datetime:
     """A time without a zone is one in UTC."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _wall_time(text: str) -> datetime:
+    """What a clock on the wall shows. To drop the zone of another kind of time, or to shift it, would make it another."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None:
+        raise ValueError(text)
+    return moment
