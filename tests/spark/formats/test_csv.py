@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.spark.formats.decoded_batches import column, load, raw_batch, through
 
@@ -141,7 +141,6 @@ def written(row: tuple[Any, ...]) -> bytes:
 
 
 @given(st.lists(st.none() | FIELDS), st.booleans())
-@settings(deadline=None)
 def test_what_python_s_writer_writes_comes_back(rows: list[tuple[Any, ...] | None], has_line_ends: bool) -> None:
     payloads = [None if row is None else written(row).removesuffix(b"" if has_line_ends else b"\r\n") for row in rows]
     expected = [None if row is None else dict(zip(("id", "name", "price"), row, strict=True)) for row in rows]
@@ -149,7 +148,6 @@ def test_what_python_s_writer_writes_comes_back(rows: list[tuple[Any, ...] | Non
 
 
 @given(st.lists(st.text("0123456789.-+eExX_ ,", max_size=8)))
-@settings(deadline=None)
 def test_reading_whole_and_row_by_row_agree(texts: list[str]) -> None:
     decoding = csv_of("a int, b double", onDecodeError="null")
     rows: list[bytes | None] = [text.encode() for text in texts]

@@ -7,7 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, StringType, StructType
 from tests.spark.formats.decoded_batches import column, load, raw_batch, through
@@ -95,7 +95,6 @@ def test_rows_of_a_sliced_batch_are_its_own() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=6).map(str.encode)), max_size=20))
-@settings(deadline=None)
 def test_text_is_what_python_decodes(payloads: list[bytes | None]) -> None:
     rows = through(load(valueFormat="string", onDecodeError="null"), raw_batch(payloads), "value", "valueBytes")
     for payload, row in zip(payloads, rows, strict=True):
