@@ -177,29 +177,14 @@ def test_another_process_ends_the_transaction_and_may_do_so_twice(
 ) -> None:
     topic, producer, handle = open_transaction(logs, cluster, transactional_id)
     producer.hand_over()
+    with pytest.raises(ClientError, match="no transaction is open"):
+        producer.write(topic, table(b"too late"))
     producer.close()
     assert logs.values(topic) == []
     arguments = [sys.executable, "-c", ENDING_PROCESS, logs.bootstrap_servers, json.dumps(handle)]
     for _ in range(2):
         subprocess.run(arguments, check=True, timeout=60)
     assert logs.settled_values(topic) == [b"handed over"]
-
-
-def test_a_producer_goes_on_after_its_handle_was_ended_elsewhere(
-    logs: Logs, cluster: Cluster, transactional_id: str
-) -> None:
-    topic, producer, handle = open_transaction(logs, cluster, transactional_id)
-    with producer:
-        producer.hand_over()
-        with Cluster(logs.bootstrap_servers) as other:
-            end_transaction(other, handle, commit=True)
-        with pytest.raises(ClientError, match="no transaction is open"):
-            producer.write(topic, table(b"too early"))
-        producer.take_back()
-        producer.begin()
-        producer.write(topic, table(b"next"))
-        producer.commit()
-    assert logs.settled_values(topic) == [b"handed over", b"next"]
 
 
 def test_a_commit_after_an_abort_is_refused(logs: Logs, cluster: Cluster, transactional_id: str) -> None:

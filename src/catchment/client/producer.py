@@ -32,9 +32,9 @@ from catchment.client.transactions import NEWEST_PRODUCE_OF_FIRST, TransactionHa
 
 _SPREAD_BYTES: Final = 64 * 1024 * 1024
 _ANSWER_TIMEOUT_S: Final = 40.0
+"""A broker may wait 30 s for replicas."""
 _METADATA_AGE_S: Final = 10.0
 """Partitions that are added to a topic get rows after this time, from every process that writes."""
-"""A broker may wait 30 s for replicas."""
 _ENCODED_BATCHES: Final = 4
 """So many batches are encoded while others are on their way."""
 _NO_TIMEOUT: Final = i32Timedelta.parse(timedelta(milliseconds=2**31 - 1))
@@ -162,19 +162,14 @@ class Producer:
         self._end(commit=False)
         if has_gaps and self._handle == handle:
             # Sequence numbers of batches that never arrived are missing: only a new epoch may begin at 0.
-            self._renew(transactions, self._handle)
+            self._handle = transactions.begin_anew(self._handle)
+            self._sender.restart_sequences()
 
     def hand_over(self) -> None:
-        """Leave the open transaction to whoever has its handle. The next one needs a producer of its own, or `take_back`."""
+        """Leave the open transaction to whoever has its handle. The next one needs a producer of its own."""
         self._require_transaction()
         self.flush()
         self._forget_transaction()
-
-    def take_back(self) -> None:
-        """After `hand_over` and the end of that transaction: make ready for another. One that is still open is aborted."""
-        if self._transactions is None or self._in_transaction:
-            raise ClientError("this producer has handed no transaction over")
-        self._renew(self._transactions, None)
 
     def _shares(
         self, topic: str, rows: pyarrow.RecordBatch, partition: int | None
@@ -225,10 +220,6 @@ class Producer:
         self._in_transaction = False
         self._added.clear()
         self._has_offsets = False
-
-    def _renew(self, transactions: Transactions, known: TransactionHandle | None) -> None:
-        self._handle = transactions.begin_anew(known)
-        self._sender.restart_sequences()
 
     def _require_transaction(self) -> Transactions:
         if self._transactions is None or not self._in_transaction:
