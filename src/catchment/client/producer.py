@@ -175,12 +175,15 @@ class Producer:
         self, topic: str, rows: pyarrow.RecordBatch, partition: int | None
     ) -> Iterable[tuple[int, pyarrow.RecordBatch]]:
         partitions = self._cluster.partitions(topic, create=True, max_age_s=_METADATA_AGE_S)
-        if partition is not None:
-            return [(partition, rows)]
-        if highest_named(rows) >= len(partitions):
+        highest = highest_named(rows) if partition is None else partition
+        if highest >= len(partitions):
             # It may just have been added.
             partitions = self._cluster.partitions(topic, max_age_s=0)
-        return self._spreader.split(rows, len(partitions))
+        if partition is None:
+            return self._spreader.split(rows, len(partitions))
+        if not 0 <= partition < len(partitions):
+            raise ValueError(f"topic {topic} has no partition {partition}: it has {len(partitions)}, counted from 0")
+        return [(partition, rows)]
 
     def _write_partition(self, place: Place, rows: pyarrow.RecordBatch) -> None:
         self._add_to_transaction(place)
