@@ -87,7 +87,7 @@ def write_arrow(
 
     The columns are value and, where they are there, key, headers, timestamp and partition. A row goes to `partition`, to
     that of its column, to that of its key's hash as with the Java client, or in turn. With a transactional id, readers of
-    committed records get all rows, or none if this fails.
+    committed records get all rows, or none if this fails; TimedOut of the commit says that it is unknown which.
     """
     with (
         Cluster(bootstrap_servers, settings or {}) as cluster,

@@ -23,7 +23,7 @@ from kio.static.primitive import i16, i32Timedelta
 from catchment.client.batch_settings import DEFAULT_BATCH_BYTES, Codec
 from catchment.client.cluster import Cluster
 from catchment.client.encoding import encode
-from catchment.client.errors import ClientError, raise_for
+from catchment.client.errors import ClientError, TimedOut, passes, raise_for
 from catchment.client.produce_queue import Outgoing, Written
 from catchment.client.sending import Sender
 from catchment.client.spreading import Spreader, highest_named
@@ -95,6 +95,11 @@ class Producer:
                 self.flush()
             elif self._in_transaction:
                 self.abort()
+        except ClientError as failure:
+            if error is None:
+                raise
+            # What made the block fail is what people should see.
+            error.add_note(f"After that, the transaction could not be aborted: {failure}")
         finally:
             self.close()
 
@@ -147,10 +152,19 @@ class Producer:
         self._has_offsets = True
 
     def commit(self) -> None:
-        """Wait until all rows are acknowledged, and make them visible together."""
+        """Wait until all rows are acknowledged, and make them visible together. It may be called again after TimedOut."""
         self._require_transaction()
         self.flush()
-        self._end(commit=True)
+        try:
+            self._end(commit=True)
+        except ClientError as error:
+            if not passes(error):
+                raise
+            raise TimedOut(
+                f"whether the transaction of {self._handle.transactional_id} is committed is unknown, for the commit was "
+                f"not answered in time: {error.message}",
+                "Commit again, which does no harm if it is, or look for its rows before you write them again.",
+            ) from error
 
     def abort(self) -> None:
         """Give up what the transaction wrote. Afterwards the producer is as new, whatever had failed before."""

@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 from catchment.client.cluster import Cluster
 from catchment.client.columns import DEFAULT_COLUMNS, record_schema
 from catchment.client.connection import wait
-from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
+from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable, passes
 from catchment.client.feed import Feed
 from catchment.client.fetching import FetchLimits, Wanted
 from catchment.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
@@ -171,7 +171,7 @@ class Reader:
             for place in list(self._homeless):
                 self._place(place)
         except ClientError as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             for place in self._homeless:
                 self._trouble(place, error)
@@ -251,7 +251,7 @@ class Reader:
         try:
             local_start = self._cluster.list_offsets([place], EARLIEST_LOCAL)[place].offset
         except ClientError as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             self._leave(feed, place, error)
             return
@@ -269,10 +269,10 @@ class Reader:
         try:
             if code is ErrorCode.offset_out_of_range:
                 self._check_range(place)
-            elif not _passes(error):
+            elif not passes(error):
                 raise error
         except ClientError as worse:
-            if not _passes(worse):
+            if not passes(worse):
                 raise
             error = worse
         self._leave(feed, place, error)
@@ -309,8 +309,3 @@ class Reader:
                     f"{self._positions[topic, partition]} on, and was to be read to {end}",
                     "An open transaction may hold them back; or nothing has been written there yet.",
                 )
-
-
-def _passes(error: ClientError) -> bool:
-    """Whether it is worth looking for the leader again."""
-    return error.code.retriable if isinstance(error, BrokerError) else isinstance(error, Unreachable | TimedOut)

@@ -18,7 +18,7 @@ from kio.schema.types import TransactionalId
 from catchment.client.cluster import Cluster
 from catchment.client.connection import Connection, wait
 from catchment.client.deadline import Deadline
-from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
+from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable, passes
 from catchment.client.produce_queue import Outgoing, PartitionQueue, Verdict, Written
 from catchment.client.produce_requests import CarriedBatches
 from catchment.client.topic_metadata import Place
@@ -182,7 +182,7 @@ class Sender:
 
     def _put_off(self, places: Iterable[Place], reason: ClientError) -> None:
         """Let partitions wait a moment for what passes by itself; all else is the end."""
-        if isinstance(reason, BrokerError) and not reason.code.retriable:
+        if not passes(reason):
             self._fail(reason)
         for place in places:
             self._pause(place, reason)
