@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.client.logs import CatchmentLogs, KafkaLogs, Logs
+from tests.client.played_brokers import PlayedBroker, PlayedCluster
 from tests.compat.java_tool import require_java
 
 from catchment.bench.peers.kafka import KafkaServer
@@ -35,3 +36,11 @@ def logs(request: pytest.FixtureRequest) -> Logs:
     """Each kind of server in turn."""
     server: Logs = request.getfixturevalue(f"{request.param}_logs")
     return server
+
+
+@pytest.fixture
+def played() -> Iterator[PlayedCluster]:
+    cluster = PlayedCluster(PlayedBroker(10), PlayedBroker(10))
+    yield cluster
+    for broker in cluster.brokers:
+        broker.shut()

@@ -119,7 +119,20 @@ def test_a_row_may_name_a_partition_that_was_just_added(catchment_logs: Catchmen
         producer.write(topic, pyarrow.table({"value": [b"second"], "partition": [1]}))
         with pytest.raises(ValueError, match="names partition 2, the topic has 2"):
             producer.write(topic, pyarrow.table({"value": [b"third"], "partition": [2]}))
-    assert catchment_logs.values(topic, 1) == [b"second"]
+        catchment_logs.grow(topic, 3)
+        producer.write(topic, table([b"third"]), partition=2)
+    assert [catchment_logs.values(topic, partition) for partition in (1, 2)] == [[b"second"], [b"third"]]
+
+
+@pytest.mark.parametrize("partition", [-1, 3])
+def test_a_partition_that_is_not_there_is_told_at_once(catchment_logs: CatchmentLogs, partition: int) -> None:
+    topic = catchment_logs.topic(partitions=3)
+    with (
+        Cluster(catchment_logs.bootstrap_servers) as cluster,
+        Producer(cluster) as producer,
+        pytest.raises(ValueError, match=f"has no partition {partition}: it has 3"),
+    ):
+        producer.write(topic, table([b"lost"]), partition=partition)
 
 
 def test_rows_without_a_key_spread_over_all_partitions_in_their_order(logs: Logs, cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from tests.client.logs import Logs
 
 from catchment.client.cluster import Cluster
-from catchment.client.errors import BrokerError, ClientError
+from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
 from catchment.client.producer import Producer
 from catchment.client.reader import Reader, Span
 from catchment.client.transactions import TransactionHandle, end_transaction
@@ -93,6 +93,88 @@ def test_a_block_that_fails_aborts(logs: Logs, cluster: Cluster, transactional_i
         write_and_fail()
     logs.fill(topic, [b"later"])
     assert logs.settled_values(topic) == [b"later"]
+
+
+@pytest.fixture
+def loses_answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The ends of transactions, whether they commit, whose answers are lost; each once."""
+    lost: list[bool] = []
+
+    def end_unheard(cluster: Cluster, handle: TransactionHandle, commit: bool) -> TransactionHandle:
+        ended = end_transaction(cluster, handle, commit)
+        if commit in lost:
+            lost.remove(commit)
+            raise Unreachable("no answer from the played broker")
+        return ended
+
+    monkeypatch.setattr("catchment.client.producer.end_transaction", end_unheard)
+    return lost
+
+
+def test_what_made_a_block_fail_is_told_though_the_abort_fails_as_well(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+) -> None:
+    topic = logs.topic()
+    loses_answers.append(False)
+
+    def write_and_fail() -> None:
+        with Producer(cluster, transactional_id=transactional_id) as producer:
+            producer.begin()
+            producer.write(topic, table(b"never"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        write_and_fail()
+    (note,) = caught.value.__notes__
+    assert "could not be aborted: no answer from the played broker" in note
+
+
+def test_a_block_that_only_leaves_a_transaction_open_is_told_that_the_abort_failed(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+) -> None:
+    topic = logs.topic()
+    loses_answers.append(False)
+
+    def write_and_leave() -> None:
+        with Producer(cluster, transactional_id=transactional_id) as producer:
+            producer.begin()
+            producer.write(topic, table(b"never"))
+
+    with pytest.raises(Unreachable):
+        write_and_leave()
+
+
+def test_a_commit_without_an_answer_is_said_to_be_unknown(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+) -> None:
+    topic = logs.topic()
+    loses_answers.append(True)
+
+    def write() -> None:
+        with Producer(cluster, transactional_id=transactional_id) as producer:
+            producer.begin()
+            producer.write(topic, table(b"perhaps"))
+            producer.commit()
+
+    with pytest.raises(TimedOut, match=r"is committed is unknown.*: no answer from the played broker\. Commit again"):
+        write()
+    assert logs.settled_values(topic) == [b"perhaps"]
+
+
+def test_a_commit_without_an_answer_may_be_repeated(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+) -> None:
+    topic = logs.topic()
+    loses_answers.append(True)
+    with Producer(cluster, transactional_id=transactional_id) as producer:
+        for value in (b"first", b"second"):
+            producer.begin()
+            producer.write(topic, table(value))
+            if loses_answers:
+                with pytest.raises(TimedOut):
+                    producer.commit()
+            producer.commit()
+    assert logs.settled_values(topic) == [b"first", b"second"]
 
 
 def test_offsets_are_committed_with_the_transaction(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
@@ -177,29 +259,14 @@ def test_another_process_ends_the_transaction_and_may_do_so_twice(
 ) -> None:
     topic, producer, handle = open_transaction(logs, cluster, transactional_id)
     producer.hand_over()
+    with pytest.raises(ClientError, match="no transaction is open"):
+        producer.write(topic, table(b"too late"))
     producer.close()
     assert logs.values(topic) == []
     arguments = [sys.executable, "-c", ENDING_PROCESS, logs.bootstrap_servers, json.dumps(handle)]
     for _ in range(2):
         subprocess.run(arguments, check=True, timeout=60)
     assert logs.settled_values(topic) == [b"handed over"]
-
-
-def test_a_producer_goes_on_after_its_handle_was_ended_elsewhere(
-    logs: Logs, cluster: Cluster, transactional_id: str
-) -> None:
-    topic, producer, handle = open_transaction(logs, cluster, transactional_id)
-    with producer:
-        producer.hand_over()
-        with Cluster(logs.bootstrap_servers) as other:
-            end_transaction(other, handle, commit=True)
-        with pytest.raises(ClientError, match="no transaction is open"):
-            producer.write(topic, table(b"too early"))
-        producer.take_back()
-        producer.begin()
-        producer.write(topic, table(b"next"))
-        producer.commit()
-    assert logs.settled_values(topic) == [b"handed over", b"next"]
 
 
 def test_a_commit_after_an_abort_is_refused(logs: Logs, cluster: Cluster, transactional_id: str) -> None:

@@ -73,6 +73,19 @@ def test_start_and_end_are_offsets_or_moments_or_differ_by_partition(logs: Logs)
     assert offsets(catchment.read_arrow(topic, servers, start=MOMENT + timedelta(days=9))) == []
 
 
+def test_a_moment_within_a_millisecond_is_behind_the_records_of_that_millisecond(logs: Logs) -> None:
+    topic = logs.topic()
+    servers = logs.bootstrap_servers
+    catchment.write_arrow(topic, hourly(10), servers)
+    at = MOMENT + timedelta(hours=6)
+    for later_us, first in ((0, 6), (1, 7), (400, 7), (600, 7)):
+        moment = at + timedelta(microseconds=later_us)
+        assert offsets(catchment.read_arrow(topic, servers, start=moment)) == list(range(first, 10))
+        assert offsets(catchment.read_arrow(topic, servers, end=moment)) == list(range(first))
+    just_before_the_epoch = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    assert offsets(catchment.read_arrow(topic, servers, start=just_before_the_epoch)) == list(range(10))
+
+
 def test_positions_that_say_nothing_are_refused(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic(partitions=2)
     servers = catchment_logs.bootstrap_servers

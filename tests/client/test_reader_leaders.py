@@ -2,144 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, cast
-from uuid import UUID
-
 import pyarrow
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v18.request import FetchRequest
+from tests.client.played_brokers import PlayedCluster, reader_of
 
-from catchment.client.cluster import Cluster
 from catchment.client.encoding import encode
 from catchment.client.errors import BrokerError, ClientError, Unreachable
-from catchment.client.fetching import FetchLimits
-from catchment.client.offsets import EARLIEST_LOCAL, OffsetAt
 from catchment.client.reader import Reader, Span
-from catchment.client.topic_metadata import Leader, Place
-from catchment.protocol.client import Answer
-from catchment.protocol.fetch import PartitionAnswer, TopicAnswer, encode_response
-
-TOPIC_ID = UUID(int=1)
-VERSION = 17
-
-
-class PlayedBroker:
-    """Answers fetches of one record a partition, with sessions, or as it is told. It is its own connection."""
-
-    def __init__(self, log_end: int) -> None:
-        self.log_end = log_end
-        self.high_watermark = log_end
-        self.throttle_time_ms = 0
-        self.error: Callable[[int], ErrorCode] = lambda partition: ErrorCode.none
-        self.is_down = False
-        self.is_silent = False
-        self.strange_records = b""
-        self.requests: list[FetchRequest] = []
-        self._session: dict[int, int] = {}
-        self._answers: deque[Answer] = deque()
-        self._readable, self._writable = socket.socketpair()
-
-    def fileno(self) -> int:
-        return self._readable.fileno()
-
-    @property
-    def has_decrypted(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        while self._answers:
-            self._readable.recv(1)
-            self._answers.popleft()
-        self._session.clear()
-
-    def shut(self) -> None:
-        self._readable.close()
-        self._writable.close()
-
-    def send(self, request: FetchRequest) -> None:
-        if self.is_down:
-            raise Unreachable("the played broker is down")
-        self.requests.append(request)
-        if self.is_silent:
-            return
-        if request.session_epoch in (0, -1):
-            self._session.clear()
-        for topic in request.topics:
-            self._session.update({one.partition: one.fetch_offset for one in topic.partitions})
-        for forgotten in request.forgotten_topics_data:
-            for partition in forgotten.partitions:
-                self._session.pop(partition, None)
-        answers = [self._partition(partition, offset) for partition, offset in self._session.items()]
-        pieces = encode_response(
-            [TopicAnswer(TOPIC_ID, answers)], VERSION, session_id=9, throttle_time_ms=self.throttle_time_ms
-        )
-        self._answers.append(Answer(0, 1, VERSION, b"".join(pieces)))
-        # The reader waits for the descriptor before it receives.
-        self._writable.send(b"x")
-
-    def receive(self, timeout_s: float | None = None) -> Answer:
-        if self.is_down:
-            raise Unreachable("the played broker is down")
-        self._readable.recv(1)
-        return self._answers.popleft()
-
-    def _partition(self, partition: int, offset: int) -> PartitionAnswer:
-        code = self.error(partition)
-        if code is not ErrorCode.none:
-            return PartitionAnswer(partition, code)
-        records = b""
-        if self.strange_records:
-            return PartitionAnswer(partition, 0, 1, 1, 0, [], -1, self.strange_records)
-        if offset < self.log_end and not self.throttle_time_ms:
-            (batch,) = encode(pyarrow.record_batch({"value": [b"%d" % offset]}), timestamp_ms=0)
-            records = offset.to_bytes(8, "big") + batch.data[8:]
-        return PartitionAnswer(partition, 0, self.high_watermark, self.high_watermark, 0, [], -1, records)
-
-
-class PlayedCluster:
-    """Two brokers, and who leads which partition according to the metadata."""
-
-    def __init__(self, *brokers: PlayedBroker) -> None:
-        self.brokers = brokers
-        self.leaders: dict[int, Leader] = {}
-        self.refreshed = 0
-        self.local_start = 0
-        self.on_refresh: Callable[[], None] = lambda: None
-
-    def leader(self, topic: str, partition: int) -> Leader:
-        return self.leaders[partition]
-
-    def topic_id(self, topic: str) -> UUID:
-        return TOPIC_ID
-
-    def connection(self, broker_id: int) -> PlayedBroker:
-        if self.brokers[broker_id].is_down:
-            raise Unreachable(f"broker {broker_id} is down")
-        return self.brokers[broker_id]
-
-    def list_offsets(self, places: list[Place], when: int) -> dict[Place, OffsetAt]:
-        assert when == EARLIEST_LOCAL
-        return {place: OffsetAt(self.local_start, -1, -1) for place in places}
-
-    def refresh(self, topics: list[str]) -> None:
-        self.refreshed += 1
-        self.on_refresh()
-
-
-@pytest.fixture
-def played() -> Iterator[PlayedCluster]:
-    cluster = PlayedCluster(PlayedBroker(10), PlayedBroker(10))
-    yield cluster
-    for broker in cluster.brokers:
-        broker.shut()
-
-
-def reader_of(played: PlayedCluster, *spans: Span, **options: Any) -> Reader:
-    return Reader(cast("Cluster", played), spans, columns=["value"], limits=FetchLimits(max_wait_ms=1), **options)
+from catchment.client.topic_metadata import Leader
 
 
 def values(reader: Reader) -> dict[int, list[int]]:
@@ -213,6 +84,20 @@ def test_a_broker_that_falls_silent_is_given_up(played: PlayedCluster) -> None:
     assert [read.batch.column("value")[0].as_py() for read in found] == [b"%d" % number for number in range(8)]
 
 
+def test_a_partition_without_a_leader_holds_up_no_other(played: PlayedCluster) -> None:
+    played.leaders = {1: Leader(0, 1)}
+    spans = [Span("topic", 0, 0, 10), Span("topic", 1, 0, 10)]
+    reads = iter(reader_of(played, *spans))
+    found = [next(reads) for _ in range(10)]
+    assert {read.partition for read in found} == {1}
+
+    def elect() -> None:
+        played.leaders[0] = Leader(1, 2)
+
+    played.on_refresh = elect
+    assert [read.partition for read in reads] == [0] * 10
+
+
 def test_a_leader_that_is_not_found_in_time_is_the_error(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1)}
     played.brokers[0].error = lambda partition: ErrorCode.not_leader_or_follower
@@ -226,6 +111,17 @@ def test_offsets_before_the_end_that_compaction_emptied_are_passed(played: Playe
     reader = reader_of(played, Span("topic", 0, 0, 20), Span("topic", 1, 0, 10))
     assert values(reader) == {0: list(range(10)), 1: list(range(10))}
     assert reader.positions == {("topic", 0): 20, ("topic", 1): 10}
+
+
+def test_where_the_local_part_begins_is_asked_again_if_nobody_could_tell(played: PlayedCluster) -> None:
+    played.leaders = {0: Leader(0, 1)}
+    played.brokers[0].high_watermark = 20
+    played.failing_looks = [
+        Unreachable("nobody is there"),
+        BrokerError(ErrorCode.not_leader_or_follower, "cannot list the offsets of topic-0"),
+    ]
+    assert values(reader_of(played, Span("topic", 0, 0, 20))) == {0: list(range(10))}
+    assert played.failing_looks == []
 
 
 def test_records_in_remote_storage_that_are_slow_to_come_are_not_passed(played: PlayedCluster) -> None:

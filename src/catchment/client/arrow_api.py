@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Literal
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
 
 import pyarrow
 
@@ -20,6 +20,8 @@ from catchment.client.topic_metadata import Place
 Isolation = Literal["committed", "uncommitted"]
 Position = int | datetime | Mapping[int, int]
 """An offset for every partition, a moment with a time zone, or an offset for each partition by its number."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_arrow(
@@ -87,7 +89,7 @@ def write_arrow(
 
     The columns are value and, where they are there, key, headers, timestamp and partition. A row goes to `partition`, to
     that of its column, to that of its key's hash as with the Java client, or in turn. With a transactional id, readers of
-    committed records get all rows, or none if this fails.
+    committed records get all rows, or none if this fails; TimedOut of the commit says that it is unknown which.
     """
     with (
         Cluster(bootstrap_servers, settings or {}) as cluster,
@@ -138,7 +140,10 @@ def _resolve(
     if isinstance(position, datetime):
         if position.tzinfo is None:
             raise ValueError(f"{position} has no time zone: give it one, such as datetime.UTC")
-        found = _offsets(cluster, places, round(position.timestamp() * 1000), read_committed)
+        # Logs know milliseconds: of the moments within one, the first record at or after them is that of the next one.
+        time_ms = -((_EPOCH - position) // timedelta(milliseconds=1))
+        # Times before the epoch mean something else to brokers.
+        found = _offsets(cluster, places, max(0, time_ms), read_committed)
         return {place: offset if offset >= 0 else latest[place] for place, offset in found.items()}
     if isinstance(position, int):
         return dict.fromkeys(places, position)

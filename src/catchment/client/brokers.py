@@ -123,9 +123,9 @@ class Brokers:
             answers += self._ask_ahead(requests[start : start + _MOST_AHEAD], newest_version)
         return answers
 
-    def connection(self, broker_id: int) -> Connection:
+    def connection(self, broker_id: int, deadline: Deadline | None = None) -> Connection:
         """A connection that nobody else uses, for requests sent ahead of their answers. The caller closes or releases it."""
-        deadline = self.deadline()
+        deadline = deadline or self.deadline()
         address = self._address(broker_id, deadline)
         spare = self._spare.pop(address, None)
         if spare is not None:
@@ -181,7 +181,7 @@ class Brokers:
             for connection, numbers in waiting.items():
                 with suppress(Unreachable, TimedOut):
                     for number in numbers:
-                        answers[number] = connection.receive(deadline.left_s()).decode()
+                        answers[number] = connection.answer(deadline.left_s())
         finally:
             for connection in waiting:
                 # Answers that come later must not be taken for those to later requests.

@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.client import offsets
 from catchment.client.brokers import Brokers
+from catchment.client.deadline import Deadline
 from catchment.client.errors import BrokerError, SettingsError, raise_for
 from catchment.client.targets import GROUP, TRANSACTION, Coordinator, Target
 from catchment.client.topic_metadata import NO_LEADER, Leader, Place, Topic, read_topic
@@ -62,32 +63,39 @@ class Cluster(Brokers):
 
     def leader(self, topic: str, partition: int) -> Leader:
         """Who leads a partition as last heard of, waiting for an election if nobody does."""
-        deadline = self.deadline()
-        backoff = self.backoff(deadline)
+        backoff = self.backoff(self.deadline())
+        if partition not in self._topic(topic).leaders:
+            self.refresh([topic])
         while True:
-            leaders = self._topic(topic).leaders
-            if partition not in leaders:
-                self.refresh([topic])
-                leaders = self._topic(topic).leaders
-            if partition not in leaders:
-                raise BrokerError(
-                    ErrorCode.unknown_topic_or_partition,
-                    f"topic {topic} has no partition {partition}: it has {len(leaders)}",
-                    "Partitions are counted from 0.",
-                )
-            if leaders[partition].broker_id != NO_LEADER:
-                return leaders[partition]
-            if not backoff.pause():
-                raise BrokerError(ErrorCode.leader_not_available, f"{topic}-{partition} has no leader")
+            try:
+                return self.known_leader(topic, partition)
+            except BrokerError as error:
+                if error.code is not ErrorCode.leader_not_available or not backoff.pause():
+                    raise
             self.refresh([topic])
 
-    def refresh(self, topics: Iterable[str], *, create: bool = False) -> None:
+    def known_leader(self, topic: str, partition: int) -> Leader:
+        """Who leads a partition as last heard of, without asking anybody; a BrokerError that `refresh` may cure if nobody does."""
+        if topic not in self._topics:
+            raise BrokerError(ErrorCode.unknown_topic_or_partition, f"nothing was heard of topic {topic}")
+        leaders = self._topics[topic].leaders
+        if partition not in leaders:
+            raise BrokerError(
+                ErrorCode.unknown_topic_or_partition,
+                f"topic {topic} has no partition {partition}: it has {len(leaders)}",
+                "Partitions are counted from 0.",
+            )
+        if leaders[partition].broker_id == NO_LEADER:
+            raise BrokerError(ErrorCode.leader_not_available, f"{topic}-{partition} has no leader")
+        return leaders[partition]
+
+    def refresh(self, topics: Iterable[str], *, create: bool = False, deadline: Deadline | None = None) -> None:
         """Hear anew of these topics: after a change of leader, or to find new partitions.
 
         With `create`, topics that are missing are created if the brokers do so for producers (`auto.create.topics.enable`).
         """
         wanted = list(topics)
-        deadline = self.deadline()
+        deadline = deadline or self.deadline()
         backoff = self.backoff(deadline.within(_NEW_TOPIC_S))
         while True:
             failed: dict[str, ErrorCode] = {}

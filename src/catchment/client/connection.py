@@ -144,13 +144,17 @@ class Connection:
         """The answer to a request as its newest class; for a connection on which nothing is pending."""
         self.send(request, version)
         try:
-            answer = self.receive(timeout_s)
+            return self.answer(timeout_s)
         except TimedOut:
             # The answer may still come, and must not be taken for that to the next request.
             self.close()
             raise
+
+    def answer(self, timeout_s: float | None = None) -> Any:
+        """The next answer as its newest class, within `timeout_s`."""
+        received = self.receive(timeout_s)
         with self._told():
-            return answer.decode()
+            return received.decode()
 
     def _expect(self, size: int, *, is_length: bool) -> None:
         """Get ready to receive a frame, or the length of one."""

@@ -34,13 +34,11 @@ _LARGEST_RECORD_OVERHEAD_BYTES: Final = 1 + 10 + 5 * LARGEST_VARINT_BYTES
 
 
 class EncodedBatch(NamedTuple):
-    """A batch as the wire carries it, which rows it holds, and what the broker will check of it."""
+    """A batch as the wire carries it, and what the broker will check of it."""
 
     data: bytes
-    first_row: int
     record_count: int
     base_sequence: int
-    max_timestamp_ms: int
 
 
 class _Producer(NamedTuple):
@@ -136,7 +134,7 @@ def _encode_chunk(
         size_bytes, latest_ms = map(int, totals)
         times_ms = (int(columns.timestamps_ms[row]), latest_ms)
         data = _finish(scratch.data[: HEADER_SIZE + size_bytes], count, times_ms, base_sequence, producer)
-        encoded.append(EncodedBatch(data, rows_before + row, count, base_sequence, latest_ms))
+        encoded.append(EncodedBatch(data, count, base_sequence))
         base_sequence = _advanced(base_sequence, count)
         row += count
     return encoded

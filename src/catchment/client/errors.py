@@ -87,3 +87,8 @@ def raise_for(code: ErrorCode, subject: str, broker_message: str | None = None) 
     """Raise what an error code says of `subject`, such as "cannot commit for group g"; nothing where there is no error."""
     if code is not ErrorCode.none:
         raise BrokerError(code, f"{subject}: {broker_message or code.name.replace('_', ' ')}")
+
+
+def passes(error: ClientError) -> bool:
+    """Whether it may pass by itself: there was no answer, or one that says so."""
+    return error.code.retriable if isinstance(error, BrokerError) else isinstance(error, Unreachable | TimedOut)

@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.client.connection import Connection
-from catchment.client.errors import ClientError
+from catchment.client.errors import ClientError, Unreachable
 from catchment.client.fetch_answers import decode_answer
 from catchment.client.fetching import FetchLimits, FetchSession
 from catchment.client.topic_metadata import Place
 from catchment.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.fetch import PartitionAnswer
 from catchment.protocol.wire import Piece
 
@@ -62,7 +63,10 @@ class Feed:
         """Take the answer that is there."""
         received = self.connection.receive()
         self.is_waiting = False
-        answer = decode_answer(received.body, received.api_version)
+        try:
+            answer = decode_answer(received.body, received.api_version)
+        except MalformedRequest as error:
+            raise Unreachable(f"no answer from {self.connection.name}: {error}") from error
         self.session.accept(answer)
         answers = list(self.session.answers(answer))
         for place, one in answers:

@@ -23,7 +23,7 @@ from kio.static.primitive import i16, i32Timedelta
 from catchment.client.batch_settings import DEFAULT_BATCH_BYTES, Codec
 from catchment.client.cluster import Cluster
 from catchment.client.encoding import encode
-from catchment.client.errors import ClientError, raise_for
+from catchment.client.errors import ClientError, TimedOut, passes, raise_for
 from catchment.client.produce_queue import Outgoing, Written
 from catchment.client.sending import Sender
 from catchment.client.spreading import Spreader, highest_named
@@ -32,9 +32,9 @@ from catchment.client.transactions import NEWEST_PRODUCE_OF_FIRST, TransactionHa
 
 _SPREAD_BYTES: Final = 64 * 1024 * 1024
 _ANSWER_TIMEOUT_S: Final = 40.0
+"""A broker may wait 30 s for replicas."""
 _METADATA_AGE_S: Final = 10.0
 """Partitions that are added to a topic get rows after this time, from every process that writes."""
-"""A broker may wait 30 s for replicas."""
 _ENCODED_BATCHES: Final = 4
 """So many batches are encoded while others are on their way."""
 _NO_TIMEOUT: Final = i32Timedelta.parse(timedelta(milliseconds=2**31 - 1))
@@ -95,6 +95,11 @@ class Producer:
                 self.flush()
             elif self._in_transaction:
                 self.abort()
+        except ClientError as failure:
+            if error is None:
+                raise
+            # What made the block fail is what people should see.
+            error.add_note(f"After that, the transaction could not be aborted: {failure}")
         finally:
             self.close()
 
@@ -147,10 +152,19 @@ class Producer:
         self._has_offsets = True
 
     def commit(self) -> None:
-        """Wait until all rows are acknowledged, and make them visible together."""
+        """Wait until all rows are acknowledged, and make them visible together. It may be called again after TimedOut."""
         self._require_transaction()
         self.flush()
-        self._end(commit=True)
+        try:
+            self._end(commit=True)
+        except ClientError as error:
+            if not passes(error):
+                raise
+            raise TimedOut(
+                f"whether the transaction of {self._handle.transactional_id} is committed is unknown, for the commit was "
+                f"not answered in time: {error.message}",
+                "Commit again, which does no harm if it is, or look for its rows before you write them again.",
+            ) from error
 
     def abort(self) -> None:
         """Give up what the transaction wrote. Afterwards the producer is as new, whatever had failed before."""
@@ -162,30 +176,28 @@ class Producer:
         self._end(commit=False)
         if has_gaps and self._handle == handle:
             # Sequence numbers of batches that never arrived are missing: only a new epoch may begin at 0.
-            self._renew(transactions, self._handle)
+            self._handle = transactions.begin_anew(self._handle)
+            self._sender.restart_sequences()
 
     def hand_over(self) -> None:
-        """Leave the open transaction to whoever has its handle. The next one needs a producer of its own, or `take_back`."""
+        """Leave the open transaction to whoever has its handle. The next one needs a producer of its own."""
         self._require_transaction()
         self.flush()
         self._forget_transaction()
-
-    def take_back(self) -> None:
-        """After `hand_over` and the end of that transaction: make ready for another. One that is still open is aborted."""
-        if self._transactions is None or self._in_transaction:
-            raise ClientError("this producer has handed no transaction over")
-        self._renew(self._transactions, None)
 
     def _shares(
         self, topic: str, rows: pyarrow.RecordBatch, partition: int | None
     ) -> Iterable[tuple[int, pyarrow.RecordBatch]]:
         partitions = self._cluster.partitions(topic, create=True, max_age_s=_METADATA_AGE_S)
-        if partition is not None:
-            return [(partition, rows)]
-        if highest_named(rows) >= len(partitions):
+        highest = highest_named(rows) if partition is None else partition
+        if highest >= len(partitions):
             # It may just have been added.
             partitions = self._cluster.partitions(topic, max_age_s=0)
-        return self._spreader.split(rows, len(partitions))
+        if partition is None:
+            return self._spreader.split(rows, len(partitions))
+        if not 0 <= partition < len(partitions):
+            raise ValueError(f"topic {topic} has no partition {partition}: it has {len(partitions)}, counted from 0")
+        return [(partition, rows)]
 
     def _write_partition(self, place: Place, rows: pyarrow.RecordBatch) -> None:
         self._add_to_transaction(place)
@@ -225,10 +237,6 @@ class Producer:
         self._in_transaction = False
         self._added.clear()
         self._has_offsets = False
-
-    def _renew(self, transactions: Transactions, known: TransactionHandle | None) -> None:
-        self._handle = transactions.begin_anew(known)
-        self._sender.restart_sequences()
 
     def _require_transaction(self) -> Transactions:
         if self._transactions is None or not self._in_transaction:

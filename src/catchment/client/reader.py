@@ -18,17 +18,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-import pyarrow
 from kio.schema.errors import ErrorCode
 
 from catchment.client.cluster import Cluster
 from catchment.client.columns import DEFAULT_COLUMNS, record_schema
 from catchment.client.connection import wait
-from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
-from catchment.client.feed import Feed, Fetched
+from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable, passes
+from catchment.client.feed import Feed
 from catchment.client.fetching import FetchLimits, Wanted
 from catchment.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from catchment.client.topic_metadata import Place
+from catchment.client.unread import Read, Unread
 
 _PAUSE_S: Final = 0.05
 _PATIENCE: Final = 0.5
@@ -46,15 +46,6 @@ class Span(NamedTuple):
     end: int | None = None
 
 
-class Read(NamedTuple):
-    """Some rows of one partition; reading goes on at `next_offset`."""
-
-    topic: str
-    partition: int
-    batch: pyarrow.RecordBatch
-    next_offset: int
-
-
 class OffsetOutOfRange(ClientError):
     """Records to be read that are not there: retention has overtaken the reader, or the topic was created anew."""
 
@@ -70,7 +61,10 @@ class OffsetOutOfRange(ClientError):
 
 
 class Reader:
-    """Reads spans. A partition without progress for `timeout_s`, where there should be some, ends it with an error."""
+    """Reads spans. A partition without progress for `timeout_s`, where there should be some, ends it with an error.
+
+    An error is the end: it is raised from then on, so that nobody reads on behind records that were not handed out.
+    """
 
     def __init__(
         self,
@@ -85,10 +79,8 @@ class Reader:
     ) -> None:
         record_schema(columns)
         self._cluster = cluster
-        self._columns = tuple(columns)
         self._read_committed = read_committed
         self._limits = limits or FetchLimits()
-        self._validate_crc = validate_crc
         self._timeout_s = timeout_s
         self._patience_s = timeout_s * _PATIENCE + self._limits.max_wait_ms / 1000
         self._feeds: dict[int, Feed] = {}
@@ -98,6 +90,8 @@ class Reader:
         self._troubled_since_s: dict[Place, float] = {}
         self._homeless: dict[Place, ClientError | None] = {}
         self._resume_at_s = 0.0
+        self._unread = Unread(tuple(columns), validate_crc=validate_crc)
+        self._failure: Exception | None = None
         for span in spans:
             self._begin(span)
 
@@ -117,27 +111,26 @@ class Reader:
     @property
     def is_finished(self) -> bool:
         """Whether every span is read to its end."""
-        return not self._progress_at_s
+        return not self._progress_at_s and not self._unread
 
     @property
     def positions(self) -> dict[Place, int]:
-        """Where each partition is fetched next; that is ahead of what was handed out while a poll is not at its end."""
+        """Where each partition is fetched next; that is ahead of what was handed out unless a poll has come to its end."""
         return dict(self._positions)
 
     def poll(self, timeout_s: float) -> Iterator[Read]:
-        """What the brokers send next; nothing if that takes longer than `timeout_s`. To be iterated to its end."""
-        deadline_s = time.monotonic() + timeout_s
-        while not self.is_finished:
-            self._settle_homeless()
-            self._send_requests()
-            left_s = deadline_s - time.monotonic()
-            longest_s = _PAUSE_S if self._homeless else self._patience_s / 2
-            fetched = self._receive(max(0.0, min(left_s, longest_s)))
-            for one in fetched:
-                yield from self._decode(one)
-            if fetched or left_s <= 0:
-                return
-            self._check_progress()
+        """What the brokers send next; nothing if that takes longer than `timeout_s`. What is not iterated comes next time."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self._fetch(time.monotonic() + timeout_s)
+            while self._unread:
+                read = self._unread.take()
+                if read.batch.num_rows:
+                    yield read
+        except Exception as error:
+            self._failure = error
+            raise
 
     def close(self) -> None:
         """Let the brokers forget the sessions, and close the connections."""
@@ -155,6 +148,19 @@ class Reader:
             self._progress_at_s[place] = time.monotonic()
             self._homeless[place] = None
 
+    def _fetch(self, deadline_s: float) -> None:
+        """Wait until there is something to hand out, or nothing left to wait for."""
+        while self._progress_at_s and not self._unread:
+            self._settle_homeless()
+            self._send_requests()
+            left_s = deadline_s - time.monotonic()
+            longest_s = _PAUSE_S if self._homeless else self._patience_s / 2
+            self._receive(max(0.0, min(left_s, longest_s)))
+            if left_s <= 0:
+                return
+            if not self._unread:
+                self._check_progress()
+
     def _settle_homeless(self) -> None:
         """Find the leader of each partition that has none, or is at one that did not want it."""
         if not self._homeless or time.monotonic() < self._resume_at_s:
@@ -164,23 +170,27 @@ class Reader:
                 self._cluster.refresh(sorted({topic for topic, _ in self._homeless}))
             for place in list(self._homeless):
                 self._place(place)
-        except (Unreachable, TimedOut, BrokerError) as error:
-            if isinstance(error, BrokerError) and not error.code.retriable:
+        except ClientError as error:
+            if not passes(error):
                 raise
-            self._resume_at_s = time.monotonic() + _PAUSE_S
             for place in self._homeless:
                 self._trouble(place, error)
 
     def _place(self, place: Place) -> None:
-        leader = self._cluster.leader(*place)
+        topic_id = self._cluster.topic_id(place[0])
+        try:
+            leader = self._cluster.known_leader(*place)
+        except BrokerError as error:
+            # Others need not wait for its election.
+            self._trouble(place, error)
+            return
         feed = self._feeds.get(leader.broker_id)
         if feed is None:
             connection = self._cluster.connection(leader.broker_id)
             is_one_of_many = len(self._positions) > 1
             feed = Feed(connection, self._limits, read_committed=self._read_committed, keeps_session=is_one_of_many)
             self._feeds[leader.broker_id] = feed
-        wanted = Wanted(self._positions[place], leader.epoch, self._cluster.topic_id(place[0]))
-        feed.session.want(place, wanted)
+        feed.session.want(place, Wanted(self._positions[place], leader.epoch, topic_id))
         del self._homeless[place]
 
     def _send_requests(self) -> None:
@@ -190,22 +200,20 @@ class Reader:
             except (Unreachable, TimedOut) as error:
                 self._lose(broker_id, error)
 
-    def _receive(self, timeout_s: float) -> list[Fetched]:
-        """The records of the next answers; the requests after those are sent before this returns."""
+    def _receive(self, timeout_s: float) -> None:
+        """Take the next answers; the requests after those are sent before this returns."""
         asked = {feed.connection: broker_id for broker_id, feed in self._feeds.items() if feed.is_waiting}
         if not asked:
             time.sleep(min(timeout_s, _PAUSE_S))
-            return []
-        fetched: list[Fetched] = []
+            return
         for connection in wait(asked, timeout_s):
             broker_id = asked[connection]
             try:
-                fetched += self._take(self._feeds[broker_id])
+                self._take(self._feeds[broker_id])
                 self._feeds[broker_id].send()
             except (Unreachable, TimedOut) as error:
                 self._lose(broker_id, error)
         self._leave_silent()
-        return fetched
 
     def _leave_silent(self) -> None:
         """Give up connections on which an answer is long due, early enough to try others."""
@@ -213,24 +221,21 @@ class Reader:
             if feed.is_waiting and time.monotonic() - feed.asked_at_s > self._patience_s:
                 self._lose(broker_id, TimedOut(f"broker {broker_id} does not answer"))
 
-    def _take(self, feed: Feed) -> list[Fetched]:
-        answers = feed.receive()
-        fetched = []
-        for place, answer in answers:
+    def _take(self, feed: Feed) -> None:
+        for place, answer in feed.receive():
             if answer.error_code != ErrorCode.none:
                 self._part(feed, place, ErrorCode(answer.error_code))
                 continue
             self._troubled_since_s.pop(place, None)
             records = feed.take(place, answer, self._positions[place])
             if records is not None:
+                self._unread.add(records, self._ends[place])
                 self._progress(place, records.next_offset)
-                fetched.append(records)
                 if place not in self._progress_at_s:
                     feed.session.drop(place)
         if feed.empty_answers >= _EMPTY_ANSWERS:
             for place in feed.session.places:
                 self._pass_gap(feed, place)
-        return fetched
 
     def _progress(self, place: Place, next_offset: int) -> None:
         self._positions[place] = next_offset
@@ -243,23 +248,43 @@ class Reader:
         end = self._ends[place]
         if end is None or feed.readable_to.get(place, -1) < end:
             return
+        try:
+            local_start = self._cluster.list_offsets([place], EARLIEST_LOCAL)[place].offset
+        except ClientError as error:
+            if not passes(error):
+                raise
+            self._leave(feed, place, error)
+            return
         # What is in remote storage may be slow to come, and answers without records say nothing of it (KIP-405).
-        if self._positions[place] >= self._cluster.list_offsets([place], EARLIEST_LOCAL)[place].offset:
+        if self._positions[place] >= local_start:
             self._progress(place, end)
             feed.session.drop(place)
 
     def _part(self, feed: Feed, place: Place, code: ErrorCode) -> None:
         """A broker does not serve a partition: look for its leader, unless the error says that there is no point in that."""
-        feed.session.drop(place)
         topic, partition = place
-        if code is ErrorCode.offset_out_of_range:
-            start = self._cluster.list_offsets([place], EARLIEST)[place].offset
-            end = self._cluster.list_offsets([place], LATEST)[place].offset
-            if not start <= self._positions[place] <= end:
-                raise OffsetOutOfRange(topic, partition, self._positions[place], start, end)
-        error = BrokerError(code, f"cannot read partition {partition} of topic {topic}: {code.name.replace('_', ' ')}")
-        if not code.retriable and code is not ErrorCode.offset_out_of_range:
-            raise error
+        error: ClientError = BrokerError(
+            code, f"cannot read partition {partition} of topic {topic}: {code.name.replace('_', ' ')}"
+        )
+        try:
+            if code is ErrorCode.offset_out_of_range:
+                self._check_range(place)
+            elif not passes(error):
+                raise error
+        except ClientError as worse:
+            if not passes(worse):
+                raise
+            error = worse
+        self._leave(feed, place, error)
+
+    def _check_range(self, place: Place) -> None:
+        start = self._cluster.list_offsets([place], EARLIEST)[place].offset
+        end = self._cluster.list_offsets([place], LATEST)[place].offset
+        if not start <= self._positions[place] <= end:
+            raise OffsetOutOfRange(*place, self._positions[place], start, end)
+
+    def _leave(self, feed: Feed, place: Place, error: ClientError) -> None:
+        feed.session.drop(place)
         self._trouble(place, error)
 
     def _lose(self, broker_id: int, error: ClientError) -> None:
@@ -284,27 +309,3 @@ class Reader:
                     f"{self._positions[topic, partition]} on, and was to be read to {end}",
                     "An open transaction may hold them back; or nothing has been written there yet.",
                 )
-
-    def _decode(self, fetched: Fetched) -> Iterator[Read]:
-        """A fetch as one batch of rows, or several if its records unpack to a lot; none if it has no rows for us."""
-        # Loading Numba takes longer than most plans do, and processes that only plan read nothing.
-        from catchment.client.decoding import decode
-
-        topic, partition = fetched.place
-        position = fetched.start_offset
-        while position < fetched.next_offset:
-            decoded = decode(
-                fetched.records,
-                self._columns,
-                topic=topic,
-                partition=partition,
-                start_offset=position,
-                end_offset=self._ends[fetched.place],
-                aborted=fetched.aborted,
-                validate_crc=self._validate_crc,
-            )
-            if decoded.batch.num_rows:
-                yield Read(topic, partition, decoded.batch, decoded.next_offset)
-            if decoded.next_offset <= position:
-                return
-            position = decoded.next_offset

@@ -10,37 +10,31 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from kio.schema.errors import ErrorCode
-from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest
-from kio.schema.types import TopicName, TransactionalId
-from kio.static.primitive import Records, i16, i32, i32Timedelta
+from kio.schema.types import TransactionalId
 
 from catchment.client.cluster import Cluster
 from catchment.client.connection import Connection, wait
-from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
+from catchment.client.deadline import Deadline
+from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable, passes
 from catchment.client.produce_queue import Outgoing, PartitionQueue, Verdict, Written
+from catchment.client.produce_requests import CarriedBatches
 from catchment.client.topic_metadata import Place
-from catchment.protocol.adapters.produce import TopicProduceData
 
 _PRODUCE_KEY: Final = 0
 _MOST_IN_FLIGHT: Final = 5
-_ALL_REPLICAS: Final = i16(-1)
-_BROKER_TIMEOUT: Final = i32Timedelta.parse(timedelta(seconds=30))
 _REQUEST_BYTES: Final = 8 * 1024 * 1024
 _QUEUED_BYTES: Final = 64 * 1024 * 1024
 _PAUSE_S: Final = 0.05
 
 
-class _Request(NamedTuple):
-    """What one request carries, and the ids that it gave the topics, by which they may be answered."""
+class _Pause(NamedTuple):
+    """Until when a partition is left alone, and why."""
 
-    batches: dict[Place, Outgoing]
-    topics: dict[UUID | None, str]
-    sent_at_s: float
+    until_s: float
+    reason: ClientError
 
 
 class _Link:
@@ -48,7 +42,7 @@ class _Link:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.in_flight: deque[_Request] = deque()
+        self.in_flight: deque[CarriedBatches] = deque()
 
 
 class Sender:
@@ -67,7 +61,7 @@ class Sender:
         self._answer_timeout_s = answer_timeout_s
         self._links: dict[int, _Link] = {}
         self._queues: dict[Place, PartitionQueue] = {}
-        self._resume_at_s: dict[Place, float] = {}
+        self._pauses: dict[Place, _Pause] = {}
         self._stale: set[str] = set()
         self._queued_bytes = 0
         self._failure: ClientError | None = None
@@ -116,7 +110,7 @@ class Sender:
         """Give up what is not acknowledged, and forget the failure."""
         for queue in self._queues.values():
             queue.clear()
-        self._resume_at_s.clear()
+        self._pauses.clear()
         self._queued_bytes = 0
         self._failure = None
 
@@ -134,7 +128,7 @@ class Sender:
         self._send_all()
         busy = [link for link in self._links.values() if link.in_flight]
         if not busy:
-            next_s = min(self._resume_at_s.values(), default=0.0)
+            next_s = min((pause.until_s for pause in self._pauses.values()), default=0.0)
             time.sleep(max(0.0, min(next_s - time.monotonic(), _PAUSE_S)))
             return
         by_connection = {link.connection: link for link in busy}
@@ -143,52 +137,77 @@ class Sender:
         overdue_s = time.monotonic() - self._answer_timeout_s
         for link in busy:
             if link.in_flight and link.in_flight[0].sent_at_s < overdue_s:
-                self._lose(link)
+                self._lose(link, TimedOut(f"no answer from {link.connection.name} in time"))
 
     def _send_all(self) -> None:
-        now_s = time.monotonic()
-        sendable: dict[int, list[Place]] = {}
-        for place, queue in self._queues.items():
-            if queue.is_sendable and self._resume_at_s.get(place, 0.0) <= now_s:
-                if queue.first_waiting.deadline_s < now_s:
-                    self._fail(TimedOut(f"partition {place[1]} of {place[0]} took no records in time"))
-                leader = self._leader(place)
-                if leader is not None:
-                    sendable.setdefault(leader, []).append(place)
-        for broker_id, places in sendable.items():
+        if self._stale:
+            self._refresh_stale()
+        by_leader: dict[int, list[Place]] = {}
+        for place in self._ready():
+            try:
+                by_leader.setdefault(self._cluster.known_leader(*place).broker_id, []).append(place)
+            except BrokerError as error:
+                self._put_off([place], error)
+        for broker_id, places in by_leader.items():
             self._send_to(broker_id, places)
 
-    def _leader(self, place: Place) -> int | None:
-        """The broker to send to; None, and a pause for the partition, while there is none."""
-        try:
+    def _ready(self) -> list[Place]:
+        """The partitions that can be sent to now. A batch that has waited for too long is the end."""
+        now_s = time.monotonic()
+        ready = []
+        for place, queue in self._queues.items():
+            pause = self._pauses.get(place)
+            if queue.is_sendable and (pause is None or pause.until_s <= now_s):
+                if queue.first_waiting.deadline_s < now_s:
+                    self._fail(_late(place, None if pause is None else pause.reason))
+                ready.append(place)
+        return ready
+
+    def _refresh_stale(self) -> None:
+        """Ask once for each topic whose leaders may be others by now."""
+        waiting: dict[str, list[Place]] = {}
+        for place in self._ready():
             if place[0] in self._stale:
-                self._cluster.refresh([place[0]])
-                self._stale.discard(place[0])
-            return self._cluster.leader(*place).broker_id
-        except (Unreachable, TimedOut):
-            self._pause(place)
-        except BrokerError as error:
-            if not error.code.retriable:
-                self._fail(error)
-            self._pause(place)
-        return None
+                waiting.setdefault(place[0], []).append(place)
+        for topic, places in waiting.items():
+            try:
+                self._cluster.refresh([topic], deadline=self._deadline(places))
+                self._stale.discard(topic)
+            except BrokerError as error:
+                self._put_off(places, error)
+            except (Unreachable, TimedOut) as error:
+                # Who does not answer for this topic does not for the next one either.
+                self._put_off([place for places in waiting.values() for place in places], error)
+                return
+
+    def _put_off(self, places: Iterable[Place], reason: ClientError) -> None:
+        """Let partitions wait a moment for what passes by itself; all else is the end."""
+        if not passes(reason):
+            self._fail(reason)
+        for place in places:
+            self._pause(place, reason)
+
+    def _deadline(self, places: Iterable[Place]) -> Deadline:
+        """Until when to try for these partitions: no longer than the first of their batches may wait."""
+        first_s = min(self._queues[place].first_waiting.deadline_s for place in places)
+        return self._cluster.deadline().within(max(0.0, first_s - time.monotonic()))
 
     def _send_to(self, broker_id: int, places: list[Place]) -> None:
         link = self._links.get(broker_id)
         try:
+            # What is taken belongs to a request from then on, so all that may fail before comes first.
+            topic_ids = {topic: self._cluster.topic_id(topic) for topic in {topic for topic, _ in places}}
             if link is None:
-                link = self._links[broker_id] = _Link(self._cluster.connection(broker_id))
+                link = self._links[broker_id] = _Link(self._cluster.connection(broker_id, self._deadline(places)))
+            version = self._version(link.connection)
             while len(link.in_flight) < _MOST_IN_FLIGHT and (batches := self._take(places)):
-                request = _Request(
-                    batches, {self._cluster.topic_id(topic): topic for topic, _ in batches}, time.monotonic()
-                )
+                request = CarriedBatches(batches, topic_ids, time.monotonic())
                 link.in_flight.append(request)
-                link.connection.send(self._message(request), self._version(link.connection))
-        except (Unreachable, TimedOut):
+                link.connection.send(request.message(self._transactional_id), version)
+        except (Unreachable, TimedOut) as error:
             if link is not None:
-                self._lose(link)
-            for place in places:
-                self._pause(place)
+                self._lose(link, error)
+            self._put_off(places, error)
 
     def _take(self, places: Iterable[Place]) -> dict[Place, Outgoing]:
         """One batch a partition, together not larger than a request should be, but at least one."""
@@ -198,6 +217,7 @@ class Sender:
             queue = self._queues[place]
             if queue.is_sendable and (not taken or size + len(queue.first_waiting.data) <= _REQUEST_BYTES):
                 taken[place] = queue.take()
+                self._pauses.pop(place, None)
                 size += len(taken[place].data)
         return taken
 
@@ -205,34 +225,17 @@ class Sender:
         newest = connection.version_of(_PRODUCE_KEY)
         return newest if self._newest_version is None else min(newest, self._newest_version)
 
-    def _message(self, request: _Request) -> ProduceRequest:
-        partitions: dict[str, list[PartitionProduceData]] = {}
-        for (topic, partition), batch in request.batches.items():
-            partitions.setdefault(topic, []).append(
-                PartitionProduceData(index=i32(partition), records=Records(batch.data))
-            )
-        topics = tuple(
-            TopicProduceData(name=TopicName(topic), topic_id=topic_id, partition_data=tuple(partitions[topic]))
-            for topic_id, topic in request.topics.items()
-        )
-        return ProduceRequest(
-            transactional_id=self._transactional_id, acks=_ALL_REPLICAS, timeout=_BROKER_TIMEOUT, topic_data=topics
-        )
-
     def _receive(self, link: _Link) -> None:
         try:
-            answer = link.connection.receive()
-        except (Unreachable, TimedOut):
-            self._lose(link)
+            answer = link.connection.answer()
+        except (Unreachable, TimedOut) as error:
+            self._lose(link, error)
             return
-        batches, topics, _ = link.in_flight.popleft()
-        for topic_answer in answer.decode().responses:
-            topic = topic_answer.name or topics.get(topic_answer.topic_id, "")
-            for one in topic_answer.partition_responses:
-                if (topic, one.index) in batches:
-                    self._settle((topic, one.index), batches.pop((topic, one.index)), one)
-        for place, batch in batches.items():
-            self._retry(place, batch)
+        for place, batch, one in link.in_flight.popleft().answered(answer):
+            if one is None:
+                self._retry(place, batch, ClientError(f"{link.connection.name} does not say what became of them"))
+            else:
+                self._settle(place, batch, one)
 
     def _settle(self, place: Place, batch: Outgoing, answer: Any) -> None:
         queue = self._queues[place]
@@ -240,29 +243,28 @@ class Sender:
         if verdict is Verdict.WRITTEN:
             self._queued_bytes -= len(batch.data)
             queue.acknowledge(batch, answer.base_offset if answer.error_code is ErrorCode.none else -1)
-        elif verdict is Verdict.RETRY:
-            self._retry(place, batch)
-        else:
-            reason = answer.error_message or answer.error_code.name.replace("_", " ")
-            self._fail(
-                BrokerError(answer.error_code, f"cannot write to partition {place[1]} of topic {place[0]}: {reason}")
-            )
+            return
+        reason = answer.error_message or answer.error_code.name.replace("_", " ")
+        error = BrokerError(answer.error_code, f"cannot write to partition {place[1]} of topic {place[0]}: {reason}")
+        if verdict is Verdict.FAILED:
+            self._fail(error)
+        self._retry(place, batch, error)
 
-    def _retry(self, place: Place, batch: Outgoing) -> None:
+    def _retry(self, place: Place, batch: Outgoing, reason: ClientError) -> None:
         self._queues[place].retry(batch)
-        self._pause(place)
+        self._pause(place, reason)
 
-    def _pause(self, place: Place) -> None:
+    def _pause(self, place: Place, reason: ClientError) -> None:
         self._stale.add(place[0])
-        self._resume_at_s[place] = time.monotonic() + _PAUSE_S
+        self._pauses[place] = _Pause(time.monotonic() + _PAUSE_S, reason)
 
-    def _lose(self, link: _Link) -> None:
+    def _lose(self, link: _Link, reason: ClientError) -> None:
         """A connection is gone: whether its requests arrived is unknown, so all of them are sent again."""
         link.connection.close()
         self._links = {broker_id: known for broker_id, known in self._links.items() if known is not link}
         for request in link.in_flight:
             for place, batch in request.batches.items():
-                self._retry(place, batch)
+                self._retry(place, batch, reason)
         link.in_flight.clear()
 
     def _fail(self, failure: ClientError) -> None:
@@ -272,3 +274,11 @@ class Sender:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _late(place: Place, reason: ClientError | None) -> TimedOut:
+    """What is said of a partition whose batch has waited for too long, and of what held it up last."""
+    late = TimedOut(f"partition {place[1]} of {place[0]} took no records in time")
+    if reason is None:
+        return late
+    return TimedOut(f"{late.message}: {reason.message}", reason.advice or late.advice)

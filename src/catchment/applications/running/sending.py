@@ -36,7 +36,6 @@ class Sender:
         self._unsafe: dict[int, Outgoing] = {}
         self._failed: list[int] = []
         self._sent = 0
-        self.acknowledged = 0
         self._producer = self._new_producer()
 
     def send(self, records: Iterable[Outgoing]) -> None:
@@ -65,7 +64,6 @@ class Sender:
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self.acknowledged += 1
                 del self._unsafe[token]
             else:
                 self._failed.append(token)
