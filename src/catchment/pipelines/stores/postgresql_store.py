@@ -22,7 +22,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyarrow import compute, csv, types
 
 from catchment.pipelines.stores.columns import from_text, to_text
-from catchment.pipelines.stores.errors import StoreAway, StoreError, StoreRefused
+from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreError, StoreRefused
+from catchment.pipelines.stores.postgresql_refusals import code_of_refusal
 from catchment.pipelines.stores.sql_session import Session, listed, quoted, upsert_clause
 from catchment.pipelines.stores.sql_store import SqlStore
 from catchment.pipelines.stores.store import Clock
@@ -85,7 +86,10 @@ class PostgresqlStore(SqlStore):
             raise self._explained(error) from error
 
     def _connect(self) -> psycopg.Connection:
-        connection = psycopg.connect(self._address, autocommit=True)
+        try:
+            connection = psycopg.connect(self._address, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise self._kept_out(error) from error
         try:
             connection.execute(_SETTINGS)
         except BaseException:
@@ -97,10 +101,17 @@ class PostgresqlStore(SqlStore):
     def _explained(self, error: psycopg.Error) -> StoreError:
         words = str(error).strip().replace("\n", " ")
         message = f"PostgreSQL at {self._place}, table {self._table}: {words}"
-        if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
-            return StoreAway(message, _AWAY["08"])
-        advice = _AWAY.get((error.sqlstate or "")[:2])
+        is_cut_off = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+        advice = _AWAY.get("08" if is_cut_off else (error.sqlstate or "")[:2])
         return StoreAway(message, advice) if advice else StoreRefused(message)
+
+    def _kept_out(self, error: psycopg.OperationalError) -> StoreError:
+        """What to say of a connection that was not made: one that no server has answered may be made later."""
+        code = code_of_refusal(self._address, error)
+        explained = self._explained(error)
+        if code is None or code[:2] in _AWAY:
+            return StoreAway(explained.message, _AWAY["08" if code is None else code[:2]])
+        return StoreDenied(explained.message, "Check user, password and database in the address.")
 
     def close(self) -> None:
         """As the contract says."""
