@@ -123,6 +123,15 @@ def test_names_that_a_pipeline_does_not_have_are_told(tmp_path: Path) -> None:
         city.rows("bored")
 
 
+def test_rows_that_are_given_after_results_were_asked_for_are_refused(tmp_path: Path) -> None:
+    from catchment.pipelines.testing import trial
+
+    city = trial(write_emergency(tmp_path))
+    city.expect("late", [])
+    with pytest.raises(ValueError, match="give all batches first"):
+        city.given(reports=[])
+
+
 def test_tests_beside_a_pipeline_are_run_and_their_failures_told(tmp_path: Path) -> None:
     from catchment.pipelines.trials.trial_cases import run_test, tests_of
 

@@ -102,10 +102,10 @@ def _judged(rows: DataFrame, intake: Intake, schema: StructType) -> DataFrame:
         reasons.append(F.when(is_nameless, F.lit(f"has no {' and no '.join(intake.dedupe)}")))
     if source.event_time is not None:
         time = F.col(source.event_time)
-        ahead_ms = F.expr(f"INTERVAL '{source.ahead / 1000}' SECOND")
+        most_ahead = F.expr(f"INTERVAL '{source.ahead / 1000}' SECOND")
         reasons.append(F.when(time.isNull(), F.lit(f"has no {source.event_time}")))
         too_far = F.concat(F.lit(f"{source.event_time} is far ahead of the record's own time: "), time.cast("string"))
-        reasons.append(F.when(time > F.col(f"{RECORD}.timestamp") + ahead_ms, too_far))
+        reasons.append(F.when(time > F.col(f"{RECORD}.timestamp") + most_ahead, too_far))
     reasons += [F.when(fails, _failed(one)) for one, fails in failing]
     rows = rows.withColumn(ERROR, F.coalesce(*reasons))
     if any(one.stop_above is not None for one in intake.checks):
