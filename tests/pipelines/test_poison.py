@@ -81,6 +81,7 @@ def check_quarantine(city: City, sent: PoisonedReports) -> None:
             if name.startswith("catchment.")
         }
         assert ours.pop("error").decode().startswith(one.reason), one
+        assert ours.pop("batch").isdigit()
         stage = {"topic": city.reports.encode(), "pipeline": city.name.encode(), "stage": b"clean"}
         assert ours == one.facts | stage, one.name
         theirs = {name: value for name, value in row["headers"].items() if not name.startswith("catchment.")}

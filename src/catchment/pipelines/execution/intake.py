@@ -78,7 +78,8 @@ def _events(place: Workplace, intake: Intake) -> DataFrame:
 
 def _typed(rows: DataFrame, intake: Intake) -> DataFrame:
     """The event's own columns, and beside them the record as it came."""
-    record = F.struct("key", F.col("valueBytes").alias("value"), "headers", "topic", "partition", "offset", "timestamp")
+    places = ("headers", "topic", "partition", "offset", "timestamp", "batchId")
+    record = F.struct("key", F.col("valueBytes").alias("value"), *places)
     value = ["value"] if intake.source.format == "text" else ["value.*"]
     return rows.select(
         record.alias(RECORD),
@@ -185,6 +186,7 @@ def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]
         "partition": F.col(f"{RECORD}.partition"),
         "offset": F.col(f"{RECORD}.offset"),
         "timestamp": F.unix_millis(f"{RECORD}.timestamp"),
+        "batch": F.col(f"{RECORD}.batchId"),
     }
     ours = F.array(
         *(

@@ -25,7 +25,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.trials.trial_log import TrialLog
 from catchment.spark.formats.decoding import Decoding
-from catchment.spark.source_columns import BATCH_TIME, WATERMARK, source_schema
+from catchment.spark.source_columns import BATCH_ID, BATCH_TIME, WATERMARK, source_schema
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _FROM: Final = "_from"
@@ -56,6 +56,7 @@ class TrialStreams:
             os.utime(file, (_FIRST_TIME_S + number, _FIRST_TIME_S + number))
         reader = read_stream(self.spark, topic).format("parquet").schema(schema).option("maxFilesPerTrigger", 1)
         rows = reader.load(str(folder)).withColumn(BATCH_TIME, F.current_timestamp())
+        rows = rows.withColumn(BATCH_ID, self._property(query, "batch"))
         return rows.withColumn(WATERMARK, F.timestamp_millis(self._property(query, "watermark")))
 
     def table(self, topic: str, query: str, options: Mapping[str, str]) -> DataFrame:
