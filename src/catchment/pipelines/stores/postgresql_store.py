@@ -4,8 +4,9 @@ Behaviour
     A batch goes by COPY into a temporary table, and from there into its place by one statement. Every column has a type of the
     database's own: nested ones are jsonb, moments timestamptz. A connection that is lost is made anew by the next call.
     Definitions change under a lock that readers see as a short wait; they take the view before its tables, and so do we.
+    PostgreSQL has no place for the NUL character: in its stead stands U+FFFD, so that nobody who sends one can stop a pipeline.
 Gaps
-    Text with a NUL character, which PostgreSQL cannot hold, is refused, and so is a key longer than an index entry (2,700 bytes).
+    A key longer than an index entry (2,700 bytes) is refused.
     Tables are made in the first schema of the user's search path.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -43,6 +45,9 @@ _SETTINGS: Final = (
 # Any number will do, as long as all who change definitions take the same.
 _DEFINITIONS_LOCK: Final = 7_205_759_403
 _INCOMING: Final = "catchment_incoming"
+_NUL: Final = "\0"
+_IN_ITS_STEAD: Final = "\ufffd"
+_ESCAPE_IN_JSON: Final = re.compile(r"\\(u0000|.)")
 _AWAY: Final = {
     "08": "Check that the server is up and that it can be reached from here.",
     "25": "The server takes no changes: point the address to the primary.",
@@ -97,6 +102,14 @@ class PostgresqlStore(SqlStore):
             raise
         self._connection = connection
         return connection
+
+    def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
+        """As the contract says. Keys that only NUL characters tell apart are one."""
+        return super().write(_without_nul(rows), query, batch_id, version)
+
+    def write_batch_layer(self, rows: pyarrow.Table, version: int) -> None:
+        """As the contract says."""
+        super().write_batch_layer(_without_nul(rows), version)
 
     def _explained(self, error: psycopg.Error) -> StoreError:
         words = str(error).strip().replace("\n", " ")
@@ -167,12 +180,9 @@ class _PostgresqlSession(Session):
 
     def _copy(self, table: str, rows: pyarrow.Table) -> None:
         texts = [to_text(column, of_bytes=lambda value: "\\x" + value.hex()) for column in rows.columns]
-        for name, column in zip(rows.column_names, rows.columns, strict=True):
-            if types.is_string(column.type) and compute.any(compute.match_substring(column, "\0")).as_py():
-                raise StoreRefused(
-                    f"column {name!r} holds text with a NUL character, which PostgreSQL has no place for",
-                    "Remove it in the stage, or let a check quarantine such rows.",
-                )
+        for position, column in enumerate(rows.columns):
+            if types.is_nested(column.type):
+                texts[position] = _json_without_nul(texts[position])
         form = csv.WriteOptions(include_header=False)
         statement = f"COPY {quoted(table)} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
         with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
@@ -241,6 +251,27 @@ _TYPES: Final[dict[pyarrow.DataType, str]] = {
     pyarrow.binary(): "BYTEA",
     pyarrow.date32(): "DATE",
 }
+
+
+def _without_nul(rows: pyarrow.Table) -> pyarrow.Table:
+    """The rows with texts that PostgreSQL can hold; what is nested is text only later."""
+    for position, column in enumerate(rows.columns):
+        is_text = types.is_string(column.type) or types.is_large_string(column.type)
+        if is_text and compute.any(compute.match_substring(column, _NUL)).as_py():
+            replaced = compute.replace_substring(column, _NUL, _IN_ITS_STEAD)
+            rows = rows.set_column(position, rows.schema.field(position), replaced)
+    return rows
+
+
+def _json_without_nul(texts: pyarrow.Array) -> pyarrow.Array:
+    if not compute.any(compute.match_substring(texts, "\\u0000")).as_py():
+        return texts
+
+    def stead(escape: re.Match[str]) -> str:
+        return _IN_ITS_STEAD if escape[1] == "u0000" else escape[0]
+
+    found = [None if text is None else _ESCAPE_IN_JSON.sub(stead, text) for text in texts.to_pylist()]
+    return pyarrow.array(found, texts.type)
 
 
 def _column(texts: pyarrow.ChunkedArray, kind: pyarrow.DataType) -> pyarrow.Array | pyarrow.ChunkedArray:
