@@ -110,6 +110,18 @@ def test_rows_are_updated_windows_close_and_tables_forget(tmp_path: Path) -> Non
     tried.expect("closed", [{"start": "2026-01-01T00:00:00Z", "count": 3}])
 
 
+def test_a_broken_row_of_a_table_is_passed_by_and_set_aside(tmp_path: Path) -> None:
+    from catchment.pipelines.testing import trial
+
+    text = YAML.replace("schema: crews.ddl,", "schema: crews.ddl, on_error: quarantine,")
+    city = trial(write_emergency(tmp_path, text=text))
+    reports = [_row("a", 1) | {"kind": "fire"}]
+    city.given(reports=reports, crews=[{"district": "Harbour", "crew": 2}, {"district": "Harbour", "crew": "two"}])
+
+    city.expect("board", [{"district": "Harbour", "count": 1, "crew": 2}])
+    city.expect("quarantine", [{"district": "Harbour", "crew": "two", "_stage": "crews-input"}])
+
+
 def test_names_that_a_pipeline_does_not_have_are_told(tmp_path: Path) -> None:
     from catchment.pipelines.testing import trial
     from catchment.pipelines.trials.trial import UnknownName

@@ -67,7 +67,7 @@ class TrialStreams:
         values = to_arrow_schema(StructType([fields["value"]]), timezone="UTC")
         folder = self.scratch / "tables" / query / topic
         folder.mkdir(parents=True, exist_ok=True)
-        batches = self.log.read(topic)
+        batches = [_without_broken(batch, decoding) for batch in self.log.read(topic)]
         ends = row_ends([batch.column("key").to_pylist() for batch in batches])
         for number, batch in enumerate(batches):
             rows = decoding.apply(batch, values)
@@ -97,6 +97,14 @@ class TrialStreams:
 
     def _name(self, query: str, fact: str) -> str:
         return f"{self.scratch.name}.{query}.{fact}"
+
+
+def _without_broken(batch: pa.RecordBatch, decoding: Decoding) -> pa.RecordBatch:
+    """The records of a table that take the place of others; all of them, where one that is broken is to fail."""
+    if not decoding.keeps_errors:
+        return batch
+    errors = decoding.apply(batch, pa.schema([("valueError", pa.string())])).column("valueError")
+    return batch.filter(errors.is_null())
 
 
 def row_ends(keys: list[list[bytes]]) -> list[list[int]]:
