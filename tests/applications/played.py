@@ -68,7 +68,7 @@ class Story:
         self._servers = servers
         self._random = Random(3)
         self._generator = generator_of(name)
-        self._disturbed = Disturbed(self._generator, self._random, 0)
+        self._disturbed = Disturbed(self._generator, self._random, 0, lateness_s=self.layout.lateness_s)
         self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
         admin = AdminClient({"bootstrap.servers": servers})
         wanted = [NewTopic(self.layout.source, 2), *(NewTopic(one, 1) for one in self.layout.tables)]

@@ -85,12 +85,22 @@ class City:
         assert self._producer.flush(_TIMEOUT_S) == 0
 
     def send_crew(self, district: str, crew: int | None) -> None:
-        value = None if crew is None else json.dumps({"district": district, "crew": crew})
+        self.send_crew_record(
+            district, None if crew is None else json.dumps({"district": district, "crew": crew}).encode()
+        )
+
+    def send_crew_record(self, district: str, value: bytes | None) -> None:
+        """Whatever the value is."""
         self._producer.produce(self.crews, value, key=district)
         assert self._producer.flush(_TIMEOUT_S) == 0
 
     def pipeline(
-        self, count: Callable[[DataFrame, DataFrame], DataFrame] | None = None, *, version: int = 1, **source: Any
+        self,
+        count: Callable[[DataFrame, DataFrame], DataFrame] | None = None,
+        *,
+        version: int = 1,
+        crews_on_error: str = "fail",
+        **source: Any,
     ) -> Pipeline:
         """Reports, cleaned; counted every ten seconds beside the crews; kept in SQLite and in a lake."""
         made = Pipeline(self.name, version=version, parallelism=2)
@@ -98,7 +108,8 @@ class City:
         reports = made.source(
             topic(self.reports, format="json", schema=SCHEMA, on_error="quarantine"), name="reports", **options
         )
-        crews = made.table(topic(self.crews, schema="district string, crew int"), name="crews", key="district")
+        kept = topic(self.crews, schema="district string, crew int", on_error=crews_on_error)
+        crews = made.table(kept, name="crews", key="district")
         clean = made.stage(
             "clean",
             reports,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.pipelines.emergency import YAML, write_emergency
+from tests.pipelines.emergency import PYTHON, YAML, write_emergency
 
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.loading import load
@@ -30,6 +30,19 @@ def test_a_stage_without_code_is_an_intake_and_each_sink_and_alert_a_query(tmp_p
     assert graph.intakes["clean"].boundary.topic == "reports.clean"
     assert graph.steps["board"].boundary is None, "its outlets compute it"
     assert graph.outlets["alert-burst"].reads == "board"
+
+
+def test_a_table_whose_broken_records_are_set_aside_has_an_intake_for_them_in_both_forms(tmp_path: Path) -> None:
+    for suffix, text, before in ((".yaml", YAML, "schema: crews.ddl"), (".py", PYTHON, 'schema="crews.ddl"')):
+        between = (": ", "") if suffix == ".yaml" else ("=", '"')
+        queries = {
+            kind: Graph(
+                load(write_emergency(tmp_path, suffix=suffix, text=text.replace(before, said))).specification
+            ).order[0]
+            for kind in ("fail", "drop", "quarantine")
+            for said in [f"{before}, on_error{between[0]}{between[1]}{kind}{between[1]}"]
+        }
+        assert queries == {"fail": ["clean"], "drop": ["clean"], "quarantine": ["crews-input", "clean"]}
 
 
 def test_a_stage_that_another_reads_has_a_topic_before_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tests.client.settled import read_settled
-from tests.pipelines.city import City
+from tests.pipelines.city import City, Report
 from tests.pipelines.pressure.poison import repair_command
 from tests.pipelines.pressure.poisoned_reports import PoisonedReports, poisoned_pipeline
 from typer.testing import CliRunner
@@ -67,6 +67,30 @@ def test_what_is_broken_is_set_aside_with_its_reason_and_comes_back_repaired(
     check_right(city, sorted([*sent.right, *sent.repaired]))
 
 
+def test_a_broken_record_of_a_table_leaves_its_row_as_it_was_and_is_set_aside_once(city: City) -> None:
+    pipeline = city.pipeline(crews_on_error="quarantine")
+    broken = {1: (b"harbour", b'{"district": "harbour", "crew": "two"}'), 2: (b"hills", b"no crew at all")}
+    city.send_crew("harbour", 3)
+    for key, value in broken.values():
+        city.send_crew_record(key.decode(), value)
+    city.send([Report("a", 1), Report("b", 1, "hills")], seconds=1)
+    city.drain(pipeline)
+    assert city.board() == {("harbour", 0): (1, 3), ("hills", 0): (1, None)}
+
+    city.send_crew("hills", 7)
+    city.send([Report("c", 2, "hills")], seconds=2)
+    city.drain(pipeline)
+    assert city.board() == {("harbour", 0): (1, 3), ("hills", 0): (2, 7)}
+
+    rows = city.rows(f"{city.name}.quarantine")
+    assert {int(row["headers"]["catchment.offset"]): (row["key"], row["value"]) for row in rows} == broken
+    assert len(rows) == len(broken)
+    for row in rows:
+        facts = row["headers"]
+        assert facts["catchment.error"].startswith(b"does not decode: ")
+        assert (facts["catchment.stage"], facts["catchment.topic"]) == (b"crews-input", city.crews.encode())
+
+
 def check_quarantine(city: City, sent: PoisonedReports) -> None:
     """Each broken record is there once, as it came, with its own headers, its place and its reason."""
     rows = city.rows(f"{city.name}.quarantine")
@@ -81,6 +105,7 @@ def check_quarantine(city: City, sent: PoisonedReports) -> None:
             if name.startswith("catchment.")
         }
         assert ours.pop("error").decode().startswith(one.reason), one
+        assert ours.pop("batch").isdigit()
         stage = {"topic": city.reports.encode(), "pipeline": city.name.encode(), "stage": b"clean"}
         assert ours == one.facts | stage, one.name
         theirs = {name: value for name, value in row["headers"].items() if not name.startswith("catchment.")}

@@ -70,3 +70,12 @@ def test_a_key_that_must_be_given_has_no_default(section: str) -> None:
     required = {name for name, is_required in _keys(_DECLARATIONS[section][0]).items() if is_required}
     # SQL says by itself what it reads.
     assert [name for name in sorted(required - {"from"}) if defaults[name].strip()] == []
+
+
+def test_every_setting_of_spark_s_is_documented_and_no_other() -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+    from catchment.pipelines.execution.pipeline_session import SETTINGS
+
+    documented = dict(re.findall(r"^\| `(spark\.[\w.]+)` \| `([^`]+)`", _sections()["Spark's settings"], re.MULTILINE))
+
+    assert documented == dict(SETTINGS) | {"spark.sql.shuffle.partitions": "parallelism"}

@@ -48,7 +48,7 @@ def test_a_damaged_plan_is_told(checkpoint: FakeCheckpoint, text: str) -> None:
         SparkCheckpoint.at(str(checkpoint)).plan(3)
 
 
-def test_rows_have_the_watermark_and_the_time_of_their_batch(
+def test_rows_have_the_number_the_watermark_and_the_time_of_their_batch(
     catchment_logs: CatchmentLogs, checkpoint: FakeCheckpoint
 ) -> None:
     topic = catchment_logs.topic(partitions=2)
@@ -64,6 +64,7 @@ def test_rows_have_the_watermark_and_the_time_of_their_batch(
     found = rows(query.reader, planned)
     for name, noted_ms in (("watermark", WATERMARK_MS), ("batchTime", TIME_MS)):
         assert found.column(name).to_pylist() == [datetime.fromtimestamp(noted_ms / 1000, tz=UTC)] * 20
+    assert found.column("batchId").to_pylist() == [1] * 20
 
 
 def test_the_watermark_may_be_all_that_is_asked_for_and_stands_beside_typed_columns(
@@ -89,7 +90,8 @@ def test_a_batch_query_has_no_watermark(catchment_logs: CatchmentLogs, checkpoin
     catchment_logs.fill(topic, TEN)
     reader = batch_reader(catchment_logs, subscribe=topic, watermarkFrom=checkpoint)
     found = rows(reader, reader.partitions())
-    assert found.column("watermark").to_pylist() == found.column("batchTime").to_pylist() == [None] * 10
+    for name in ("watermark", "batchTime", "batchId"):
+        assert found.column(name).to_pylist() == [None] * 10
 
 
 def test_a_checkpoint_without_a_plan_is_told(catchment_logs: CatchmentLogs, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def status(
 
 def _rows(run: dict[str, Any]) -> list[tuple[object, ...]]:
     """A line for each query, and one for a pipeline that has none to show."""
-    head = (run["pipeline"], run["version"], run["state"], run["pid"])
+    head = (run["pipeline"], _shown(run.get("version")), run["state"], _shown(run.get("pid")))
     queries = run.get("queries") or [{}]
     return [
         (

@@ -39,7 +39,7 @@ def stop(
     for one in homes:
         run = report(one)
         # A driver whose supervisor was killed is about to stop by itself; it does no harm to say so again.
-        _signal(run["pid"]) or _signal(run.get("driver_pid"))
+        _signal(run.get("pid")) or _signal(run.get("driver_pid"))
     deadline = time.monotonic() + timeout_s
     for one in homes:
         while is_running(one):

@@ -7,6 +7,8 @@ An *intake* reads a topic of events, sets aside what is broken, late or twice th
 row, by its own watermark, so every stream with event time or with a quarantine begins with one. A stage without code is one;
 for a stage with code that reads such a source, one is made.
 
+A table has an intake only if broken records of it go to the quarantine: whoever joins the table reads its topic, and passes them by.
+
 A *step* is a stage with code. It is a query of its own if other stages read it or if it names a topic; otherwise each outlet
 that reads it computes it. An *outlet* is a sink or an alert.
 
@@ -63,6 +65,15 @@ class Intake:
 
 
 @dataclass(frozen=True)
+class TableIntake:
+    """What sets aside the broken records of a table."""
+
+    name: str
+    table_name: str
+    table: Table
+
+
+@dataclass(frozen=True)
 class Step:
     """A stage with code."""
 
@@ -97,6 +108,11 @@ class Graph:
         self.steps: dict[str, Step] = {}
         self.outlets: dict[str, Outlet] = {}
         self._read_by_stages = {one for stage in specification.stages.values() for one in stage.from_}
+        self.table_intakes: dict[str, TableIntake] = {
+            f"{name}-input": TableIntake(f"{name}-input", name, table)
+            for name, table in specification.tables.items()
+            if table.on_error == "quarantine" and name in self._read_by_stages
+        }
         for name, stage in specification.stages.items():
             self._add_stage(name, stage)
         for name, outlet in self._outlets():
@@ -105,11 +121,15 @@ class Graph:
     @cached_property
     def order(self) -> list[list[str]]:
         """The names of the queries, level by level: none reads what a later level writes."""
-        levels: dict[str, int] = dict.fromkeys(self.intakes, 0)
+        levels: dict[str, int] = dict.fromkeys((*self.table_intakes, *self.intakes), 0)
         for name in self._sorted_steps():
             below = [levels[one] for one in self.streams_of(name) if one in levels]
             levels[name] = max(below, default=-1) + (1 if self.steps[name].boundary else 0)
-        queries = {name: level for name, level in levels.items() if self.boundary(name) is not None}
+        queries = {
+            name: level
+            for name, level in levels.items()
+            if name in self.table_intakes or self.boundary(name) is not None
+        }
         last = max(queries.values(), default=-1) + 1
         return [
             [name for name in queries if queries[name] == level] for level in range(last) if level in queries.values()
@@ -127,6 +147,8 @@ class Graph:
         """What a query reads: the names of tables, of sources, and of the intakes or steps that write its topics."""
         if query in self.intakes:
             return (self.intakes[query].source_name,)
+        if query in self.table_intakes:
+            return (self.table_intakes[query].table_name,)
         if query in self.steps:
             return self.steps[query].inputs
         reads = self.outlets[query.removeprefix("outlet-")].reads

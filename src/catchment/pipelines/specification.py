@@ -68,6 +68,8 @@ class TopicIn(Declaration):
     """Protobuf: which message of the schema."""
     delimiter: str | None = None
     """CSV: what separates the columns."""
+    on_error: Literal["fail", "quarantine", "drop"] = "fail"
+    """What a record that does not decode does."""
 
     @model_validator(mode="after")
     def _has_schema(self) -> TopicIn:
@@ -84,7 +86,6 @@ class Source(TopicIn):
     """How much later than the newest an event may come."""
     ahead: DurationMs = DEFAULT_AHEAD_MS
     """How far an event may be ahead of its record's own time: further, and its clock is wrong."""
-    on_error: Literal["fail", "quarantine", "drop"] = "fail"
     start: Literal["earliest", "latest"] = "earliest"
 
     @model_validator(mode="after")

@@ -47,7 +47,7 @@ class CatchmentDataSource(DataSource):
         return source_schema(
             self._pinned_decoding(options),
             include_headers=options.include_headers,
-            include_times=options.watermark_from is not None,
+            include_facts=options.watermark_from is not None,
         )
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -73,7 +73,7 @@ class CatchmentDataSource(DataSource):
 
     def _reading(self, options: SourceOptions, schema: StructType) -> RecordReading:
         decoding = self._pinned_decoding(options)
-        check_schema(schema, decoding, include_times=options.watermark_from is not None)
+        check_schema(schema, decoding, include_facts=options.watermark_from is not None)
         return RecordReading.of(options, decoding, schema)
 
     def _pinned_decoding(self, options: SourceOptions) -> Decoding:

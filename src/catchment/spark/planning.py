@@ -31,29 +31,30 @@ class OffsetRange(NamedTuple):
         return [self._replace(start=start, end=end) for start, end in pairwise(cuts)]
 
 
-class BatchTimes(NamedTuple):
+class BatchFacts(NamedTuple):
     """What Spark has noted of a batch before it runs."""
 
+    batch_id: int | None
     watermark_ms: int | None
     time_ms: int | None
 
 
-UNKNOWN_TIMES: Final = BatchTimes(None, None)
+UNKNOWN_FACTS: Final = BatchFacts(None, None, None)
 
 
 class RangePartition(InputPartition):
-    """What one task reads, and the times of its batch if the query asks for them."""
+    """What one task reads, and the facts of its batch if the query asks for them."""
 
-    def __init__(self, offsets: OffsetRange, times: BatchTimes) -> None:
-        super().__init__((tuple(offsets), tuple(times)))
+    def __init__(self, offsets: OffsetRange, facts: BatchFacts) -> None:
+        super().__init__((tuple(offsets), tuple(facts)))
 
     @property
     def offsets(self) -> OffsetRange:
         return OffsetRange(*self.value[0])
 
     @property
-    def times(self) -> BatchTimes:
-        return BatchTimes(*self.value[1])
+    def facts(self) -> BatchFacts:
+        return BatchFacts(*self.value[1])
 
 
 def plan(
@@ -61,7 +62,7 @@ def plan(
     *,
     min_partitions: int | None = None,
     max_records: int | None = None,
-    times: BatchTimes = UNKNOWN_TIMES,
+    facts: BatchFacts = UNKNOWN_FACTS,
 ) -> list[RangePartition]:
     """A task for each range that is not empty, or several where an option asks for it."""
     wanted = [one for one in sorted(ranges) if one.size]
@@ -69,7 +70,7 @@ def plan(
         wanted = [part for one in wanted for part in one.split(-(-one.size // max_records))]
     if min_partitions is not None and len(wanted) < min_partitions:
         wanted = _split_large(wanted, min_partitions)
-    return [RangePartition(one, times) for one in wanted]
+    return [RangePartition(one, facts) for one in wanted]
 
 
 def _split_large(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRange]:

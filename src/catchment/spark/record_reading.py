@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from kio.schema.errors import ErrorCode
@@ -21,8 +21,8 @@ from catchment.spark.connection import Connection
 from catchment.spark.data_loss import data_lost
 from catchment.spark.formats.decoding import Decoding
 from catchment.spark.garbage import set_aside_what_is_loaded
-from catchment.spark.planning import BatchTimes, OffsetRange, RangePartition
-from catchment.spark.source_columns import BATCH_TIME, WATERMARK
+from catchment.spark.planning import BatchFacts, OffsetRange, RangePartition
+from catchment.spark.source_columns import BATCH_COLUMNS, BATCH_ID, BATCH_TIME, WATERMARK
 from catchment.spark.source_options import SourceOptions
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
@@ -53,21 +53,25 @@ class RecordReading:
         # A batch query without anything to read still gets one task, for a partition that is not ours.
         if isinstance(partition, RangePartition):
             for batch in self._read(partition.offsets):
-                yield self._finished(batch, partition.times)
+                yield self._finished(batch, partition.facts)
                 set_aside_what_is_loaded()
 
-    def _finished(self, batch: pa.RecordBatch, times: BatchTimes) -> pa.RecordBatch:
-        for name, time_ms in ((WATERMARK, times.watermark_ms), (BATCH_TIME, times.time_ms)):
+    def _finished(self, batch: pa.RecordBatch, facts: BatchFacts) -> pa.RecordBatch:
+        values = {
+            WATERMARK: _moment(facts.watermark_ms),
+            BATCH_TIME: _moment(facts.time_ms),
+            BATCH_ID: pa.scalar(facts.batch_id, pa.int64()),
+        }
+        for name, value in values.items():
             if name in self.schema.names:
-                time_us = None if time_ms is None else time_ms * 1000
-                batch = batch.append_column(name, pa.repeat(pa.scalar(time_us, _TIMESTAMP), batch.num_rows))
+                batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
         if self.decoding.decoders:
             return self.decoding.apply(batch, self.schema)
         return batch if batch.schema.names == self.schema.names else batch.select(self.schema.names)
 
     def _read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-        # Rows must be counted even where nothing of them is asked for but the times of the batch.
-        of_records = [name for name in self.schema.names if name not in (WATERMARK, BATCH_TIME)]
+        # Rows must be counted even where nothing of them is asked for but the facts of the batch.
+        of_records = [name for name in self.schema.names if name not in BATCH_COLUMNS]
         columns = self.decoding.raw_columns(of_records) or ["offset"]
         left = wanted
         while left.size:
@@ -101,6 +105,10 @@ class RecordReading:
             fail=self.fail_on_data_loss,
         )
         return left._replace(start=start)
+
+
+def _moment(time_ms: int | None) -> Any:
+    return pa.scalar(None if time_ms is None else time_ms * 1000, _TIMESTAMP)
 
 
 def _named(offsets: OffsetRange) -> str:

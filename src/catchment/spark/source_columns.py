@@ -34,21 +34,26 @@ _RAW_TYPES: Final[dict[str, DataType]] = {
 _HEADERS: Final[dict[str, DataType]] = {"headers": ArrayType(_HEADER)}
 WATERMARK: Final = "watermark"
 BATCH_TIME: Final = "batchTime"
-_BATCH_TIMES: Final[dict[str, DataType]] = {WATERMARK: TimestampType(), BATCH_TIME: TimestampType()}
+BATCH_ID: Final = "batchId"
+BATCH_COLUMNS: Final[dict[str, DataType]] = {
+    WATERMARK: TimestampType(),
+    BATCH_TIME: TimestampType(),
+    BATCH_ID: LongType(),
+}
 
 
-def source_schema(decoding: Decoding, *, include_headers: bool, include_times: bool = False) -> StructType:
+def source_schema(decoding: Decoding, *, include_headers: bool, include_facts: bool = False) -> StructType:
     """All columns, in the order of Spark's own source, and those that are new behind them."""
     key, value, *others = decoding.fields()
     columns = dict([key, value]) | _RAW_TYPES | (_HEADERS if include_headers else {}) | dict(others)
-    if include_times:
-        columns |= _BATCH_TIMES
+    if include_facts:
+        columns |= BATCH_COLUMNS
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
-def check_schema(wanted: StructType, decoding: Decoding, *, include_times: bool = False) -> None:
+def check_schema(wanted: StructType, decoding: Decoding, *, include_facts: bool = False) -> None:
     """SettingsError unless every column that the user's schema names is one of ours, with its type."""
-    known = source_schema(decoding, include_headers=True, include_times=include_times)
+    known = source_schema(decoding, include_headers=True, include_facts=include_facts)
     types = {field.name: field.dataType for field in known}
     for field in wanted:
         if field.name not in types:

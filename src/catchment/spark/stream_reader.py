@@ -82,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges,
             min_partitions=options.min_partitions,
             max_records=options.max_records_per_partition,
-            times=self._run.times(),
+            facts=self._run.facts(),
         )
 
     @override

@@ -21,7 +21,7 @@ from catchment.spark.data_loss import data_lost
 from catchment.spark.group_commits import GroupCommits
 from catchment.spark.noted_offsets import NotedOffsets
 from catchment.spark.notices import Notice, subscribe
-from catchment.spark.planning import UNKNOWN_TIMES, BatchTimes, OffsetRange
+from catchment.spark.planning import UNKNOWN_FACTS, BatchFacts, OffsetRange
 from catchment.spark.positions import Offsets, from_json
 from catchment.spark.source_options import SourceOptions
 from catchment.spark.spark_checkpoint import SparkCheckpoint
@@ -156,10 +156,10 @@ class StreamRun:
         """Where the topics end that are noted with a batch, as far as nothing there is undecided."""
         return {} if self._noted_watch is None else self._noted_watch.latest()
 
-    def times(self) -> BatchTimes:
+    def facts(self) -> BatchFacts:
         """Those of the batch that is about to run: Spark has noted its plan by the time that it asks for its tasks."""
         if self._options.watermark_from is None:
-            return UNKNOWN_TIMES
+            return UNKNOWN_FACTS
         checkpoint = SparkCheckpoint.at(self._options.watermark_from)
         batch_id = checkpoint.newest_planned()
         if batch_id is None:
@@ -168,7 +168,7 @@ class StreamRun:
                 "Give watermarkFrom the checkpointLocation of the very query that reads this source.",
             )
         plan = checkpoint.plan(batch_id)
-        return BatchTimes(plan.watermark_ms, plan.time_ms)
+        return BatchFacts(batch_id, plan.watermark_ms, plan.time_ms)
 
     def finished(self, end: Offsets, query: str | None = None) -> None:
         """Everything before `end` has been processed, by the query of this name if it is known."""

@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
+from catchment.client.keyed_rows import last_of_each_key
 from catchment.client.offsets import EARLIEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.spark.formats.decoding import Decoding
 
 _KEY: Final = "__key"
 _DELETED: Final = "__deleted"
-_ROW: Final = "__row"
 _METADATA_AGE_S: Final = 1.0
 
 
@@ -50,9 +49,9 @@ class TableShape:
             table = table.filter(pc.is_null(table.column("valueError")))
         return table
 
-    def key_columns(self, table: pa.Table) -> dict[str, Any]:
+    def key_columns(self, table: pa.Table) -> pa.Table:
         value = table.column("value").combine_chunks() if self.table_key else None
-        return {f"__key_{name}": pc.struct_field(value, name) for name in self.table_key}
+        return pa.table({f"__key_{name}": pc.struct_field(value, name) for name in self.table_key})
 
 
 class TableContents:
@@ -122,12 +121,13 @@ def _last_of_each_key(shape: TableShape, rows: pa.Table) -> pa.Table:
             "Write it with a key, or set tableKey to the fields of the value that are the key.",
         )
     # Fields of the value tell only those rows apart that have no key of their own.
+    columns = shape.key_columns(rows)
     fields = {
         name: pc.if_else(has_key, pa.scalar(None, column.type), column)
-        for name, column in shape.key_columns(rows).items()
+        for name, column in zip(columns.column_names, columns.columns, strict=True)
     }
     keys = {"partition": rows.column("partition"), _KEY: rows.column(_KEY), **fields}
-    kept = rows.take(_last_rows(keys))
+    kept = rows.take(last_of_each_key(pa.table(keys)))
     return kept.filter(pc.invert(kept.column(_DELETED)))
 
 
@@ -135,15 +135,8 @@ def _distinct(shape: TableShape, rows: pa.Table) -> pa.Table:
     """The latest row of those that have the same fields as their key."""
     if not shape.table_key or not rows.num_rows:
         return rows
-    last = _last_rows(shape.key_columns(rows))
+    last = last_of_each_key(shape.key_columns(rows))
     if len(last) == rows.num_rows:
         return rows
     ordered = rows.sort_by([("timestamp", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
-    return ordered.take(_last_rows(shape.key_columns(ordered)))
-
-
-def _last_rows(keys: Mapping[str, Any]) -> Any:
-    """Which row is the last of each key, in the order of rows."""
-    table = pa.table(dict(keys))
-    table = table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
-    return table.group_by(list(keys)).aggregate([(_ROW, "max")]).column(f"{_ROW}_max").combine_chunks().sort()
+    return ordered.take(last_of_each_key(shape.key_columns(ordered)))

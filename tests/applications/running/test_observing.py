@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from catchment.applications.running.observing import pipeline_view
+import pytest
+
+from catchment.applications.running import observing
+from catchment.applications.running.account import Account
+from catchment.applications.running.layout import lay_out
+from catchment.applications.running.observing import Observer, pipeline_view
 
 _NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
 
@@ -42,3 +50,24 @@ def test_the_watermark_is_that_of_the_intake() -> None:
 def test_a_watermark_of_1970_is_none() -> None:
     assert pipeline_view(run_of("1970-01-01T00:00:00.000Z"), _NOW).watermark_age_s is None
     assert pipeline_view(run_of(None), _NOW).watermark_age_s is None
+
+
+class HeldUpAccount(Account):
+    """One whose broker answers when it is allowed to."""
+
+    may_answer = threading.Event()
+
+    def refresh(self) -> None:
+        self.may_answer.wait()
+
+
+def test_a_look_that_does_not_come_in_time_is_none_and_not_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "Account", HeldUpAccount)
+    with closing(Observer(lay_out("emergency", tmp_path), "127.0.0.1:1")) as observer:
+        try:
+            assert observer.next_look(0.01) is None
+        finally:
+            HeldUpAccount.may_answer.set()
+        assert observer.next_look(60.0) is not None

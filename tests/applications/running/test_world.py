@@ -62,13 +62,30 @@ def account(broker: BrokerChild, layout: Layout) -> Iterator[Account]:
 
 @contextmanager
 def generator(layout: Layout, servers: str, *arguments: str) -> Iterator[Child]:
-    options = ["--servers", servers, "--topic", layout.source, "--ledger", str(layout.ledger), *arguments]
+    options = [
+        "--servers",
+        servers,
+        "--topic",
+        layout.source,
+        "--ledger",
+        str(layout.ledger),
+        "--lateness",
+        str(layout.lateness_s),
+    ]
+    options += arguments
     child = Child("generator", [_GENERATING, layout.name, *options], layout.folder / "generator.log")
     child.start()
     try:
         yield child
     finally:
         child.kill()
+
+
+def test_events_are_late_by_what_the_pipeline_says_though_somebody_has_changed_it(tmp_path: Path) -> None:
+    file = lay_out("emergency", tmp_path).file
+    file.write_text(file.read_text().replace('lateness="20 seconds"', 'lateness="2 minutes"'))
+
+    assert lay_out("emergency", tmp_path).lateness_s == 120.0
 
 
 def send_events(layout: Layout, broker: BrokerChild, count: int) -> None:

@@ -212,6 +212,24 @@ def test_status_is_a_table_with_a_line_for_each_query(command: Command, tmp_path
     assert result.stderr.splitlines() == ["city: it is slow", "city: ! it drops rows"]
 
 
+@pytest.mark.parametrize("damaged", ["", "[]", "{}"])
+def test_a_damaged_run_file_hides_no_other_pipeline_from_the_status(
+    command: Command, tmp_path: Path, damaged: str
+) -> None:
+    for name in ("city", "town"):
+        home = Home(tmp_path, name)
+        home.folder.mkdir()
+        write_run(home, {"pipeline": name, "version": 2, "state": "stopped", "pid": 7})
+    Home(tmp_path, "city").run_file.write_text(damaged)
+
+    result = command("status")
+
+    rows = [line.split("\t")[:4] for line in result.stdout.splitlines()[1:]]
+    assert rows == [["city", "–", "unknown", "–"], ["town", "2", "stopped", "7"]]
+    assert f"city: {Home(tmp_path, 'city').run_file} cannot be understood" in result.stderr
+    assert command("stop", "city").exit_code == 1
+
+
 def test_a_pipeline_that_nobody_knows_is_told_with_the_place_that_was_looked_at(
     command: Command, tmp_path: Path
 ) -> None:

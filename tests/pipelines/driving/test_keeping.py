@@ -141,6 +141,25 @@ def test_every_batch_is_compared_with_the_checks_though_several_ended_between_tw
     assert "151 of the last 300 rows" in failure.message
 
 
+def test_batches_that_end_after_a_report_of_nothing_new_are_all_read() -> None:
+    rows = source("a", rows=300, end=300, latest=300)
+    query = FakeQuery(batch(0, rows), batch(1, at_s=1.0, durationMs={"triggerExecution": 2}))
+    starts = Starts(query)
+    keeper = starts.keeper(checks=(Check(expect="a > 0", stop_above=0.5),))
+    assert starts.look_until(keeper, 2.0) is None
+    assert keeper.status.batch_id == 0
+
+    counts = [{"rows": 300, "check0": 300}, {"rows": 300, "check0": 0}]
+    query.reports += [
+        batch(number, rows, at_s=2.0 + number, observedMetrics={"checks": counted})
+        for number, counted in enumerate(counts, 1)
+    ]
+    failure = starts.look_until(keeper, 4.0)
+
+    assert failure is not None
+    assert failure.exit_code == ExitCode.STOPPED_BY_CHECK
+
+
 def test_a_report_is_counted_once_however_often_it_is_seen() -> None:
     query = FakeQuery(batch(0, source("a", rows=10, end=10, latest=10)))
     starts = Starts(query)
@@ -170,6 +189,7 @@ class Queries:
         self.started: list[str] = []
         self.finished: set[str] = set()
         self.stalled: str | None = None
+        self.lasts_s = 6.0
 
     def start(self, name: str) -> FakeQuery:
         self.started.append(name)
@@ -179,7 +199,7 @@ class Queries:
         return name in self.finished
 
     def stalled_s(self, name: str) -> float:
-        return 6.0 if name == self.stalled else 0.0
+        return self.lasts_s if name == self.stalled else 0.0
 
 
 def test_until_now_means_level_by_level() -> None:
@@ -236,6 +256,21 @@ def test_a_store_that_does_not_answer_is_waited_for_though_nothing_has_failed() 
     store.reports.append(batch(0, source("a", rows=1, end=1, latest=1)))
     one.look()
     assert one.statuses[1].waits_for is None
+
+
+def test_a_store_that_never_answers_ends_the_run_after_the_same_patience_as_one_that_is_away() -> None:
+    queries = Queries(clean=FakeQuery(), outlet_clean_store_t=FakeQuery())
+    one = Fleet(two_levels(), queries, is_endless=True, patience=PATIENCE)
+    queries.stalled, queries.lasts_s = "outlet-clean-store-t", PATIENCE.away_s
+    for _ in range(3):
+        assert one.look() is None
+
+    queries.lasts_s += 1
+    failure = one.look()
+
+    assert failure is not None
+    assert failure.exit_code == ExitCode.AWAY
+    assert "outlet-clean-store-t: store sqlite:///city.db has not answered for 101 s" in failure.message
 
 
 def test_a_batch_that_takes_far_longer_than_the_last_is_named_with_what_it_writes_to() -> None:

@@ -16,7 +16,7 @@ from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution.handling import BatchFailed, BatchHandler, in_few_words
 from catchment.pipelines.execution.spark_errors import cause_in
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
-from catchment.pipelines.stores.errors import StoreAway, StoreRefused
+from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
 
 
 class SparkSaid(Exception):
@@ -108,6 +108,7 @@ def test_people_read_the_cause_without_stacks(text: str, said: str) -> None:
         (BrokerError(ErrorCode.not_leader_or_follower, "cannot read"), FailureKind.BROKERS_AWAY, ExitCode.AWAY),
         (BrokerError(ErrorCode.topic_authorization_failed, "cannot read"), FailureKind.PERMANENT, ExitCode.FAILED),
         (StoreRefused("column a"), FailureKind.PERMANENT, ExitCode.REFUSED),
+        (StoreDenied("password"), FailureKind.PERMANENT, ExitCode.CONFIGURATION),
         (LakeRefused("column a"), FailureKind.PERMANENT, ExitCode.REFUSED),
         (SettingsError("wrong"), FailureKind.PERMANENT, ExitCode.CONFIGURATION),
         (ConnectionResetError("reset"), FailureKind.WORK_LOST, ExitCode.FAILED),

@@ -154,7 +154,7 @@ def test_a_run_file_is_never_seen_half_written(home: Home) -> None:
     def write() -> None:
         number = 0
         while not is_over.is_set():
-            write_run(home, {"number": number, "filler": "x" * 100_000})
+            write_run(home, {"state": "running", "number": number, "filler": "x" * 100_000})
             number += 1
 
     thread = threading.Thread(target=write)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from tests.pipelines.lakes.lake_world import put
 
-from catchment.pipelines.lakes import LakeRefused
+from catchment.pipelines.lakes import Lake, LakeRefused
+from catchment.pipelines.lakes.delta import DeltaLake
 from catchment.pipelines.lakes.partitioning import (
     check_partition_types,
     parse_partition_by,
@@ -121,7 +124,27 @@ def test_odd_values_are_read_back_by_duckdb(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == values
 
 
-def test_a_value_too_long_for_a_folder_is_refused_with_the_name_of_its_column() -> None:
-    assert partition_folder(["district"], ("x" * 246,))
-    with pytest.raises(LakeRefused, match="a value of the partition column district is too long"):
-        partition_folder(["district"], ("x" * 247,))
+@pytest.mark.parametrize(("letter", "escaped_bytes"), [("x", 1), ("~", 3), ("%", 3), ("ж", 6), ("🔥", 12)])
+def test_a_value_too_long_for_a_folder_is_cut_and_stays_apart_from_others_that_begin_alike(
+    make_lake: Callable[[], Lake], letter: str, escaped_bytes: int
+) -> None:
+    longest = 246 // escaped_bytes
+    values = ["short", letter * longest, letter * (longest + 1), letter * 500 + "a", letter * 500 + "b"]
+    lake = make_lake()
+    for batch_id in range(2):
+        put(lake, pyarrow.table({"district": values, "number": list(range(5))}), "query", batch_id)
+    if isinstance(lake, DeltaLake):
+        lake.maintain()
+
+    rows = lake.read_arrow().group_by("number").aggregate([("district", "distinct"), ("district", "count")]).to_pylist()
+
+    kept = {row["number"]: row["district_distinct"] for row in rows}
+    assert [row["district_count"] for row in rows] == [2] * 5
+    assert (kept[0], kept[1]) == ([values[0]], [values[1]])
+    assert len({kept[number][0] for number in range(5)}) == 5
+    for number in (2, 3, 4):
+        [cut] = kept[number]
+        start, _, digest = cut.rpartition("-")
+        assert values[number].startswith(start)
+        assert len(start) > 200 // escaped_bytes
+        assert len(digest) == 16

@@ -16,9 +16,9 @@ import pytest
 import redis
 from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, layout, rows
 from tests.pipelines.stores.conftest import SmallDisk
-from tests.pipelines.stores.servers import RedisServer
+from tests.pipelines.stores.servers import PostgresServer, RedisServer
 
-from catchment.pipelines.stores.errors import StoreAway, StoreRefused
+from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.sqlite_store import SqliteStore
 from catchment.pipelines.stores.store import Layout
@@ -138,6 +138,43 @@ def test_a_server_that_is_not_there_is_away_and_passwords_stay_secret(scheme: st
     assert "secret" not in str(trouble.value)
 
 
+@pytest.fixture
+def guarded_address(postgresql_server: PostgresServer) -> Iterator[str]:
+    """A database that two connections at most may be made to, and that asks its user guard for a password: right."""
+    address = postgresql_server.new_database()
+    name = address.rpartition("/")[2]
+    with psycopg.connect(address, autocommit=True) as administrator:
+        administrator.execute("CREATE ROLE guard LOGIN PASSWORD 'right'")
+        (file,) = administrator.execute("SHOW hba_file").fetchone() or ("",)
+        rules = Path(file).read_text()
+        Path(file).write_text(f"host {name} guard all scram-sha-256\n{rules}")
+        administrator.execute("SELECT pg_reload_conf()")
+        administrator.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 2; GRANT ALL ON SCHEMA public TO guard".encode())
+    yield address.replace("postgres@", "guard:right@")
+    Path(file).write_text(rules)
+    with psycopg.connect(address, autocommit=True) as administrator:
+        administrator.execute("DROP OWNED BY guard; DROP ROLE guard; SELECT pg_reload_conf()")
+
+
+def test_a_user_a_password_or_a_database_that_postgresql_does_not_know_is_told_as_such(guarded_address: str) -> None:
+    board(guarded_address).close()
+    wrong = [(":right", ":wrong"), (":right", ""), ("guard:right", "nobody"), ("/test", "/rest")]
+    for right, other in wrong:
+        with pytest.raises(StoreDenied, match="Check user, password and database") as trouble:
+            board(guarded_address.replace(right, other))
+        assert "wrong" not in str(trouble.value), "passwords stay secret"
+
+
+def test_a_postgresql_that_has_no_connection_left_is_away(guarded_address: str) -> None:
+    with (
+        psycopg.connect(guarded_address),
+        psycopg.connect(guarded_address),
+        pytest.raises(StoreAway, match="no connections left"),
+    ):
+        board(guarded_address)
+    board(guarded_address).close()
+
+
 def test_a_postgresql_that_takes_no_changes_is_away(postgresql_address: str) -> None:
     board(postgresql_address).close()
     name = postgresql_address.rpartition("/")[2]
@@ -183,10 +220,10 @@ def test_a_redis_without_memory_is_away_and_has_no_part_of_the_batch() -> None:
             assert store.write(heavy(1), "query", 0, 1)
 
 
-def test_a_wrong_password_is_refused() -> None:
+def test_a_wrong_password_of_redis_is_told_as_such() -> None:
     with RedisServer("--user", "writer", "on", ">right", "~*", "+@all") as server:
         address = server.new_database().replace("redis://", "redis://writer:wrong@")
-        with pytest.raises(StoreRefused, match="user and password"):
+        with pytest.raises(StoreDenied, match="user and password"):
             board(address)
 
 

@@ -114,11 +114,20 @@ def test_text_with_nul_comes_back_where_the_store_can_hold_it(kind: str, request
     assert round_trip(address, pyarrow.string(), ["a\0b"]) == ["a\0b", None]
 
 
-def test_text_with_nul_is_refused_by_postgresql_with_the_columns_name(postgresql_address: str) -> None:
-    with pytest.raises(StoreRefused, match="column 'value' holds text with a NUL"):
-        round_trip(postgresql_address, pyarrow.string(), ["a\0b"])
-    with open_store(postgresql_address, "types") as store:
-        assert store.last_batch("query") is None
+def test_nul_is_told_by_another_character_in_postgresql_and_stops_nothing(postgresql_address: str) -> None:
+    assert round_trip(postgresql_address, pyarrow.string(), ["a\0b", "\0\0"]) == ["a\ufffdb", "\ufffd\ufffd", None]
+    nested = [["a\0\0b", r"\u0000", "\\\0"]]
+    found = round_trip(postgresql_address, pyarrow.list_(pyarrow.string()), nested, "nested")
+    assert found == [["a\ufffd\ufffdb", r"\u0000", "\\\ufffd"], None]
+
+
+def test_keys_that_nul_alone_tells_apart_are_one_in_postgresql(postgresql_address: str) -> None:
+    schema = pyarrow.schema([("name", pyarrow.string()), ("count", pyarrow.int64())])
+    with open_store(postgresql_address, "names") as store:
+        store.prepare(schema, Layout("names", ("name",)))
+        rows = pyarrow.table({"name": ["a\0", "a\ufffd"], "count": [1, 2]}, schema=schema)
+        assert store.write(rows, "query", 0, 1)
+        assert store.read().to_pylist() == [{"name": "a\ufffd", "count": 2}]
 
 
 @pytest.mark.parametrize(

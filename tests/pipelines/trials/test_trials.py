@@ -110,6 +110,18 @@ def test_rows_are_updated_windows_close_and_tables_forget(tmp_path: Path) -> Non
     tried.expect("closed", [{"start": "2026-01-01T00:00:00Z", "count": 3}])
 
 
+def test_a_broken_row_of_a_table_is_passed_by_and_set_aside(tmp_path: Path) -> None:
+    from catchment.pipelines.testing import trial
+
+    text = YAML.replace("schema: crews.ddl,", "schema: crews.ddl, on_error: quarantine,")
+    city = trial(write_emergency(tmp_path, text=text))
+    reports = [_row("a", 1) | {"kind": "fire"}]
+    city.given(reports=reports, crews=[{"district": "Harbour", "crew": 2}, {"district": "Harbour", "crew": "two"}])
+
+    city.expect("board", [{"district": "Harbour", "count": 1, "crew": 2}])
+    city.expect("quarantine", [{"district": "Harbour", "crew": "two", "_stage": "crews-input"}])
+
+
 def test_names_that_a_pipeline_does_not_have_are_told(tmp_path: Path) -> None:
     from catchment.pipelines.testing import trial
     from catchment.pipelines.trials.trial import UnknownName
@@ -121,6 +133,15 @@ def test_names_that_a_pipeline_does_not_have_are_told(tmp_path: Path) -> None:
         UnknownName, match="no stage or alert is named bored; there is clean, board, burst, quarantine, late"
     ):
         city.rows("bored")
+
+
+def test_rows_that_are_given_after_results_were_asked_for_are_refused(tmp_path: Path) -> None:
+    from catchment.pipelines.testing import trial
+
+    city = trial(write_emergency(tmp_path))
+    city.expect("late", [])
+    with pytest.raises(ValueError, match="give all batches first"):
+        city.given(reports=[])
 
 
 def test_tests_beside_a_pipeline_are_run_and_their_failures_told(tmp_path: Path) -> None:

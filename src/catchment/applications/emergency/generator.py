@@ -30,7 +30,6 @@ class Events(Generator):
     """The city as it goes on."""
 
     key = "district"
-    lateness_s = 20.0
     tables: Mapping[str, Mapping[str, Event]] = {
         "crews": {district: {"district": district, "crew": crew} for district, crew in CREWS.items()}
     }

@@ -15,7 +15,6 @@ class Events(Generator):
     """Every twenty seconds another host falls silent for as long."""
 
     key = "host"
-    lateness_s = 5.0
     invalid = ({"cpu": 7.5},)
 
     def __init__(self) -> None:

@@ -26,8 +26,6 @@ class Generator(abc.ABC):
 
     key: str
     """The field that is the key of an event's record."""
-    lateness_s = 10.0
-    """How late the pipeline allows an event to be."""
     tables: Mapping[str, Mapping[str, Event]] = {}
     """Rows by key of the topics that the pipeline reads as tables."""
     invalid: Sequence[Event] = ()
@@ -61,9 +59,17 @@ class Disturbed:
     """The events of a generator as records with their entries for the ledger."""
 
     def __init__(
-        self, generator: Generator, random: Random, first_number: int, disorder: Disorder | None = None
+        self,
+        generator: Generator,
+        random: Random,
+        first_number: int,
+        *,
+        lateness_s: float,
+        disorder: Disorder | None = None,
     ) -> None:
+        """`lateness_s` is how late the pipeline allows an event to be."""
         self._generator = generator
+        self._lateness_s = lateness_s
         self._random = random
         self._number = first_number
         self._disorder = disorder or Disorder()
@@ -88,13 +94,13 @@ class Disturbed:
         detail, copies = "", 1
         age_s = random.expovariate(10)
         if (chosen := chosen - disorder.late) < 0:
-            deed, age_s = "late", self._generator.lateness_s * random.uniform(1.3, 3)
+            deed, age_s = "late", self._lateness_s * random.uniform(1.3, 3)
         elif (chosen := chosen - disorder.duplicate) < 0:
             deed, copies = "duplicate", random.choice((2, 2, 2, 3, 5))
         elif (chosen := chosen - disorder.broken) < 0:
             deed = "broken"
         elif chosen - disorder.delayed < 0:
-            age_s = self._generator.lateness_s * random.uniform(0, 0.6)
+            age_s = self._lateness_s * random.uniform(0, 0.6)
         event = {ID_HEADER: str(number), "at": _iso(now_s - age_s), **self._generator.event(random, now_s - age_s)}
         key = str(event[self._generator.key]).encode()
         value: bytes | None = _json(event)
@@ -109,7 +115,7 @@ class Disturbed:
             self._count += 1
             heapq.heappush(self._waiting, (due_s, self._count, record))
             is_far = self._random.random() < 0.1
-            due_s += self._generator.lateness_s * self._random.uniform(1.3, 2) if is_far else self._random.uniform(0, 3)
+            due_s += self._lateness_s * self._random.uniform(1.3, 2) if is_far else self._random.uniform(0, 3)
 
     def _break(self, event: Event, now_s: float) -> tuple[str, bytes | None]:
         text = _json(event)

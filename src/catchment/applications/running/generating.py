@@ -1,6 +1,6 @@
 """The process of a generator: events at a rate, in the ledger first and then in the log.
 
-    python -m catchment.applications.running.generating emergency --servers … --topic reports --ledger … --rate 1000
+    python -m catchment.applications.running.generating emergency --servers … --topic reports --ledger … --rate 1000 --lateness 20
 
 SIGTERM ends it well: what is due later is sent at once, and everything is safe before it goes.
 """
@@ -24,7 +24,8 @@ from catchment.pipelines.driving.stop_flag import StopFlag
 
 _TICK_S: Final = 0.05
 _MOST_BEHIND_S: Final = 1.0
-_FINISH_S: Final = 60.0
+FINISH_S: Final = 60.0
+"""How long it may take, once it is told to stop, until everything is safe."""
 
 
 def main() -> int:
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--ledger", type=Path, required=True)
     parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--lateness", type=float, required=True, help="How late events may be, in seconds.")
     parser.add_argument("--count", type=int, help="End after so many events.")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -47,12 +49,12 @@ def main() -> int:
         for topic, rows in generator.tables.items():
             for key, row in rows.items():
                 sender.send_row(topic, key.encode(), json.dumps(row).encode())
-        disturbed = Disturbed(generator, Random(options.seed + first), first)
+        disturbed = Disturbed(generator, Random(options.seed + first), first, lateness_s=options.lateness)
         _send_at_rate(disturbed, ledger, sender, options.rate, options.count, stop)
         sender.send(disturbed.due(None))
-        unsafe = sender.finish(time.monotonic() + _FINISH_S, time.monotonic)
+        unsafe = sender.finish(time.monotonic() + FINISH_S, time.monotonic)
     if unsafe:
-        sys.stderr.write(f"{unsafe} records were not acknowledged within {_FINISH_S:.0f} s\n")
+        sys.stderr.write(f"{unsafe} records were not acknowledged within {FINISH_S:.0f} s\n")
     return 1 if unsafe else 0
 
 

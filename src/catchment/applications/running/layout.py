@@ -33,6 +33,8 @@ class Layout:
     pipeline: str
     source: str
     """The topic of events."""
+    lateness_s: float
+    """How late they may be; nought where the pipeline has no event time any more."""
     group: str
     """The consumer group that says how far the pipeline has read them."""
     clean: str
@@ -82,6 +84,7 @@ def lay_out(name: str, folder: Path) -> Layout:
         folder=folder,
         pipeline=specification.pipeline,
         source=intake.source.topic,
+        lateness_s=(intake.source.lateness or 0) / 1000,
         group=f"{specification.pipeline}.{intake.name}",
         clean=intake.boundary.topic,
         late=graph.late,

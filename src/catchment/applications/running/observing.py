@@ -50,12 +50,13 @@ class Observer:
         with self._looking:
             return differences(self._account, self._layout)
 
-    def next_look(self, timeout_s: float) -> Snapshot:
-        """A snapshot that was begun after this was called, or the last one there is."""
+    def next_look(self, timeout_s: float) -> Snapshot | None:
+        """A snapshot that was begun after this was called; None if there is none in time."""
         with self._changed:
+            # The look that is under way may have begun before.
             wanted = self._looks + 2
-            self._changed.wait_for(lambda: self._looks >= wanted or self._error is not None, timeout_s)
-        return self.seen()
+            is_there = self._changed.wait_for(lambda: self._looks >= wanted or self._error is not None, timeout_s)
+        return self.seen() if is_there else None
 
     def seen(self) -> Snapshot:
         """The last snapshot. Raises what has stopped the observer."""

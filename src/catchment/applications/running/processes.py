@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from catchment.ports.process_tree import process_tree
 
 _libc: Final = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG: Final = 1
-_USUAL_PORT: Final = 9092
+USUAL_PORT: Final = 9092
 _START_S: Final = 60.0
 _STOP_S: Final = 30.0
 _PAUSE_S: Final = 0.02
@@ -30,13 +30,10 @@ _TAIL_CHARACTERS: Final = 2000
 class Child:
     """A program of ours in a process of its own, with its output in a file."""
 
-    def __init__(
-        self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
         self.name = name
         self._arguments = arguments
         self._log = log
-        self._environment = environment or {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -63,7 +60,6 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **self._environment},
                 # Ctrl-C is for us: we stop the others in the right order.
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
@@ -137,10 +133,10 @@ def usual_port() -> int:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", _USUAL_PORT))
+            listener.bind(("127.0.0.1", USUAL_PORT))
         except OSError:
             return free_port()
-    return _USUAL_PORT
+    return USUAL_PORT
 
 
 def _die_with_parent() -> None:

@@ -19,7 +19,7 @@ from catchment.applications.running.board import balance_line, board, plain_line
 from catchment.applications.running.keys import Keys, keyboard
 from catchment.applications.running.layout import Layout
 from catchment.applications.running.observing import Observer
-from catchment.applications.running.processes import BrokerChild
+from catchment.applications.running.processes import USUAL_PORT, BrokerChild
 from catchment.applications.running.reconciling import compared
 from catchment.applications.running.snapshot import Snapshot
 from catchment.applications.running.world import World
@@ -29,7 +29,6 @@ _PLAIN_S: Final = 5.0
 _DRAIN_S: Final = 300.0
 _LOOK_S: Final = 5.0
 _NOTE_S: Final = 5.0
-_USUAL_PORT: Final = 9092
 _NAMED_DIFFERENCES: Final = 20
 
 
@@ -94,23 +93,25 @@ class _Showing:
     def until_drained(self) -> list[str]:
         """Until all that was sent is accounted for and in the stores, for as long as that may take; what does not add up."""
         self._tell("no more events; waiting until all are accounted for", _DRAIN_S)
-        self._world.generator.stop()
+        self._world.stop_generator()
         deadline_s = time.monotonic() + _DRAIN_S
         while True:
             self._world.check()
             snapshot = self._observer.next_look(_LOOK_S)
-            self._draw(snapshot)
+            self._draw(snapshot or self._observer.seen())
             key = self._keys.wait(_REFRESH_S)
             if self._obey(key):
                 deadline_s = time.monotonic() + _DRAIN_S
                 continue
             is_over = key == "q" or time.monotonic() > deadline_s
-            is_read = not (snapshot.lag or snapshot.totals.on_the_way or self._observer.is_broker_away)
+            is_read = snapshot is not None and not (
+                snapshot.lag or snapshot.totals.on_the_way or self._observer.is_broker_away
+            )
             if is_over or is_read:
                 found = self._observer.reckon()
                 if is_over or not found:
                     self._tell("")
-                    self._draw(snapshot, has_keys=False)
+                    self._draw(self._observer.seen(), has_keys=False)
                     return found
                 self._tell(f"not yet: {found[0]}", _DRAIN_S)
 
@@ -152,7 +153,7 @@ class _Showing:
 
 def hint(layout: Layout, broker: BrokerChild) -> str:
     """What to try beside it: commands that read the answers and the for-ever store."""
-    servers = "" if broker.port == _USUAL_PORT else f" -b {broker.servers}"
+    servers = "" if broker.port == USUAL_PORT else f" -b {broker.servers}"
     consume = f"catchment consume {layout.commands or layout.clean}{servers}"
     return consume if layout.lake is None else f"{consume} · catchment lake describe {shlex.quote(str(layout.lake))}"
 

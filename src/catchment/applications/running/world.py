@@ -11,6 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from catchment.applications.running.generating import FINISH_S
 from catchment.applications.running.layout import lay_out
 from catchment.applications.running.processes import BrokerChild, Child
 from catchment.client.errors import ClientError
@@ -18,6 +19,7 @@ from catchment.client.errors import ClientError
 _PARTITIONS: Final = 2
 _TIMEOUT_S: Final = 30.0
 _STOP_SPARK_S: Final = 90.0
+_STOP_GENERATOR_S: Final = FINISH_S + 30.0
 _TABLE: Final = {"cleanup.policy": "compact"}
 
 
@@ -50,11 +52,15 @@ class World:
 
     def close(self) -> None:
         """Those that write before those that they write to."""
-        self.generator.stop()
+        self.stop_generator()
         self.pipeline.stop(_STOP_SPARK_S)
         if self.actuator is not None:
             self.actuator.stop()
         self.broker.stop()
+
+    def stop_generator(self) -> None:
+        """Let it bring what it has in its ledger into the log, for as long as it gives itself for that."""
+        self.generator.stop(_STOP_GENERATOR_S)
 
     def check(self) -> None:
         """Raise what is to be said of a process that should be running and is not."""
@@ -98,7 +104,7 @@ class World:
     def _generator(self, rate: float) -> Child:
         layout = self.layout
         arguments = [layout.name, "--servers", self.broker.servers, "--topic", layout.source]
-        arguments += ["--ledger", str(layout.ledger), "--rate", str(rate)]
+        arguments += ["--ledger", str(layout.ledger), "--rate", str(rate), "--lateness", str(layout.lateness_s)]
         module = "catchment.applications.running.generating"
         return Child("generator", [module, *arguments], layout.folder / "generator.log")
 

@@ -15,7 +15,6 @@ class Events(Generator):
     """At most so many visitors at once; each leaves one day, and another comes."""
 
     key = "visitor"
-    lateness_s = 5.0
     invalid = ({"page": "nowhere"},)
 
     def __init__(self) -> None:

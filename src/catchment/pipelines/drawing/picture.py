@@ -64,7 +64,8 @@ class _Drawing:
 
     def _input(self, name: str) -> str:
         if name in self._graph.tables:
-            node = Node(f"table {name}", "table", name, (f"topic {self._graph.tables[name].topic}",))
+            intake = f"{name}-input" if f"{name}-input" in self._graph.table_intakes else None
+            node = Node(f"table {name}", "table", name, (f"topic {self._graph.tables[name].topic}",), intake)
             self.nodes.setdefault(node.name, node)
             return node.name
         return self._topic(name) if name in self._graph.sources else name

@@ -59,7 +59,11 @@ _REFUSED_STATE: Final = re.compile(
     r"STATE_STORE_\w*(SCHEMA|NOT_COMPATIBLE|INVALID_CONFIG)\w*|STREAMING_STATEFUL_OPERATOR\w*"
     r"|STREAMING_QUERY_EVOLUTION_ERROR\.\w+|INCOMPATIBLE_\w*STATE\w*"
 )
-_MISTAKES: Final = ("catchment.client.errors.SettingsError", "catchment.pipelines.mistakes.Mistakes")
+_MISTAKES: Final = (
+    "catchment.client.errors.SettingsError",
+    "catchment.pipelines.mistakes.Mistakes",
+    "catchment.pipelines.stores.errors.StoreDenied",
+)
 _LOST_WORK: Final = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure|executor lost"
     r"|java\.io\.EOFException|java\.net\.SocketException|Connection reset|Broken pipe"

@@ -97,6 +97,6 @@ class Fleet:
 
 
 def _kind(graph: Graph, name: str) -> QueryKind:
-    if name in graph.intakes:
+    if name in graph.intakes or name in graph.table_intakes:
         return "intake"
     return "step" if name in graph.steps else "outlet"

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from catchment.pipelines.driving.checks import CheckShares
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
-from catchment.pipelines.driving.progress import Progress, ProgressReader
+from catchment.pipelines.driving.progress import Progress, ProgressReader, last_batch
 from catchment.pipelines.driving.status import QueryStatus
 from catchment.pipelines.execution.intake import CHECKS_METRIC, STOPPED_BY_CHECK
 from catchment.pipelines.specification import Check
@@ -98,10 +98,8 @@ class QueryKeeper:
         if (stopped := self._read_progress(query)) is not None:
             return stopped
         if is_active:
-            if self._stalled_s() > _STALLED_S:
-                self.status.waits_for = self._target
             self.status.overdue = self._overdue(self._clock() - self._heard_s)
-            return None
+            return self._unanswered(self._stalled_s())
         error = query.exception()
         if error is not None:
             return self._failed(judge(error))
@@ -120,7 +118,7 @@ class QueryKeeper:
 
     def _read_progress(self, query: StreamingQuery) -> Failure | None:
         for progress in self._news(query):
-            self._seen = (progress["timestamp"], progress["batchId"])
+            self._seen = (progress["timestamp"], last_batch(progress))
             self._heard_s = self._clock()
             self.reader.read(progress, self._clock())
             # Spark reports of batches that are finished, and of looking for one: a query that fails does neither.
@@ -139,6 +137,15 @@ class QueryKeeper:
         if last["batchId"] <= self._seen[1] + 1:
             return (last,)
         return [one for one in query.recentProgress if one["timestamp"] > self._seen[0]]
+
+    def _unanswered(self, stalled_s: float) -> Failure | None:
+        """Wait for a store that takes a call and does not answer it, but no longer than for one that is away."""
+        if stalled_s > _STALLED_S:
+            self.status.waits_for = self._waited_for(FailureKind.STORE_AWAY)
+        if stalled_s <= self._patience.away_s:
+            return None
+        said = f"{self._target or 'the store'} has not answered for {stalled_s:.0f} s. Check that it is well, and run again."
+        return self._ended(Failure(FailureKind.STORE_AWAY, said, ExitCode.AWAY))
 
     def _overdue(self, quiet_s: float) -> str | None:
         """What to say of a batch that takes far longer than the last one did; None otherwise."""

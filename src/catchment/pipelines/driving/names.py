@@ -63,6 +63,8 @@ def outputs_of(graph: Graph, query: str, servers: str) -> list[Dataset]:
     if query in graph.intakes:
         boundary = graph.intakes[query].boundary
         return [_topic(servers, one) for one in (boundary.topic, graph.quarantine, graph.late)]
+    if query in graph.table_intakes:
+        return [_topic(servers, graph.quarantine)]
     if query in graph.steps:
         boundary_of_step = graph.boundary(query)
         return [_topic(servers, boundary_of_step.topic)] if boundary_of_step else []

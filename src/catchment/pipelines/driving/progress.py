@@ -45,9 +45,8 @@ class ProgressReader:
         status.rows += rows
         self._recent.append((now_s, rows))
         self._set_rate(now_s)
-        if "addBatch" in progress["durationMs"]:
-            # A report of nothing new has the number of the batch to come.
-            status.batch_id = progress["batchId"]
+        if (batch_id := last_batch(progress)) >= 0:
+            status.batch_id = batch_id
         if rows:
             status.batch_ms = progress["durationMs"].get("triggerExecution")
         self._read_offsets(progress)
@@ -114,6 +113,11 @@ class ProgressReader:
         oldest, mean, newest = (from_text(times[name]) for name in ("min", "avg", "max"))
         self._latency.add(stored, oldest, mean, newest, rows)
         self.status.latency_ms = self._latency.quantiles()
+
+
+def last_batch(progress: Progress) -> int:
+    """The number of the last batch when a report was made; -1 before the first. One of nothing new has that of the batch to come."""
+    return int(progress["batchId"]) - ("addBatch" not in progress["durationMs"])
 
 
 def _offsets(offsets: Any) -> dict[Place, int] | None:

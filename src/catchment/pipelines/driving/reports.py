@@ -14,7 +14,12 @@ def report(home: Home) -> dict[str, Any]:
     """The run file's content; a run that ended without saying so was killed."""
     run = read_run(home)
     if run is None:
-        return {"pipeline": home.pipeline, "state": "never run"}
+        if not home.run_file.exists():
+            return {"pipeline": home.pipeline, "state": "never run"}
+        damaged = (
+            f"{home.run_file} cannot be understood. A run writes it anew; checkpoints and stores do not depend on it."
+        )
+        return {"pipeline": home.pipeline, "state": "unknown", "error": damaged}
     if run["state"] not in _ENDED and not is_running(home):
         return run | {"state": "killed"}
     return run

@@ -94,12 +94,12 @@ def write_run(home: Home, run: dict[str, Any]) -> None:
 
 
 def read_run(home: Home) -> dict[str, Any] | None:
-    """What was last written; None if the pipeline never ran."""
+    """What was last written; None if the pipeline never ran, or if it cannot be understood."""
     try:
-        run: dict[str, Any] = json.loads(home.run_file.read_text(encoding="utf-8"))
+        run = json.loads(home.run_file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    return run
+    return run if isinstance(run, dict) and "state" in run else None
 
 
 def runs(root: Path) -> Iterator[Home]:

@@ -132,7 +132,7 @@ class Supervisor:
         with driver:
             code = self._wait(driver)
         end_processes(self._run_id)
-        self._run = (read_run(self._home) or {}) | {"driver_starts": self._run["driver_starts"]}
+        self._run = (read_run(self._home) or self._run) | {"driver_starts": self._run["driver_starts"]}
         return code
 
     def _wait(self, driver: subprocess.Popen[bytes]) -> int:

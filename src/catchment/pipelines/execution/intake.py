@@ -24,6 +24,7 @@ from catchment.pipelines.execution.boundaries import as_json, as_key, stream_opt
 from catchment.pipelines.execution.calendar_years import beyond_calendar
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.setting_aside import READING, as_it_came, headers, undecodable
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Intake
 from catchment.pipelines.specification import Check
@@ -67,24 +68,19 @@ def _events(place: Workplace, intake: Intake) -> DataFrame:
         | {
             "startingOffsets": source.start,
             "admission": "timestamp",
-            "onDecodeError": "null",
-            "includeBytes": "true",
-            "includeHeaders": "true",
             "watermarkFrom": place.checkpoint(intake.name),
         }
+        | READING
     )
     return read_stream(place.spark, intake.source_name).format("catchment").options(**options).load()
 
 
 def _typed(rows: DataFrame, intake: Intake) -> DataFrame:
     """The event's own columns, and beside them the record as it came."""
-    record = F.struct("key", F.col("valueBytes").alias("value"), "headers", "topic", "partition", "offset", "timestamp")
     value = ["value"] if intake.source.format == "text" else ["value.*"]
     return rows.select(
-        record.alias(RECORD),
-        F.when(F.col("valueError").isNotNull(), F.concat(F.lit("does not decode: "), F.col("valueError")))
-        .when(F.col("value").isNull(), F.lit("has no value"))
-        .alias(DECODE_ERROR),
+        as_it_came().alias(RECORD),
+        F.coalesce(undecodable(), F.when(F.col("value").isNull(), F.lit("has no value"))).alias(DECODE_ERROR),
         F.col("watermark").alias(WATERMARK),
         F.col("batchTime").alias(BATCH_TIME),
         *value,
@@ -102,10 +98,10 @@ def _judged(rows: DataFrame, intake: Intake, schema: StructType) -> DataFrame:
         reasons.append(F.when(is_nameless, F.lit(f"has no {' and no '.join(intake.dedupe)}")))
     if source.event_time is not None:
         time = F.col(source.event_time)
-        ahead_ms = F.expr(f"INTERVAL '{source.ahead / 1000}' SECOND")
+        most_ahead = F.expr(f"INTERVAL '{source.ahead / 1000}' SECOND")
         reasons.append(F.when(time.isNull(), F.lit(f"has no {source.event_time}")))
         too_far = F.concat(F.lit(f"{source.event_time} is far ahead of the record's own time: "), time.cast("string"))
-        reasons.append(F.when(time > F.col(f"{RECORD}.timestamp") + ahead_ms, too_far))
+        reasons.append(F.when(time > F.col(f"{RECORD}.timestamp") + most_ahead, too_far))
     reasons += [F.when(fails, _failed(one)) for one, fails in failing]
     rows = rows.withColumn(ERROR, F.coalesce(*reasons))
     if any(one.stop_above is not None for one in intake.checks):
@@ -177,28 +173,11 @@ def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]
     is_broken, is_late, is_aside = F.col(ERROR).isNotNull(), F.col(LATE), _is_aside()
     topic = F.when(is_broken, place.graph.quarantine).when(is_late, place.graph.late).otherwise(intake.boundary.topic)
     reason = F.coalesce(F.col(ERROR), F.concat(F.lit("late: watermark "), F.col(WATERMARK).cast("string")))
-    facts = {
-        "error": reason,
-        "pipeline": F.lit(place.pipeline),
-        "stage": F.lit(intake.name),
-        "topic": F.col(f"{RECORD}.topic"),
-        "partition": F.col(f"{RECORD}.partition"),
-        "offset": F.col(f"{RECORD}.offset"),
-        "timestamp": F.unix_millis(f"{RECORD}.timestamp"),
-    }
-    ours = F.array(
-        *(
-            F.struct(F.lit(f"catchment.{name}").alias("key"), fact.cast("string").cast("binary").alias("value"))
-            for name, fact in facts.items()
-        )
-    )
-    theirs = F.coalesce(F.col(f"{RECORD}.headers"), F.expr("array()").cast("array<struct<key:string,value:binary>>"))
     return rows.select(
         topic.alias("topic"),
         F.col(KEY).alias("key"),
         F.when(is_aside, F.col(f"{RECORD}.value")).otherwise(as_json(fields)).alias("value"),
-        # As text: arrays, even null ones, double the time that Spark needs to hand a row to Python.
-        F.when(is_aside, F.to_json(F.concat(theirs, ours))).alias("headers"),
+        F.when(is_aside, headers(place, intake.name, RECORD, reason)).alias("headers"),
         # As a value in the plan it would be a new program for every batch, which the JVM compiles from the start.
         F.col(BATCH_TIME).alias("timestamp"),
     )

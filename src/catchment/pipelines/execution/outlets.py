@@ -6,7 +6,6 @@ takes the id of the query and the number of the batch together with the rows, an
 
 from __future__ import annotations
 
-import time
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -16,11 +15,13 @@ from catchment.client.errors import SettingsError
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.handling import BatchHandler, in_few_words
+from catchment.pipelines.execution.lake_upkeep import LakeUpkeep
 from catchment.pipelines.execution.steps import input_rows, step_rows
 from catchment.pipelines.execution.storing import StoreOutlet
 from catchment.pipelines.execution.topics import LARGEST_RECORD_BYTES
 from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
+from catchment.pipelines.lakes.delta import DeltaLake
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
@@ -104,14 +105,11 @@ def _handler(place: Workplace, outlet: Outlet, sink: StoreSink | LakeSink, rows:
 
 def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:
     lake = open_lake(expanded(sink.lake, place.folder), kind=sink.format, partition_by=sink.partition_by)
-    maintained_s = time.monotonic()
+    upkeep = LakeUpkeep(lake, _MAINTAIN_EVERY_S) if isinstance(lake, DeltaLake) else None
 
     def handle(rows: DataFrame, batch_id: int) -> None:
-        nonlocal maintained_s
         lake.write(rows, query_id(rows), batch_id)
-        # Every batch leaves small files; plain Parquet cannot be compacted under its readers.
-        if sink.format == "delta" and time.monotonic() - maintained_s > _MAINTAIN_EVERY_S:
-            lake.maintain()
-            maintained_s = time.monotonic()
+        if upkeep is not None:
+            upkeep.keep()
 
     return handle

@@ -19,6 +19,7 @@ from catchment.pipelines.execution.handling import in_few_words
 from catchment.pipelines.execution.intake import intake_records
 from catchment.pipelines.execution.outlets import changelog_handler, outlet_writer, topic_writer
 from catchment.pipelines.execution.steps import step_rows
+from catchment.pipelines.execution.table_intake import table_intake_records
 from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
@@ -66,10 +67,14 @@ class Run:
         """
         make_topics(self.place, self._parallelism)
         *below, outlets = self.place.graph.order
-        for name in (*chain(*below), *(one for one in outlets if only is None or one in only)):
-            writer = self._writer(name)
-            if only is None or name in only:
-                self._writers[name] = writer
+        try:
+            for name in (*chain(*below), *(one for one in outlets if only is None or one in only)):
+                writer = self._writer(name)
+                if only is None or name in only:
+                    self._writers[name] = writer
+        except BaseException:
+            self.place.at_end.close()
+            raise
 
     def add(self, outlets: Collection[str]) -> None:
         """Make the plans of outlets that `build` has left out."""
@@ -137,6 +142,8 @@ class Run:
         place, graph = self.place, self.place.graph
         if name in graph.intakes:
             return topic_writer(place, intake_records(place, graph.intakes[name]), name)
+        if name in graph.table_intakes:
+            return topic_writer(place, table_intake_records(place, graph.table_intakes[name]), name)
         if name in graph.steps:
             return self._step_writer(name)
         outlet = graph.outlets[name.removeprefix("outlet-")]

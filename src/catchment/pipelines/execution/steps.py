@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.execution.boundaries import read_boundary, record_key, stream_options
+from catchment.pipelines.execution.calendar_years import beyond_calendar
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
@@ -70,11 +71,17 @@ def _table(place: Workplace, name: str, query: str | None) -> DataFrame:
             "kafka.isolation.level": "read_committed",
         }
     )
+    if table.on_error != "fail":
+        # What is broken is passed by; who sets it aside is the table's intake.
+        options["onDecodeError"] = "null"
     if query is not None:
         options["checkpointLocation"] = place.checkpoint(query)
-    rows = place.spark.read.format("catchment-table").options(**options).load()
+    rows = place.spark.read.format("catchment-table").options(**options).load().select("value.*")
+    if table.on_error != "fail":
+        for wrong in beyond_calendar(rows.schema, table.format):
+            rows = rows.where(wrong.isNull())
     # Spark knows nothing of a table's size, and would sort and shuffle the stream to join it.
-    return F.broadcast(rows.select("value.*"))
+    return F.broadcast(rows)
 
 
 def _source(place: Workplace, name: str, query: str, tables: tuple[str, ...], *, with_key: bool) -> DataFrame:

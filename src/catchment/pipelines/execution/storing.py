@@ -2,11 +2,13 @@
 
 A new version of a table is written beside the one that readers see. It is shown when it has caught up with where events were when
 it was started, unless a backfill has shown it before. One that somebody has gone back from is not shown again.
+
+Rows whose time is over go every minute, also while nothing comes.
 """
 
 from __future__ import annotations
 
-import time
+import logging
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,12 +17,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampType
 
 from catchment.pipelines.execution.catching_up import CatchingUp
+from catchment.pipelines.execution.regular_work import RegularWork
 from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Stage, StoreSink
+from catchment.pipelines.stores.errors import StoreError
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
+
+_logger = logging.getLogger(__name__)
 
 _WINDOW_END: Final = "end"
 _EXPIRE_EVERY_S: Final = 60.0
@@ -52,7 +58,7 @@ class StoreOutlet:
         # The first version is shown from the start.
         is_later = place.shows_new_versions and self._version > 1
         self._catching_up = CatchingUp(place, query) if is_later else None
-        self._expired_s = 0.0
+        self._expiry = None if sink.ttl is None else RegularWork(f"ttl of {sink.table}", self._expire, _EXPIRE_EVERY_S)
         place.at_end.callback(self._close)
 
     def handle(self, rows: DataFrame, batch_id: int) -> None:
@@ -64,14 +70,20 @@ class StoreOutlet:
                 self._store.prepare(pyarrow.schema([one.with_nullable(True) for one in arrow.schema]), self._layout)
                 self._is_prepared = True
             self._store.write(arrow, query_id(rows), batch_id, self._version)
-            if self._layout.ttl_ms is not None and time.monotonic() - self._expired_s > _EXPIRE_EVERY_S:
-                self._store.expire(datetime.now(UTC))
-                self._expired_s = time.monotonic()
         if self._catching_up is not None and self._catching_up.is_done(batch_id):
-            self._store.show_new(self._version)
+            with self._place.store_calls.under_way(self._query):
+                self._store.show_new(self._version)
             self._catching_up = None
+
+    def _expire(self) -> None:
+        try:
+            self._store.expire(datetime.now(UTC))
+        except StoreError as error:
+            # They are out of date in a minute too; of a store that is away its query tells.
+            _logger.info("rows of table %s stay though their time is over: %s", self._layout.table, error)
 
     def _close(self) -> None:
         # A store that does not answer has the connection, and would have whoever closes it wait: it ends with the process.
-        if not self._place.store_calls.lasts_s(self._query):
+        has_ended = self._expiry is None or self._expiry.close()
+        if has_ended and not self._place.store_calls.lasts_s(self._query):
             self._store.close()

@@ -67,7 +67,9 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
         )
         for boundary in graph.topics()
     }
-    written = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes else []
+    written = (
+        [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes or graph.table_intakes else []
+    )
     written += [f"{pipeline}.alerts"] if graph.specification.alerts else []
     for topic, partitions in (dict.fromkeys(written) | _named(graph)).items():
         wanted.setdefault(topic, NewTopic(topic, num_partitions=partitions or parallelism, config=_LARGE))

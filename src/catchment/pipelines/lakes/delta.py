@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow
@@ -24,7 +25,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from catchment.pipelines.lakes.delta_maintenance import compact, describe, remove_unused
+from catchment.pipelines.lakes.delta_maintenance import compact, compacted_before_s, describe, remove_unused
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused, explained
 from catchment.pipelines.lakes.file_writing import FileLayout, WrittenFile
 from catchment.pipelines.lakes.folder import Folder
@@ -129,6 +130,11 @@ class DeltaLake(Lake):
                 except CommitFailedError:
                     continue
         raise AssertionError("attempts end with an error")
+
+    def compacted_before_s(self, now: datetime) -> float | None:
+        """How long ago small files were last rewritten; None if the newest entries of the log do not say."""
+        with self._explained("read"):
+            return compacted_before_s(self._at(None), now)
 
     def vacuum(self, older_than_h: int | None = None, *, dry_run: bool = False) -> list[str]:
         """Remove files that the table has not named for a week or the hours given: of old versions, and of batches that failed."""

@@ -8,6 +8,7 @@ either, until its batch is committed: so nothing younger than an hour is ever re
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import pyarrow
@@ -18,6 +19,9 @@ from catchment.pipelines.lakes.errors import LakeRefused
 
 SHORTEST_AGE_H: Final = 1
 _TARGET_BYTES: Final = 128 << 20
+_ENTRIES_TO_SEARCH: Final = 150
+"""A stream that commits every five seconds makes so many in a quarter of an hour."""
+_COMPACTION: Final = "OPTIMIZE"
 
 
 def compact(table: DeltaTable) -> tuple[int, int]:
@@ -26,6 +30,13 @@ def compact(table: DeltaTable) -> tuple[int, int]:
         target_size=_TARGET_BYTES, max_concurrent_tasks=1, writer_properties=WriterProperties(compression="ZSTD")
     )
     return done["numFilesRemoved"], done["numFilesAdded"]
+
+
+def compacted_before_s(table: DeltaTable, now: datetime) -> float | None:
+    """How long ago small files were last rewritten; None if the newest entries of the log do not say."""
+    entries = table.history(_ENTRIES_TO_SEARCH)
+    times_ms = [int(entry["timestamp"]) for entry in entries if entry.get("operation") == _COMPACTION]
+    return now.timestamp() - max(times_ms) / 1000 if times_ms else None
 
 
 def remove_unused(table: DeltaTable, older_than_h: int | None, *, dry_run: bool) -> list[str]:

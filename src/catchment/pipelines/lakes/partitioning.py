@@ -1,7 +1,11 @@
 """Partition columns: computed by Spark from expressions such as `date(at)`, and split off by the tasks.
 
 A folder's name carries the value as Hive writes it, for readers that know only folders. Characters that mean something in a path
-are escaped; others, such as umlauts, stay as they are: Spark takes every escape for one character of its own.
+are escaped; others, such as umlauts, stay as they are: Spark takes every escape for one character of its own. A tilde is escaped
+because deltalake looks for it escaped when it compacts.
+
+A text that is too long for the name of a folder is cut, with a digest of all of it behind, so that texts which differ stay apart. It is
+measured as whoever compacts a Delta table writes it, with three letters for every byte that is no plain one.
 
 Gaps
     An empty string becomes null, as with Spark: neither Hive's folders nor Delta's log can tell them apart.
@@ -10,9 +14,11 @@ Gaps
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
 import numpy
 import numpy.typing
@@ -27,8 +33,9 @@ _COLUMN: Final = re.compile(r"\w+", re.ASCII)
 _CALL: Final = re.compile(r"(\w+)\(\s*(\w+)\s*\)", re.ASCII)
 _NAMED: Final = re.compile(r"(?P<expression>.+)\s+as\s+(?P<name>\w+)", re.IGNORECASE | re.DOTALL)
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-_PLAIN: Final = re.compile(r"[^\x00-\x7f]|[A-Za-z0-9._~-]")
+_PLAIN: Final = re.compile(r"[^\x00-\x7f]|[A-Za-z0-9._-]")
 _LONGEST_NAME_BYTES: Final = 255
+_DIGEST_LETTERS: Final = 16
 
 PartitionValues = tuple[str | None, ...]
 """In the order of the partition columns; text as Delta's log takes it."""
@@ -105,7 +112,7 @@ def split(batch: pyarrow.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Pa
     indices: list[numpy.typing.NDArray[numpy.int64]] = []
     for name in names:
         encoded = batch.column(name).dictionary_encode(null_encoding="encode")
-        texts.append([text or None for text in encoded.dictionary.cast(pyarrow.string()).to_pylist()])
+        texts.append([_fitting(name, text) for text in encoded.dictionary.cast(pyarrow.string()).to_pylist()])
         indices.append(encoded.indices.to_numpy().astype(numpy.int64))
         # Counted anew for every column, the codes stay below the number of rows.
         codes = numpy.unique(codes * len(texts[-1]) + indices[-1], return_inverse=True)[1]
@@ -120,14 +127,26 @@ def split(batch: pyarrow.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Pa
 
 def partition_folder(names: Sequence[str], values: PartitionValues) -> str:
     """Hive's folders for these values, with a slash behind each."""
-    segments = [f"{name}={_escaped(value)}" for name, value in zip(names, values, strict=True)]
-    for name, segment in zip(names, segments, strict=True):
-        if len(segment.encode()) > _LONGEST_NAME_BYTES:
-            raise LakeRefused(
-                f"a value of the partition column {name} is too long for the name of a folder: {segment[:60]}…",
-                f"Partition by something shorter, such as `left({name}, 40) AS {name}_start`.",
-            )
-    return "".join(f"{segment}/" for segment in segments)
+    return "".join(f"{name}={_escaped(value)}/" for name, value in zip(names, values, strict=True))
+
+
+def _fitting(name: str, text: str | None) -> str | None:
+    """A value as a folder's name can hold it; None for an empty one."""
+    room = _LONGEST_NAME_BYTES - len(f"{name}=".encode())
+    if not text or _escaped_bytes(text) <= room:
+        return text or None
+    room -= _DIGEST_LETTERS + 1
+    length = 0
+    # No letter takes less than one byte.
+    for letter in text[: max(0, room)]:
+        if (room := room - _escaped_bytes(letter)) < 0:
+            break
+        length += 1
+    return f"{text[:length]}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LETTERS]}"
+
+
+def _escaped_bytes(text: str) -> int:
+    return len(quote(text, safe="")) + 2 * text.count("~")
 
 
 def _escaped(value: str | None) -> str:

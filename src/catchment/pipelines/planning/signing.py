@@ -59,6 +59,8 @@ class _Signing:
     def _signature(self, name: str) -> Signature:
         if name in self.graph.intakes:
             return self._intake(self.graph.intakes[name])
+        if name in self.graph.table_intakes:
+            return Signature(kind="intake", reads=(self.graph.table_intakes[name].table.topic,))
         if name in self.graph.steps:
             return self._step(self.graph.steps[name])
         return self._outlet(self.graph.outlets[name.removeprefix("outlet-")])

@@ -16,7 +16,7 @@ import pyarrow
 
 from catchment.pipelines.stores.columns import normal_type
 from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.layout import Layout, check_layout
+from catchment.pipelines.stores.layout import DELETED, Layout, check_layout
 
 _NEW_VERSION = "Give the pipeline a new version, fill it beside the old one, and switch."
 
@@ -92,7 +92,7 @@ class Definition:
 
 def without_deleted(schema: pyarrow.Schema) -> pyarrow.Schema:
     """The columns without the mark of tombstones."""
-    position = schema.get_field_index("__deleted")
+    position = schema.get_field_index(DELETED)
     return schema if position < 0 else schema.remove(position)
 
 

@@ -15,3 +15,7 @@ class StoreAway(StoreError):
 
 class StoreRefused(StoreError):
     """What was asked cannot be done as it is, however often it is tried."""
+
+
+class StoreDenied(StoreRefused):
+    """The store does not let us in: its address names a user, a password or a database that is not right."""

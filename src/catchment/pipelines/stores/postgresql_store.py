@@ -4,8 +4,9 @@ Behaviour
     A batch goes by COPY into a temporary table, and from there into its place by one statement. Every column has a type of the
     database's own: nested ones are jsonb, moments timestamptz. A connection that is lost is made anew by the next call.
     Definitions change under a lock that readers see as a short wait; they take the view before its tables, and so do we.
+    PostgreSQL has no place for the NUL character: in its stead stands U+FFFD, so that nobody who sends one can stop a pipeline.
 Gaps
-    Text with a NUL character, which PostgreSQL cannot hold, is refused, and so is a key longer than an index entry (2,700 bytes).
+    A key longer than an index entry (2,700 bytes) is refused.
     Tables are made in the first schema of the user's search path.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -22,7 +24,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyarrow import compute, csv, types
 
 from catchment.pipelines.stores.columns import from_text, to_text
-from catchment.pipelines.stores.errors import StoreAway, StoreError, StoreRefused
+from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreError, StoreRefused
+from catchment.pipelines.stores.postgresql_refusals import code_of_refusal
 from catchment.pipelines.stores.sql_session import Session, listed, quoted, upsert_clause
 from catchment.pipelines.stores.sql_store import SqlStore
 from catchment.pipelines.stores.store import Clock
@@ -42,6 +45,9 @@ _SETTINGS: Final = (
 # Any number will do, as long as all who change definitions take the same.
 _DEFINITIONS_LOCK: Final = 7_205_759_403
 _INCOMING: Final = "catchment_incoming"
+_NUL: Final = "\0"
+_IN_ITS_STEAD: Final = "\ufffd"
+_ESCAPE_IN_JSON: Final = re.compile(r"\\(u0000|.)")
 _AWAY: Final = {
     "08": "Check that the server is up and that it can be reached from here.",
     "25": "The server takes no changes: point the address to the primary.",
@@ -85,7 +91,10 @@ class PostgresqlStore(SqlStore):
             raise self._explained(error) from error
 
     def _connect(self) -> psycopg.Connection:
-        connection = psycopg.connect(self._address, autocommit=True)
+        try:
+            connection = psycopg.connect(self._address, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise self._kept_out(error) from error
         try:
             connection.execute(_SETTINGS)
         except BaseException:
@@ -94,13 +103,28 @@ class PostgresqlStore(SqlStore):
         self._connection = connection
         return connection
 
+    def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
+        """As the contract says. Keys that only NUL characters tell apart are one."""
+        return super().write(_without_nul(rows), query, batch_id, version)
+
+    def write_batch_layer(self, rows: pyarrow.Table, version: int) -> None:
+        """As the contract says."""
+        super().write_batch_layer(_without_nul(rows), version)
+
     def _explained(self, error: psycopg.Error) -> StoreError:
         words = str(error).strip().replace("\n", " ")
         message = f"PostgreSQL at {self._place}, table {self._table}: {words}"
-        if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
-            return StoreAway(message, _AWAY["08"])
-        advice = _AWAY.get((error.sqlstate or "")[:2])
+        is_cut_off = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+        advice = _AWAY.get("08" if is_cut_off else (error.sqlstate or "")[:2])
         return StoreAway(message, advice) if advice else StoreRefused(message)
+
+    def _kept_out(self, error: psycopg.OperationalError) -> StoreError:
+        """What to say of a connection that was not made: one that no server has answered may be made later."""
+        code = code_of_refusal(self._address, error)
+        explained = self._explained(error)
+        if code is None or code[:2] in _AWAY:
+            return StoreAway(explained.message, _AWAY["08" if code is None else code[:2]])
+        return StoreDenied(explained.message, "Check user, password and database in the address.")
 
     def close(self) -> None:
         """As the contract says."""
@@ -156,12 +180,9 @@ class _PostgresqlSession(Session):
 
     def _copy(self, table: str, rows: pyarrow.Table) -> None:
         texts = [to_text(column, of_bytes=lambda value: "\\x" + value.hex()) for column in rows.columns]
-        for name, column in zip(rows.column_names, rows.columns, strict=True):
-            if types.is_string(column.type) and compute.any(compute.match_substring(column, "\0")).as_py():
-                raise StoreRefused(
-                    f"column {name!r} holds text with a NUL character, which PostgreSQL has no place for",
-                    "Remove it in the stage, or let a check quarantine such rows.",
-                )
+        for position, column in enumerate(rows.columns):
+            if types.is_nested(column.type):
+                texts[position] = _json_without_nul(texts[position])
         form = csv.WriteOptions(include_header=False)
         statement = f"COPY {quoted(table)} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
         with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
@@ -230,6 +251,27 @@ _TYPES: Final[dict[pyarrow.DataType, str]] = {
     pyarrow.binary(): "BYTEA",
     pyarrow.date32(): "DATE",
 }
+
+
+def _without_nul(rows: pyarrow.Table) -> pyarrow.Table:
+    """The rows with texts that PostgreSQL can hold; what is nested is text only later."""
+    for position, column in enumerate(rows.columns):
+        is_text = types.is_string(column.type) or types.is_large_string(column.type)
+        if is_text and compute.any(compute.match_substring(column, _NUL)).as_py():
+            replaced = compute.replace_substring(column, _NUL, _IN_ITS_STEAD)
+            rows = rows.set_column(position, rows.schema.field(position), replaced)
+    return rows
+
+
+def _json_without_nul(texts: pyarrow.Array) -> pyarrow.Array:
+    if not compute.any(compute.match_substring(texts, "\\u0000")).as_py():
+        return texts
+
+    def stead(escape: re.Match[str]) -> str:
+        return _IN_ITS_STEAD if escape[1] == "u0000" else escape[0]
+
+    found = [None if text is None else _ESCAPE_IN_JSON.sub(stead, text) for text in texts.to_pylist()]
+    return pyarrow.array(found, texts.type)
 
 
 def _column(texts: pyarrow.ChunkedArray, kind: pyarrow.DataType) -> pyarrow.Array | pyarrow.ChunkedArray:

@@ -25,7 +25,7 @@ import redis
 
 from catchment.pipelines.stores import redis_scripts
 from catchment.pipelines.stores.definition import Definition, shown_columns
-from catchment.pipelines.stores.errors import StoreAway, StoreError, StoreRefused
+from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreError, StoreRefused
 from catchment.pipelines.stores.layout import Layout, Version, Written
 from catchment.pipelines.stores.redis_rows import commands, escaped, from_answer
 from catchment.pipelines.stores.redis_transaction import Transaction, watching
@@ -266,7 +266,7 @@ class RedisStore(RealTimeStore):
     def _explanation(self, error: redis.RedisError) -> StoreError:
         message = f"Redis, table {self._table}: {str(error).rstrip('.')}"
         if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
-            return StoreRefused(message, "Check user and password in the address, and what the user may do.")
+            return StoreDenied(message, "Check user and password in the address, and what the user may do.")
         if isinstance(error, redis.ConnectionError | redis.TimeoutError):
             return StoreAway(message, _UP)
         is_in_need = isinstance(error, redis.ReadOnlyError | redis.OutOfMemoryError) or str(error).startswith(

@@ -14,13 +14,13 @@ import numpy
 import pyarrow
 from pyarrow import compute, types
 
+from catchment.client.keyed_rows import last_of_each_key
 from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import DELETED
 
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
-_ROW: Final = "row"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Batch:
         is_deleted = _deleted(rows, definition)
         table = _conform(rows, definition)
         if key:
-            last = _last_of_each_key(table.select(key))
+            last = last_of_each_key(table.select(key))
             table, is_deleted = table.take(last), is_deleted.take(last)
         upserts = table.filter(compute.invert(is_deleted))
         _check_present(
@@ -102,13 +102,6 @@ def _in_calendar(column: pyarrow.ChunkedArray) -> bool:
     return bool(
         compute.and_(compute.greater_equal(bounds["min"], first), compute.less_equal(bounds["max"], last)).as_py()
     )
-
-
-def _last_of_each_key(keys: pyarrow.Table) -> pyarrow.Array:
-    names = [f"key{position}" for position in range(keys.num_columns)]
-    numbered = keys.rename_columns(names).append_column(_ROW, pyarrow.array(numpy.arange(keys.num_rows)))
-    last = numbered.group_by(names, use_threads=False).aggregate([(_ROW, "max")]).column(f"{_ROW}_max")
-    return last.take(compute.sort_indices(last))
 
 
 def _check_present(rows: pyarrow.Table, names: Sequence[str], definition: Definition) -> None:

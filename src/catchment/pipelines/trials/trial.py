@@ -48,7 +48,8 @@ class Trial:
         for name in batch:
             if name not in known:
                 raise UnknownName(f"no source or table is named {name}; there is {', '.join(known)}")
-        assert self._run is None, "rows are given before results are asked for"
+        if self._run is not None:
+            raise ValueError("rows are given after results were asked for: give all batches first, then expect")
         self._batches.append(batch)
         return self
 

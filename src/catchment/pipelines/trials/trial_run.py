@@ -18,8 +18,9 @@ from catchment.pipelines.execution.boundaries import to_records, with_watermark
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.intake import cleaned_records
 from catchment.pipelines.execution.steps import apply
+from catchment.pipelines.execution.table_intake import broken_records
 from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.graph import Graph, Intake, Step
+from catchment.pipelines.graph import Graph, Intake, Step, TableIntake
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.signing import columns_of
 from catchment.pipelines.specification import Source, Table
@@ -75,6 +76,8 @@ class TrialRun:
     def run_intakes(self) -> None:
         for name in self.graph.intakes:
             self.run(name)
+        for table_intake in self.graph.table_intakes.values():
+            self._run_table_intake(table_intake)
 
     def run_alert(self, name: str) -> None:
         """Run the query of an alert, after those that it reads."""
@@ -117,6 +120,20 @@ class TrialRun:
         schema = place.schemas[intake.name]
         self.results[intake.name] = [[result_row(record, schema) for record in batch] for batch in written]
 
+    def _run_table_intake(self, intake: TableIntake) -> None:
+        if intake.name in self.results:
+            return
+        options = self._decoding(intake.table) | {"onDecodeError": "null", "includeBytes": "true"}
+        rows = self._streams.stream(intake.table_name, intake.name, options)
+        records = broken_records(self._place, intake, rows)
+
+        def collect(rows: DataFrame, batch_id: int) -> None:
+            found = [_record(row) for row in rows.toArrow().to_pylist()]
+            self.asides.setdefault(self.graph.quarantine, []).extend(found)
+
+        self._run_query(intake.name, records, "append", collect)
+        self.results[intake.name] = []
+
     def _run_step(self, step: Step) -> None:
         rows = apply(self._place, step, [self._input(one, step.name) for one in step.inputs])
         self._place.schemas[step.name] = rows.schema
@@ -150,8 +167,9 @@ class TrialRun:
 
     def _input(self, name: str, query: str) -> DataFrame:
         if name in self.graph.tables:
-            rows = self._streams.table(name, query, self._decoding(self.graph.tables[name]))
-            return F.broadcast(rows)
+            table = self.graph.tables[name]
+            passing_by = {} if table.on_error == "fail" else {"onDecodeError": "null"}
+            return F.broadcast(self._streams.table(name, query, self._decoding(table) | passing_by))
         if name in self.graph.sources:
             source = self.graph.sources[name]
             rows = self._streams.stream(name, query, self._decoding(source))

@@ -25,7 +25,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.trials.trial_log import TrialLog
 from catchment.spark.formats.decoding import Decoding
-from catchment.spark.source_columns import BATCH_TIME, WATERMARK, source_schema
+from catchment.spark.source_columns import BATCH_ID, BATCH_TIME, WATERMARK, source_schema
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _FROM: Final = "_from"
@@ -56,6 +56,7 @@ class TrialStreams:
             os.utime(file, (_FIRST_TIME_S + number, _FIRST_TIME_S + number))
         reader = read_stream(self.spark, topic).format("parquet").schema(schema).option("maxFilesPerTrigger", 1)
         rows = reader.load(str(folder)).withColumn(BATCH_TIME, F.current_timestamp())
+        rows = rows.withColumn(BATCH_ID, self._property(query, "batch"))
         return rows.withColumn(WATERMARK, F.timestamp_millis(self._property(query, "watermark")))
 
     def table(self, topic: str, query: str, options: Mapping[str, str]) -> DataFrame:
@@ -66,7 +67,7 @@ class TrialStreams:
         values = to_arrow_schema(StructType([fields["value"]]), timezone="UTC")
         folder = self.scratch / "tables" / query / topic
         folder.mkdir(parents=True, exist_ok=True)
-        batches = self.log.read(topic)
+        batches = [_without_broken(batch, decoding) for batch in self.log.read(topic)]
         ends = row_ends([batch.column("key").to_pylist() for batch in batches])
         for number, batch in enumerate(batches):
             rows = decoding.apply(batch, values)
@@ -96,6 +97,14 @@ class TrialStreams:
 
     def _name(self, query: str, fact: str) -> str:
         return f"{self.scratch.name}.{query}.{fact}"
+
+
+def _without_broken(batch: pa.RecordBatch, decoding: Decoding) -> pa.RecordBatch:
+    """The records of a table that take the place of others; all of them, where one that is broken is to fail."""
+    if not decoding.keeps_errors:
+        return batch
+    errors = decoding.apply(batch, pa.schema([("valueError", pa.string())])).column("valueError")
+    return batch.filter(errors.is_null())
 
 
 def row_ends(keys: list[list[bytes]]) -> list[list[int]]:
