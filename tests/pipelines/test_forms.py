@@ -69,11 +69,13 @@ def test_a_key_that_is_given_twice_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_a_stage_may_not_read_itself(tmp_path: Path) -> None:
-    circle = "  one: {from: two, sql: SELECT 1}\n  two: {from: one, sql: SELECT 1}\nsinks:"
-    found = _with(tmp_path, YAML.replace("sinks:", circle))
+    circles = ["  one: {from: two, sql: SELECT 1}", "  two: {from: [one, clean], sql: SELECT 1}"]
+    circles += ["  after: {from: two, sql: SELECT 1}", "  self: {from: self, sql: SELECT 1}", "sinks:"]
+    found = _with(tmp_path, YAML.replace("sinks:", "\n".join(circles)))
     assert found == [
         "city.yaml:23: stage one reads itself by way of two",
-        "city.yaml:24: stage two reads itself by way of one",
+        "city.yaml:24: stage two reads itself by way of one, clean",
+        "city.yaml:26: stage self reads itself by way of self",
     ]
 
 

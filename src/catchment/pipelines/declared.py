@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path as FilePath
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ from pydantic import ValidationError
 from catchment.pipelines.early_checks import foreseen
 from catchment.pipelines.mistakes import Mistake, Mistakes, Path, Place
 from catchment.pipelines.secrets import missing_variables
-from catchment.pipelines.specification import PipelineSpecification
+from catchment.pipelines.specification import PipelineSpecification, Stage
+from catchment.pipelines.taken_names import shared
 
 _SECTIONS: Final = ("sources", "tables", "stages", "sinks", "alerts")
 _READABLE: Final = ("sources", "tables", "stages")
@@ -139,11 +141,12 @@ def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def misfits(specification: PipelineSpecification, kinds: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Circles, and what does not go together across declarations; `kinds` has the names of all, sound or not."""
-    stages = specification.stages
-    for name, stage in stages.items():
+    for name in specification.stages:
         yield from _misfits_of_stage(specification, name, kinds)
-        if name in _reached_from(stage.from_, stages):
-            yield ("stages", name, "from"), f"stage {name} reads itself by way of {', '.join(stage.from_)}"
+    for name in _in_circles(specification.stages):
+        by_way_of = ", ".join(specification.stages[name].from_)
+        yield ("stages", name, "from"), f"stage {name} reads itself by way of {by_way_of}"
+    yield from shared(specification)
     names = [one.name for one in specification.sinks if one.name]
     for number, one in enumerate(specification.sinks):
         if one.name and names.count(one.name) > 1:
@@ -179,15 +182,21 @@ def _misfits_of_stage(
         )
 
 
-def _reached_from(names: tuple[str, ...], stages: Mapping[str, Any]) -> set[str]:
-    reached: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += stages[name].from_ if name in stages else ()
-    return reached
+def _in_circles(stages: Mapping[str, Stage]) -> Iterator[str]:
+    """Stages that read themselves, circle by circle."""
+    reads = {name: [one for one in stage.from_ if one in stages] for name, stage in stages.items()}
+    while True:
+        try:
+            TopologicalSorter(reads).prepare()
+        except CycleError as error:
+            # The first stage of the circle is the last as well.
+            circle = error.args[1][1:]
+            yield from circle
+            reads = {
+                name: [one for one in read if one not in circle] for name, read in reads.items() if name not in circle
+            }
+        else:
+            return
 
 
 def _unknown(name: str, known: list[str]) -> str:

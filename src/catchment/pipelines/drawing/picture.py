@@ -52,8 +52,7 @@ class _Drawing:
         self._graph = graph
         for intake in graph.intakes.values():
             self._add(_intake(intake), [self._topic(intake.source_name)])
-        for name in _steps_in_order(graph):
-            step = graph.steps[name]
+        for step in graph.sorted_steps:
             self._add(_step(step), [self._input(one) for one in step.inputs])
         for outlet in graph.outlets.values():
             self._add(_outlet(outlet), [self._input(outlet.reads)])
@@ -74,18 +73,6 @@ class _Drawing:
         node = Node(f"topic {declared.topic}", "topic", declared.topic, (declared.format,))
         self.nodes.setdefault(node.name, node)
         return node.name
-
-
-def _steps_in_order(graph: Graph) -> list[str]:
-    """Steps after those that they read."""
-    done: list[str] = []
-    while len(done) < len(graph.steps):
-        done += [
-            name
-            for name in graph.steps
-            if name not in done and all(one in done or one not in graph.steps for one in graph.streams_of(name))
-        ]
-    return done
 
 
 def _intake(intake: Intake) -> Node:
