@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
+from catchment.pipelines.addresses import without_credentials
 from catchment.pipelines.graph import Graph, Intake, Outlet, Step
 from catchment.pipelines.specification import Alert, LakeSink, Mail, StoreSink, TopicOut, TopicSink, Webhook
 
 Kind = Literal["topic", "table", "intake", "step", "store", "lake", "alert"]
-_PASSWORD: Final = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,9 @@ def _outlet(outlet: Outlet) -> Node:
     query = f"outlet-{outlet.name}"
     match outlet.target:
         case StoreSink() as sink:
-            return Node(query, "store", sink.table, (_PASSWORD.sub(r"\1:…@", sink.store),), query)
+            return Node(query, "store", sink.table, (without_credentials(sink.store),), query)
         case LakeSink() as sink:
-            return Node(query, "lake", sink.lake, (sink.format, *sink.partition_by), query)
+            return Node(query, "lake", without_credentials(sink.lake), (sink.format, *sink.partition_by), query)
         case TopicSink() as sink:
             return Node(query, "topic", sink.topic, ("json",), query)
         case Alert() as alert:
