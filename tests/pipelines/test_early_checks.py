@@ -89,8 +89,11 @@ def test_names_are_not_called_unknown_where_their_section_has_the_wrong_shape(tm
         (("dedupe: id", "dedupe: [id, day]"), 11, "no column day; it has"),
         (("reports.clean, key: district", "reports.clean, key: street"), 15, "no column street"),
         (('{webhook: "${HOOK}"}', "{webhook: ftp://host/}"), 32, "Write it as https://host/path"),
+        (('{webhook: "${HOOK}"}', '{webhook: "http://[::1/x"}'), 32, "Write it as https://host/path"),
+        (('{webhook: "${HOOK}"}', "{webhook: http://host:abc/x}"), 32, "Write it as https://host/path"),
         (('{webhook: "${HOOK}"}', "{mail: duty@example.org}"), 32, "Set smtp"),
         (("version: 1", "version: 1\nsmtp: host"), 3, "smtp: the SMTP server is no address"),
+        (("version: 1", "version: 1\nsmtp: smtp://host:abc"), 3, "smtp: the SMTP server is no address"),
     ],
 )
 def test_what_a_run_would_stumble_over_is_told_with_its_line(

@@ -57,6 +57,13 @@ def test_a_pipeline_without_tests_says_how_to_write_them(tmp_path: Path) -> None
     assert "has no tests" in result.stderr
 
 
+def test_tests_without_names_are_a_mistake(tmp_path: Path) -> None:
+    file = write_emergency(tmp_path, text=YAML + "tests: [one]\n")
+    result = _pipeline("test", file)
+    assert result.exit_code == 2
+    assert f"error: {file}:33: tests: they are given by name, not as ['one']" in result.stderr
+
+
 @pytest.mark.usefixtures("spark")
 def test_tests_are_run_and_counted(tmp_path: Path) -> None:
     file = write_emergency(tmp_path, text=YAML + _TEST)

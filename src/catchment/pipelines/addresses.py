@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.stores.errors import StoreRefused
@@ -38,6 +39,15 @@ def check_lake_address(address: str) -> None:
             f"no lake is known by an address that starts with {scheme!r}",
             "Write a folder, or s3://bucket/path, gs://…, abfss://…, hdfs://….",
         )
+
+
+def split_url(url: str) -> SplitResult | None:
+    """The parts of an address; None if it is none, for a bracket is open or the port is no number."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port is None or parts.port > 0 else None
+    except ValueError:
+        return None
 
 
 def without_credentials(address: str) -> str:

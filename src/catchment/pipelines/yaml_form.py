@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path as FilePath
+from types import ModuleType
 from typing import Any, Final
 
 import yaml
+from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
+from yaml.reader import ReaderError
 
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.mistakes import Mistake, Mistakes, Path, Place
+from catchment.pipelines.python_files import run_file
 
 TESTS: Final = "tests"
 """The one key of a file that is no part of the pipeline."""
@@ -26,18 +30,54 @@ def read_yaml(file: FilePath) -> Declared:
 
 def read_tree(file: FilePath) -> Declared:
     """Everything in a file, whatever it says."""
+    text = _text(file)
     try:
-        with file.open() as stream:
-            root = yaml.compose(stream, Loader=yaml.SafeLoader)
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        tree = loader.construct_document(root) if isinstance(root, yaml.MappingNode) else None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise Mistakes([Mistake(Place(str(file), line), f"this is not YAML: {error.problem}")]) from None
-    if not isinstance(root, yaml.MappingNode):
-        raise Mistakes([Mistake(Place(str(file), 1), "a pipeline is a mapping that begins with `pipeline: NAME`")])
+        raise _mistaken(file, line, f"this is not YAML: {error.problem}") from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _mistaken(file, line, f"this is not YAML: {error.reason}") from None
+    except RecursionError:
+        raise _mistaken(file, 1, "this is nested too deeply") from None
+    if tree is None:
+        raise _mistaken(file, 1, "a pipeline is a mapping that begins with `pipeline: NAME`")
     places: dict[Path, Place] = {}
     mistakes: list[Mistake] = []
     _note_places(root, (), str(file), places, mistakes)
-    return Declared(yaml.SafeLoader("").construct_document(root), places, mistakes)
+    return Declared(tree, places, mistakes)
+
+
+class _Loader(yaml.SafeLoader):
+    """Says where a value is that is none, such as the 45th of a month, or that is a part of itself."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        node = super().compose_node(parent, index)
+        if node.end_mark is None:
+            # An alias of what is being read still.
+            raise ComposerError(problem="this is a part of itself", problem_mark=node.start_mark)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            raise ConstructorError(problem=str(error), problem_mark=node.start_mark) from error
+
+
+def _text(file: FilePath) -> str:
+    content = file.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _mistaken(file, content.count(b"\n", 0, error.start) + 1, f"this is not UTF-8: {error.reason}") from None
+
+
+def _mistaken(file: FilePath, line: int, what: str) -> Mistakes:
+    return Mistakes([Mistake(Place(str(file), line), what)])
 
 
 def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Place], mistakes: list[Mistake]) -> None:
@@ -55,31 +95,44 @@ def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Plac
 
 
 def _find_functions(declared: Declared, file: FilePath) -> None:
-    """`function: steps.py:board` names a function of a Python file beside this one."""
+    """`function: steps.py:board` names a function of a Python file beside this one, which is run once for all stages."""
     stages = declared.tree.get("stages")
+    modules: dict[str, ModuleType | Mistakes] = {}
     for name, stage in stages.items() if isinstance(stages, dict) else ():
-        if isinstance(stage, dict) and isinstance(stage.get("function"), str):
-            path = ("stages", name, "function")
-            try:
-                stage["function"] = _function(stage["function"], file.parent)
-            except (OSError, ImportError, AttributeError, SyntaxError, ValueError) as error:
-                stage["function"] = _not_found
-                declared.mistakes.append(Mistake(declared.place(path), f"{'.'.join(path)}: {error}"))
+        if not isinstance(stage, dict) or not isinstance(named := stage.get("function"), str):
+            continue
+        path = ("stages", name, "function")
+        beside = named.partition(":")[0]
+        if beside not in modules:
+            modules[beside] = _module(file.parent / beside)
+        try:
+            stage["function"] = _function(named, modules[beside])
+        except Mistakes as error:
+            stage["function"] = _not_found
+            place = declared.place(path)
+            declared.mistakes += [
+                one if one.place else Mistake(place, f"{'.'.join(map(str, path))}: {one.what}") for one in error.found
+            ]
+
+
+def _module(file: FilePath) -> ModuleType | Mistakes:
+    try:
+        return run_file(file)
+    except Mistakes as error:
+        return error
+
+
+def _function(named: str, module: ModuleType | Mistakes) -> Callable[..., Any]:
+    file, _, function = named.partition(":")
+    if not function:
+        raise Mistakes([Mistake(None, f"{named!r} names no function; write it like steps.py:board")])
+    if isinstance(module, Mistakes):
+        raise module
+    found: Callable[..., Any] | None = getattr(module, function, None)
+    if found is None:
+        raise Mistakes([Mistake(None, f"{file} has no function {function}")])
+    return found
 
 
 def _not_found(*rows: Any) -> Any:
     """Stands where a function cannot be found, so that its stage is not told as well that it needs one."""
-
-
-def _function(named: str, folder: FilePath) -> Callable[..., Any]:
-    file, _, function = named.partition(":")
-    if not function:
-        raise ValueError(f"{named!r} names no function; write it like steps.py:board")
-    place = folder / file
-    specification = importlib.util.spec_from_file_location(place.stem, place)
-    if specification is None or specification.loader is None:
-        raise ValueError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    found: Callable[..., Any] = getattr(module, function)
-    return found
