@@ -68,7 +68,16 @@ def test_what_is_right_in_a_sink_is_told_with_its_own_line_though_one_before_it_
     assert [one.split(": ")[0] for one in found] == ["city.yaml:24", "city.yaml:24", "city.yaml:25"]
 
 
-@pytest.mark.parametrize("section", ["sources: [{topic: a}]", "stages: nothing", "sinks: {from: clean}", "alerts: 1"])
+@pytest.mark.parametrize(
+    "section",
+    [
+        "sources: [{topic: a}]",
+        "stages: nothing",
+        "stages: [{sql: SELECT 1 FROM a}]",
+        "sinks: {from: clean}",
+        "alerts: 1",
+    ],
+)
 def test_a_section_of_the_wrong_shape_is_a_mistake_and_no_failure(tmp_path: Path, section: str) -> None:
     file = write_emergency(tmp_path, text=f"pipeline: city\n{section}\n")
     assert any(one.startswith("city.yaml:2: ") for one in _mistakes(file))

@@ -97,7 +97,11 @@ def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path) -> None:
             "2: this is not YAML: could not determine a constructor for the tag '!env'",
         ),
         (b"pipeline: x\nversion: 2024-13-45\n", "2: this is not YAML: month must be in 1..12"),
-        (b"pipeline: x\n[a, b]: y\n", "2: this is not YAML: found unhashable key"),
+        (b"pipeline: x\n[a, b]: y\n", "2: this is not YAML: a key is a name"),
+        (
+            b"pipeline: x\nservers: !env [X]\n",
+            "2: this is not YAML: could not determine a constructor for the tag '!env'",
+        ),
         (b"pipeline: x\nkafka: {a: &a [*a]}\n", "2: this is not YAML: this is a part of itself"),
         (b"pipeline: x\nservers: M\xfcnchen\n", "2: this is not UTF-8: invalid start byte"),
         (b"pipeline: x\nservers: a\x00b\n", "2: this is not YAML: special characters are not allowed"),
@@ -241,6 +245,17 @@ def test_the_line_of_an_error_is_found_from_any_folder(tmp_path: Path, monkeypat
         ("select * from (select 1 from `clean`) c left\njoin crews using (district)", ("clean", "crews")),
         ("SELECT * FROM crews, clean WHERE 1 = 1", ("crews", "clean")),
         ("SELECT extract(DAY FROM at) FROM clean JOIN clean USING (id)", ("clean",)),
+        ("SELECT * FROM clean c, crews k", ("clean", "crews")),
+        ("SELECT * FROM (SELECT id FROM clean), crews", ("clean", "crews")),
+        ("SELECT 'from crews' -- from crews\nFROM clean /* join crews */", ("clean",)),
+        ("SELECT /*+ BROADCAST(crews) */ * FROM clean", ("clean",)),
+        ("WITH crews AS (SELECT * FROM clean) SELECT * FROM Crews", ("clean",)),
+        ("WITH crews AS (SELECT * FROM crews) SELECT * FROM clean JOIN crews", ("crews", "clean")),
+        (
+            "SELECT (SELECT max(crew) FROM crews) FROM clean WHERE id IN (SELECT id FROM board)",
+            ("crews", "clean", "board"),
+        ),
+        ("SELECT * FROM archive.crews JOIN clean", ("clean",)),
     ],
 )
 def test_sql_tells_by_itself_what_it_reads(tmp_path: Path, sql: str, inputs: tuple[str, ...]) -> None:
@@ -252,6 +267,15 @@ def test_sql_tells_by_itself_what_it_reads(tmp_path: Path, sql: str, inputs: tup
 def test_sql_that_reads_nothing_of_the_pipeline_must_say_what_it_is_for(tmp_path: Path) -> None:
     found = _with(tmp_path, YAML.replace("sinks:", "  more: {sql: SELECT 1}\nsinks:"))
     assert found == ["city.yaml:23: stages.more.from: missing"]
+
+
+def test_sql_that_cannot_be_read_must_say_what_it_reads(tmp_path: Path) -> None:
+    unreadable = "  more: {sql: SELECT ((1 FROM clean}\n  last: {sql: 'SELECT \"1 FROM clean'}\nsinks:"
+    one, other = _with(tmp_path, YAML.replace("sinks:", unreadable))
+    assert one.startswith("city.yaml:23: stages.more.from: write what it reads, which its SQL does not tell (line 1: ")
+    assert other.startswith("city.yaml:24: stages.last.from: write what it reads")
+    said = YAML.replace("sinks:", "  more: {from: clean, sql: SELECT ((1 FROM clean}\nsinks:")
+    assert load(write_emergency(tmp_path, text=said)).specification.stages["more"].from_ == ("clean",)
 
 
 def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:

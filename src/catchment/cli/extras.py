@@ -15,7 +15,7 @@ _MISTAKEN: Final = 2
 _SPARK: Final = ("pyspark", "py4j", "pyarrow", "numpy", "numba", "fastavro")
 _PACKAGES: Final = {
     "spark": _SPARK,
-    "pipelines": (*_SPARK, "deltalake", "pydantic", "yaml", "pandas", "duckdb"),
+    "pipelines": (*_SPARK, "deltalake", "pydantic", "yaml", "pandas", "duckdb", "sqlglot"),
 }
 """What each extra brings, by the name that it is imported by; the libraries of stores are asked for by the store that needs them."""
 

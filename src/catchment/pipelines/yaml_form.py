@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from types import ModuleType
 from typing import Any, Final
 
 import yaml
-from yaml.composer import ComposerError
-from yaml.constructor import ConstructorError
 from yaml.reader import ReaderError
 
 from catchment.pipelines.declared import Declared
@@ -18,6 +16,7 @@ from catchment.pipelines.python_files import run_file
 
 TESTS: Final = "tests"
 """The one key of a file that is no part of the pipeline."""
+_NO_YAML: Final = "this is not YAML"
 
 
 def read_yaml(file: FilePath) -> Declared:
@@ -32,40 +31,45 @@ def read_tree(file: FilePath) -> Declared:
     """Everything in a file, whatever it says."""
     text = _text(file)
     try:
-        loader = _Loader(text)
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
-        tree = loader.construct_document(root) if isinstance(root, yaml.MappingNode) else None
+        if not isinstance(root, yaml.MappingNode):
+            raise _mistaken(file, 1, "a pipeline is a mapping that begins with `pipeline: NAME`")
+        if unusable := list(_unusable(root, loader, str(file))):
+            raise Mistakes(unusable)
+        tree = loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise _mistaken(file, line, f"this is not YAML: {error.problem}") from None
+        raise _mistaken(file, line, f"{_NO_YAML}: {error.problem}") from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _mistaken(file, line, f"this is not YAML: {error.reason}") from None
+        raise _mistaken(file, line, f"{_NO_YAML}: {error.reason}") from None
     except RecursionError:
         raise _mistaken(file, 1, "this is nested too deeply") from None
-    if tree is None:
-        raise _mistaken(file, 1, "a pipeline is a mapping that begins with `pipeline: NAME`")
     places: dict[Path, Place] = {}
     mistakes: list[Mistake] = []
     _note_places(root, (), str(file), places, mistakes)
     return Declared(tree, places, mistakes)
 
 
-class _Loader(yaml.SafeLoader):
-    """Says where a value is that is none, such as the 45th of a month, or that is a part of itself."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
-        node = super().compose_node(parent, index)
-        if node.end_mark is None:
-            # An alias of what is being read still.
-            raise ComposerError(problem="this is a part of itself", problem_mark=node.start_mark)
-        return node
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+def _unusable(node: yaml.Node, loader: yaml.SafeLoader, file: str, around: tuple[int, ...] = ()) -> Iterator[Mistake]:
+    """Values that are none, such as the 45th of a month, keys that are no names, and what is a part of itself."""
+    place = Place(file, node.start_mark.line + 1)
+    if id(node) in around:
+        yield Mistake(place, f"{_NO_YAML}: this is a part of itself")
+    elif isinstance(node, yaml.ScalarNode):
         try:
-            return super().construct_object(node, deep)
-        except ValueError as error:
-            raise ConstructorError(problem=str(error), problem_mark=node.start_mark) from error
+            loader.construct_object(node)
+        except (yaml.MarkedYAMLError, ValueError) as error:
+            yield Mistake(place, f"{_NO_YAML}: {getattr(error, 'problem', error)}")
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _unusable(value, loader, file, (*around, id(node)))
+    else:
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                yield Mistake(Place(file, key.start_mark.line + 1), f"{_NO_YAML}: a key is a name")
+            yield from _unusable(value, loader, file, (*around, id(node)))
 
 
 def _text(file: FilePath) -> str:
