@@ -118,3 +118,9 @@ def test_a_sink_does_not_have_the_name_of_an_alert(tmp_path: Path) -> None:
 def test_a_stage_does_not_have_the_name_of_an_outlets_query(tmp_path: Path, name: str, of: str) -> None:
     found = _mistakes(tmp_path, _stage(f"{name}: {{from: clean, sql: SELECT * FROM clean}}"))
     assert found == [f"city.yaml:16: the name {name} is taken: the query of {of} has it"]
+
+
+def test_sql_does_not_read_two_whose_names_differ_in_capitals_alone(tmp_path: Path) -> None:
+    more = "{from: reports, to: {topic: more}}"
+    found = _mistakes(tmp_path, _stage(f"Clean: {more}\n  both: {{sql: 'SELECT * FROM Clean, clean, `clean`'}}"))
+    assert found == ["city.yaml:17: stage both reads several as clean: SQL does not tell capitals apart"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -76,6 +77,10 @@ def _shared_names(specification: PipelineSpecification, made: Mapping[str, _Made
                 yield (kind, name), f"the name {name} is taken: the intake of {made[name].source} has it"
             elif kind == "stages" and name in outlets:
                 yield (kind, name), f"the name {name} is taken: the query of {outlets[name]} has it"
+    for name, stage in specification.stages.items():
+        alike = Counter(one.lower() for one in set(stage.from_) if stage.sql is not None)
+        for one in (one for one, count in alike.items() if count > 1):
+            yield ("stages", name, "from"), f"stage {name} reads several as {one}: SQL does not tell capitals apart"
     for number, sink in enumerate(specification.sinks):
         if sink.name in alerts:
             yield (
