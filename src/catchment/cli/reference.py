@@ -20,8 +20,9 @@ _HEAD = f"""# The command line
 One command, `catchment`. The commands that work with a cluster (`topic`, `produce`, `consume`, `group`, `transaction`, `quota`) speak
 only the Kafka protocol, so they serve Apache Kafka as well. `{BOOTSTRAP_VARIABLE}` names the cluster once for all of them.
 
-Exit status: 0 if all went well, 1 if not, 2 if the command line or a pipeline's file makes no sense or the extra that a command stands
-on is not installed, 130 if `produce` was interrupted. Results go to standard output, everything else to standard error. `--json` prints
+Exit status: 0 if all went well, 1 if not, 2 if the command line, a setting or a pipeline's file makes no sense or the extra that a
+command stands on is not installed, 3 if a pipeline's state, or what its stores and lakes hold, does not allow it, 130 if `produce` was
+interrupted. Results go to standard output, everything else to standard error. `--json` prints
 results for scripts; tables turn into tab-separated lines in a pipe. `CATCHMENT_TRACEBACK=1` shows a traceback where a failure is a bug
 of ours.
 
