@@ -12,7 +12,9 @@ import typer
 from typer.testing import CliRunner
 
 from catchment.cli.app import COMMANDS, app
+from catchment.cli.failure import FAILED, MISTAKEN, REFUSED
 from catchment.cli.reference import commands_below
+from catchment.pipelines.driving.exit_codes import ExitCode
 
 _WITHOUT = """
 import sys
@@ -72,3 +74,7 @@ def test_a_process_without_the_extra_shows_no_traceback() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "error: catchment pipeline graph needs yaml: pip install 'catchment[pipelines]'\n"
+
+
+def test_the_commands_of_pipelines_end_with_the_codes_of_a_run() -> None:
+    assert (FAILED, MISTAKEN, REFUSED) == (ExitCode.FAILED, ExitCode.CONFIGURATION, ExitCode.REFUSED)

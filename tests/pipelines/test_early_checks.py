@@ -68,7 +68,16 @@ def test_what_is_right_in_a_sink_is_told_with_its_own_line_though_one_before_it_
     assert [one.split(": ")[0] for one in found] == ["city.yaml:24", "city.yaml:24", "city.yaml:25"]
 
 
-@pytest.mark.parametrize("section", ["sources: [{topic: a}]", "stages: nothing", "sinks: {from: clean}", "alerts: 1"])
+@pytest.mark.parametrize(
+    "section",
+    [
+        "sources: [{topic: a}]",
+        "stages: nothing",
+        "stages: [{sql: SELECT 1 FROM a}]",
+        "sinks: {from: clean}",
+        "alerts: 1",
+    ],
+)
 def test_a_section_of_the_wrong_shape_is_a_mistake_and_no_failure(tmp_path: Path, section: str) -> None:
     file = write_emergency(tmp_path, text=f"pipeline: city\n{section}\n")
     assert any(one.startswith("city.yaml:2: ") for one in _mistakes(file))
@@ -89,8 +98,11 @@ def test_names_are_not_called_unknown_where_their_section_has_the_wrong_shape(tm
         (("dedupe: id", "dedupe: [id, day]"), 11, "no column day; it has"),
         (("reports.clean, key: district", "reports.clean, key: street"), 15, "no column street"),
         (('{webhook: "${HOOK}"}', "{webhook: ftp://host/}"), 32, "Write it as https://host/path"),
+        (('{webhook: "${HOOK}"}', '{webhook: "http://[::1/x"}'), 32, "Write it as https://host/path"),
+        (('{webhook: "${HOOK}"}', "{webhook: http://host:abc/x}"), 32, "Write it as https://host/path"),
         (('{webhook: "${HOOK}"}', "{mail: duty@example.org}"), 32, "Set smtp"),
         (("version: 1", "version: 1\nsmtp: host"), 3, "smtp: the SMTP server is no address"),
+        (("version: 1", "version: 1\nsmtp: smtp://host:abc"), 3, "smtp: the SMTP server is no address"),
     ],
 )
 def test_what_a_run_would_stumble_over_is_told_with_its_line(

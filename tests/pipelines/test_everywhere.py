@@ -22,7 +22,8 @@ from tests.spark.standalone import SHORT_LIVED, SparkServer, start_master, start
 
 from catchment import Broker
 from catchment.pipelines.execution.pipeline_session import carry_modules
-from catchment.pipelines.loading import pipeline_in, run_file
+from catchment.pipelines.loading import pipeline_in
+from catchment.pipelines.python_files import run_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

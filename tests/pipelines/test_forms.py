@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import cloudpickle
 from tests.pipelines.emergency import YAML, write_emergency
 
 from catchment.pipelines.durations import interval, milliseconds
+from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.loading import load
 from catchment.pipelines.mistakes import Mistakes
 
@@ -69,11 +73,13 @@ def test_a_key_that_is_given_twice_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_a_stage_may_not_read_itself(tmp_path: Path) -> None:
-    circle = "  one: {from: two, sql: SELECT 1}\n  two: {from: one, sql: SELECT 1}\nsinks:"
-    found = _with(tmp_path, YAML.replace("sinks:", circle))
+    circles = ["  one: {from: two, sql: SELECT 1}", "  two: {from: [one, clean], sql: SELECT 1}"]
+    circles += ["  after: {from: two, sql: SELECT 1}", "  self: {from: self, sql: SELECT 1}", "sinks:"]
+    found = _with(tmp_path, YAML.replace("sinks:", "\n".join(circles)))
     assert found == [
         "city.yaml:23: stage one reads itself by way of two",
-        "city.yaml:24: stage two reads itself by way of one",
+        "city.yaml:24: stage two reads itself by way of one, clean",
+        "city.yaml:26: stage self reads itself by way of self",
     ]
 
 
@@ -81,6 +87,31 @@ def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path) -> None:
     found = _with(tmp_path, "pipeline: x\nsources: {a: [}\n")
     assert len(found) == 1
     assert found[0].startswith("city.yaml:2: this is not YAML")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            b"pipeline: x\nservers: !env X\n",
+            "2: this is not YAML: could not determine a constructor for the tag '!env'",
+        ),
+        (b"pipeline: x\nversion: 2024-13-45\n", "2: this is not YAML: month must be in 1..12"),
+        (b"pipeline: x\n[a, b]: y\n", "2: this is not YAML: a key is a name"),
+        (
+            b"pipeline: x\nservers: !env [X]\n",
+            "2: this is not YAML: could not determine a constructor for the tag '!env'",
+        ),
+        (b"pipeline: x\nkafka: {a: &a [*a]}\n", "2: this is not YAML: this is a part of itself"),
+        (b"pipeline: x\nservers: M\xfcnchen\n", "2: this is not UTF-8: invalid start byte"),
+        (b"pipeline: x\nservers: a\x00b\n", "2: this is not YAML: special characters are not allowed"),
+        (b"pipeline: x\nservers: " + b"[" * 2000, "1: this is nested too deeply"),
+    ],
+)
+def test_what_yaml_does_not_allow_is_a_mistake_and_no_failure(tmp_path: Path, text: bytes, said: str) -> None:
+    file = tmp_path / "city.yaml"
+    file.write_bytes(text)
+    assert _mistakes(file) == [f"city.yaml:{said}"]
 
 
 def test_an_empty_file_says_what_a_pipeline_begins_with(tmp_path: Path) -> None:
@@ -122,16 +153,89 @@ def test_a_python_file_makes_one_pipeline(tmp_path: Path) -> None:
     assert load(write_emergency(tmp_path, suffix=".py", text=named_twice)).specification.pipeline == "a"
 
 
+def _with_function(function: str) -> str:
+    sql = YAML[YAML.index("    sql: |") : YAML.index("sinks:")]
+    return YAML.replace(sql, f"    from: [clean, crews]\n    function: {function}\n")
+
+
 def test_a_function_of_a_file_beside_it_serves_a_yaml_stage(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("def board(clean, crews):\n    return clean\n")
-    sql = YAML[YAML.index("    sql: |") : YAML.index("sinks:")]
-    file = write_emergency(tmp_path, text=YAML.replace(sql, "    from: [clean, crews]\n    function: steps.py:board\n"))
+    file = write_emergency(tmp_path, text=_with_function("steps.py:board"))
     function = load(file).specification.stages["board"].function
     assert function is not None
     assert function("rows", None) == "rows"
-    found = _with(tmp_path, YAML.replace(sql, "    from: [clean, crews]\n    function: steps.py:bored\n"))
-    assert found[0].startswith("city.yaml:20: stages.board.function: ")
-    assert "bored" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("steps.py:bored", "steps.py has no function bored"),
+        ("steps.py", "'steps.py' names no function; write it like steps.py:board"),
+        ("stairs.py:board", "there is no Python file "),
+        ("reports.ddl:board", "there is no Python file "),
+    ],
+)
+def test_a_function_that_is_not_there_is_told_with_the_line_of_its_stage(
+    tmp_path: Path, function: str, said: str
+) -> None:
+    (tmp_path / "steps.py").write_text("def board(clean, crews):\n    return clean\n")
+    (found,) = _with(tmp_path, _with_function(function))
+    assert found.startswith(f"city.yaml:20: stages.board.function: {said}")
+
+
+def test_a_file_of_functions_is_run_once_as_a_module_that_knows_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "neighbour_of_steps.py").write_text("RUNS = []\n")
+    (tmp_path / "neighbourly_steps.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass, field\n"
+        "from typing import ClassVar\n"
+        "from neighbour_of_steps import RUNS\n"
+        "RUNS.append(1)\n"
+        "@dataclass\nclass Row:\n    kind: ClassVar[str] = 'row'\n    id: str = ''\n"
+        "def board(clean, crews):\n    return len(RUNS)\n"
+    )
+    text = _with_function("neighbourly_steps.py:board")
+    more = "  more: {from: [clean, crews], function: neighbourly_steps.py:board}\nsinks:"
+    stages = load(write_emergency(tmp_path, text=text.replace("sinks:", more))).specification.stages
+    assert stages["board"].function is stages["more"].function
+    assert stages["board"].function is not None
+    assert stages["board"].function(None, None) == 1
+
+
+def test_functions_of_files_beside_the_pipeline_or_below_it_go_to_the_workers_as_they_are(tmp_path: Path) -> None:
+    for folder in (tmp_path / "below", tmp_path / "package"):
+        folder.mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "below" / "steps_below.py").write_text("import package\ndef board(clean, crews):\n    return clean\n")
+    (tmp_path / "steps_beside.py").write_text("def board(clean, crews):\n    return clean\n")
+    text = _with_function("steps_beside.py:board")
+    more = "  more: {from: [clean, crews], function: below/steps_below.py:board}\nsinks:"
+    loaded = load(write_emergency(tmp_path, text=text.replace("sinks:", more)))
+    carry_modules(loaded.folder)
+    registered: Any = cloudpickle.list_registry_pickle_by_value
+    assert {"steps_beside", "steps_below"} <= registered()
+    assert "package" not in registered()
+
+
+def test_an_error_in_a_file_of_functions_is_told_once_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text("def board(clean, crews):\n    return clean\n\nboard(nobody)\n")
+    text = _with_function("steps.py:board")
+    more = "  more: {from: [clean, crews], function: steps.py:board}\nsinks:"
+    assert _with(tmp_path, text.replace("sinks:", more)) == [
+        f"{tmp_path}/steps.py:4: NameError: name 'nobody' is not defined"
+    ]
+
+
+def test_a_file_with_the_name_of_a_module_of_pythons_does_not_take_its_place(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("def board(clean, crews):\n    return clean\n")
+    load(write_emergency(tmp_path, text=_with_function("json.py:board")))
+    assert hasattr(importlib.import_module("json"), "dumps")
+
+
+def test_the_line_of_an_error_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_emergency(tmp_path, suffix=".py", text="import catchment.pipelines\n\nraise RuntimeError('no network')\n")
+    monkeypatch.chdir(tmp_path)
+    assert _mistakes(Path("city.py")) == ["city.py:3: RuntimeError: no network"]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +245,17 @@ def test_a_function_of_a_file_beside_it_serves_a_yaml_stage(tmp_path: Path) -> N
         ("select * from (select 1 from `clean`) c left\njoin crews using (district)", ("clean", "crews")),
         ("SELECT * FROM crews, clean WHERE 1 = 1", ("crews", "clean")),
         ("SELECT extract(DAY FROM at) FROM clean JOIN clean USING (id)", ("clean",)),
+        ("SELECT * FROM clean c, crews k", ("clean", "crews")),
+        ("SELECT * FROM (SELECT id FROM clean), crews", ("clean", "crews")),
+        ("SELECT 'from crews' -- from crews\nFROM clean /* join crews */", ("clean",)),
+        ("SELECT /*+ BROADCAST(crews) */ * FROM clean", ("clean",)),
+        ("WITH crews AS (SELECT * FROM clean) SELECT * FROM Crews", ("clean",)),
+        ("WITH crews AS (SELECT * FROM crews) SELECT * FROM clean JOIN crews", ("crews", "clean")),
+        (
+            "SELECT (SELECT max(crew) FROM crews) FROM clean WHERE id IN (SELECT id FROM board)",
+            ("crews", "clean", "board"),
+        ),
+        ("SELECT * FROM archive.crews JOIN clean", ("clean",)),
     ],
 )
 def test_sql_tells_by_itself_what_it_reads(tmp_path: Path, sql: str, inputs: tuple[str, ...]) -> None:
@@ -152,6 +267,15 @@ def test_sql_tells_by_itself_what_it_reads(tmp_path: Path, sql: str, inputs: tup
 def test_sql_that_reads_nothing_of_the_pipeline_must_say_what_it_is_for(tmp_path: Path) -> None:
     found = _with(tmp_path, YAML.replace("sinks:", "  more: {sql: SELECT 1}\nsinks:"))
     assert found == ["city.yaml:23: stages.more.from: missing"]
+
+
+def test_sql_that_cannot_be_read_must_say_what_it_reads(tmp_path: Path) -> None:
+    unreadable = "  more: {sql: SELECT ((1 FROM clean}\n  last: {sql: 'SELECT \"1 FROM clean'}\nsinks:"
+    one, other = _with(tmp_path, YAML.replace("sinks:", unreadable))
+    assert one.startswith("city.yaml:23: stages.more.from: write what it reads, which its SQL does not tell (line 1: ")
+    assert other.startswith("city.yaml:24: stages.last.from: write what it reads")
+    said = YAML.replace("sinks:", "  more: {from: clean, sql: SELECT ((1 FROM clean}\nsinks:")
+    assert load(write_emergency(tmp_path, text=said)).specification.stages["more"].from_ == ("clean",)
 
 
 def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:

@@ -177,3 +177,15 @@ sinks:
     }
     keys = {one.topic: one.key for one in graph.topics()}
     assert (keys["emergency.kept"], keys["both"], keys["emergency.read"]) == (("id",), ("district",), ("id",))
+
+
+def test_a_topic_is_a_changelog_if_its_key_tells_the_rows_apart(tmp_path: Path) -> None:
+    def is_changelog(to: str) -> bool:
+        text = YAML.replace("    mode: update", f"    mode: update\n    to: {to}")
+        boundary = _graph(tmp_path, text).boundary("board")
+        assert boundary is not None
+        return boundary.is_changelog
+
+    assert is_changelog("{topic: boards}")
+    assert is_changelog("{topic: boards, key: [start, district, count]}")
+    assert not is_changelog("{topic: boards, key: district}"), "windows of a district would replace each other"

@@ -13,8 +13,14 @@ from tests.pipelines.emergency import YAML, write_emergency
 from typer.testing import CliRunner, Result
 
 from catchment.cli.app import app
-from catchment.pipelines.planning import Kept, Operator, Part, Signature
+from catchment.client.errors import ClientError, SettingsError
+from catchment.pipelines import loading
+from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.opening import authors_mistakes
+from catchment.pipelines.planning import Kept, Operator, Part, Refused, Signature
+from catchment.pipelines.planning.comparing import Decision
 from catchment.pipelines.planning.signature import Made
+from catchment.pipelines.stores.errors import StoreRefused
 
 _TIMEOUT_S = 290
 _TEST = """\
@@ -51,10 +57,46 @@ def test_every_mistake_is_told_before_spark_starts(tmp_path: Path, verb: str) ->
     assert f"error: {file}:17: stages.board.mood: unknown" in result.stderr
 
 
+@pytest.mark.parametrize("verb", ["graph", "plan", "test", "run", "prune", "backfill", "rollback"])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Refused({"clean": Decision("refuse", 1, ("it counts otherwise",), "Raise the version.")}), ExitCode.REFUSED),
+        (StoreRefused("the table has another key"), ExitCode.REFUSED),
+        (SettingsError("there is no such stage"), ExitCode.CONFIGURATION),
+        (ClientError("it never ran"), ExitCode.FAILED),
+    ],
+)
+def test_a_failure_has_the_same_exit_code_in_every_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, error: ClientError, code: ExitCode
+) -> None:
+    def fail(file: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(loading, "read_yaml", fail)
+    result = _pipeline(verb, write_emergency(tmp_path), *(["board"] if verb in ("backfill", "rollback") else []))
+    assert result.exit_code == code
+    assert f"error: {error.message}" in result.stderr
+
+
+def test_what_a_stages_code_raises_is_the_authors_mistake_and_what_is_refused_stays_so() -> None:
+    with pytest.raises(SettingsError, match="ZeroDivisionError: division by zero"), authors_mistakes():
+        raise ZeroDivisionError("division by zero")
+    with pytest.raises(StoreRefused), authors_mistakes():
+        raise StoreRefused("the table has another key")
+
+
 def test_a_pipeline_without_tests_says_how_to_write_them(tmp_path: Path) -> None:
     result = _pipeline("test", write_emergency(tmp_path))
     assert result.exit_code == 2
     assert "has no tests" in result.stderr
+
+
+def test_tests_without_names_are_a_mistake(tmp_path: Path) -> None:
+    file = write_emergency(tmp_path, text=YAML + "tests: [one]\n")
+    result = _pipeline("test", file)
+    assert result.exit_code == 2
+    assert f"error: {file}:33: tests: they are given by name, not as ['one']" in result.stderr
 
 
 @pytest.mark.usefixtures("spark")

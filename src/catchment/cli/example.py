@@ -48,7 +48,6 @@ def example(
 ) -> None:
     """Run an example application: broker, generator, pipeline and actuator, with a board that shows whether it adds up."""
     from catchment.applications.catalogue import TITLES
-    from catchment.client.errors import ClientError
 
     if name == _LIST:
         print_table(["name", "what it does"], list(TITLES.items()))
@@ -63,8 +62,6 @@ def example(
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         code = show(name, seconds=seconds, rate=rate, port=port, folder=keep, console=Console())
-    except ClientError as error:
-        raise CommandError(error.message, error.advice) from error
     except KeyboardInterrupt:
         code = 130
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""Commands that stand on an extra: they say what to install where a part of it is missing, and what is wrong with a pipeline's file.
+"""Commands that stand on an extra: they say what to install where a part of it is missing, and those of pipelines fail alike.
 
 Whether a package is there is looked up without loading it, when a command is run: its help needs nothing.
 """
@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import typer
 
-from catchment.cli.failure import CommandError
+from catchment.cli.failure import MISTAKEN, CommandError
 from catchment.cli.output import print_note
 
-_MISTAKEN: Final = 2
 _SPARK: Final = ("pyspark", "py4j", "pyarrow", "numpy", "numba", "fastavro")
 _PACKAGES: Final = {
     "spark": _SPARK,
-    "pipelines": (*_SPARK, "deltalake", "pydantic", "yaml", "pandas", "duckdb"),
+    "pipelines": (*_SPARK, "deltalake", "pydantic", "yaml", "pandas", "duckdb", "sqlglot"),
 }
 """What each extra brings, by the name that it is imported by; the libraries of stores are asked for by the store that needs them."""
 
@@ -40,16 +39,19 @@ def need_extra(command_path: str, extra: str) -> None:
     for package in _PACKAGES[extra]:
         if find_spec(package) is None:
             message = f"{command_path} needs {package}: pip install 'catchment[{extra}]'"
-            raise CommandError(message, exit_code=_MISTAKEN)
+            raise CommandError(message, exit_code=MISTAKEN)
 
 
 def _told(invoke: Any, context: Any) -> Any:
-    """The command's own result; all mistakes in a pipeline's file, each with its place, and exit code 2 instead of a failure."""
+    """The command's own result, or its failure in words, with the same exit code in every command."""
+    from catchment.cli.wire import client_errors_told
     from catchment.pipelines.mistakes import Mistakes
+    from catchment.pipelines.refusals import Refusal
 
     try:
-        return invoke(context)
+        with client_errors_told(refusals=(Refusal,)):
+            return invoke(context)
     except Mistakes as mistakes:
         for mistake in mistakes.found:
             print_note(f"error: {mistake}")
-        raise typer.Exit(_MISTAKEN) from mistakes
+        raise typer.Exit(MISTAKEN) from mistakes

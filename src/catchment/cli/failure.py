@@ -9,12 +9,17 @@ from collections.abc import Sequence
 from types import TracebackType
 
 TRACEBACK_VARIABLE = "CATCHMENT_TRACEBACK"
+FAILED = 1
+MISTAKEN = 2
+"""The command line, a setting or a pipeline's file makes no sense."""
+REFUSED = 3
+"""What is there already does not allow it, such as the state of a pipeline that was written otherwise."""
 
 
 class CommandError(Exception):
     """A failure for people: what happened and to what, and what to do next."""
 
-    def __init__(self, message: str, advice: str | None = None, *, exit_code: int = 1) -> None:
+    def __init__(self, message: str, advice: str | None = None, *, exit_code: int = FAILED) -> None:
         super().__init__(message)
         self.message = message
         self.advice = advice

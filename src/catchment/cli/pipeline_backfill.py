@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.cli.failure import CommandError
+from catchment.cli.failure import MISTAKEN, CommandError
 from catchment.cli.known_pipelines import HomeFolder, Master, PipelineFile, Servers, StageName
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note, print_table
@@ -43,23 +43,19 @@ def backfill(
     The pipeline may go on running with the code it had. Readers of the store see the old history until all of the new one is
     there. Then run the pipeline with this file, so that new events are counted by the new code too.
     """
-    from catchment.client.errors import ClientError
     from catchment.pipelines.backfill import backfill as recompute
     from catchment.pipelines.backfill import keep_version
     from catchment.pipelines.opening import opened
 
-    try:
-        moment = None if since is None else _moment(since)
-        with opened(file, home, servers, master) as place:
-            _check_version(place, version, file)
-            done: list[Backfilled] = []
-            for one in recompute(place, stage, since=moment, is_dry_run=is_dry_run, tell=print_note):
-                done.append(one)
-                # Before the next store is begun, which may fail: what is shown here must be gone on with.
-                if one.is_shown:
-                    keep_version(place, one)
-    except ClientError as error:
-        raise CommandError(error.message, error.advice) from error
+    moment = None if since is None else _moment(since)
+    with opened(file, home, servers, master) as place:
+        _check_version(place, version, file)
+        done: list[Backfilled] = []
+        for one in recompute(place, stage, since=moment, is_dry_run=is_dry_run, tell=print_note):
+            done.append(one)
+            # Before the next store is begun, which may fail: what is shown here must be gone on with.
+            if one.is_shown:
+                keep_version(place, one)
     rows = [
         {
             "table": one.table,
@@ -92,4 +88,6 @@ def _moment(text: str) -> datetime:
 def _check_version(place: "Workplace", wanted: int | None, file: "Path") -> None:
     declared = place.graph.specification.version
     if wanted is not None and declared != wanted:
-        raise CommandError(f"{file} is version {declared}, not {wanted}", f"Set its version to {wanted}.")
+        raise CommandError(
+            f"{file} is version {declared}, not {wanted}", f"Set its version to {wanted}.", exit_code=MISTAKEN
+        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from catchment.cli.failure import MISTAKEN, REFUSED
 from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.planning import Plan
     from catchment.pipelines.planning.needs import Needs
-
-_CONFIGURATION = 2
-_REFUSED = 3
 
 
 def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, as_json: AsJson = False) -> None:
@@ -38,28 +36,21 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
         print_json(_as_json(graph, decided, needed))
     else:
         _show(graph, decided, needed)
-    raise typer.Exit(_REFUSED if decided.refused else _CONFIGURATION if needed.missing else 0)
+    raise typer.Exit(REFUSED if decided.refused else MISTAKEN if needed.missing else 0)
 
 
 def _decide(graph: Graph, folder: Path, home: Path | None) -> Plan:
-    from catchment.client.errors import ClientError
     from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
-    from catchment.pipelines.execution.spark_errors import cause_of
     from catchment.pipelines.home import Home, default_home
+    from catchment.pipelines.opening import authors_mistakes
     from catchment.pipelines.planning import examine
 
     carry_modules(folder)
     root = (home or default_home()).resolve()
     spark = pipeline_session(graph.specification, "local[1]", config={"spark.ui.enabled": "false"})
     try:
-        return examine(spark, graph, Home(root, graph.specification.pipeline), folder)
-    except ClientError as error:
-        print_note(f"error: {error}")
-        raise typer.Exit(_CONFIGURATION) from error
-    except Exception as error:
-        # Whatever a stage's code raises when it is applied is the author's to correct.
-        print_note(f"error: {cause_of(error)}")
-        raise typer.Exit(_CONFIGURATION) from error
+        with authors_mistakes():
+            return examine(spark, graph, Home(root, graph.specification.pipeline), folder)
     finally:
         spark.stop()
 

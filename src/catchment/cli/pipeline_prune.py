@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from catchment.cli.failure import CommandError
 from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note, print_table
@@ -27,26 +26,22 @@ def prune(
 
     What a table shows stays, and so do lakes. The pipeline must not be running.
     """
-    from catchment.client.errors import ClientError
     from catchment.pipelines.brokers import broker_settings, brokers
     from catchment.pipelines.execution.topics import TopicAdmin
     from catchment.pipelines.home import Home, default_home
     from catchment.pipelines.opening import read_graph
     from catchment.pipelines.pruning import prune as remove
 
-    try:
-        graph, folder = read_graph(file)
-        specification = graph.specification
-        found = remove(
-            graph,
-            folder,
-            Home((home or default_home()).resolve(), specification.pipeline),
-            keeps=keep,
-            topics=TopicAdmin(brokers(specification, servers), broker_settings(specification)) if topics else None,
-            is_dry_run=is_dry_run,
-        )
-    except ClientError as error:
-        raise CommandError(error.message, error.advice) from error
+    graph, folder = read_graph(file)
+    specification = graph.specification
+    found = remove(
+        graph,
+        folder,
+        Home((home or default_home()).resolve(), specification.pipeline),
+        keeps=keep,
+        topics=TopicAdmin(brokers(specification, servers), broker_settings(specification)) if topics else None,
+        is_dry_run=is_dry_run,
+    )
     if as_json:
         print_json([one._asdict() for one in found])
     elif found:

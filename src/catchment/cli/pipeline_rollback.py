@@ -1,6 +1,5 @@
 """`catchment pipeline rollback`: show the history that was shown before."""
 
-from catchment.cli.failure import CommandError
 from catchment.cli.known_pipelines import PipelineFile, StageName
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note, print_table
@@ -16,14 +15,10 @@ def rollback(
     Only a version that was shown once is gone back to. Run the pipeline with the version lowered again, so that new events are
     counted into what is shown. A run does not show again what was gone back from: a backfill does, or a later version that begins anew.
     """
-    from catchment.client.errors import ClientError
     from catchment.pipelines.backfill import rollback as go_back
     from catchment.pipelines.opening import read_graph
 
-    try:
-        shown = list(go_back(*read_graph(file), stage))
-    except ClientError as error:
-        raise CommandError(error.message, error.advice) from error
+    shown = list(go_back(*read_graph(file), stage))
     if as_json:
         print_json([one._asdict() for one in shown])
         return

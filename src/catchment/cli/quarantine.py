@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,16 +42,6 @@ Places = Annotated[
 ]
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    from catchment.client.errors import ClientError
-
-    try:
-        yield
-    except ClientError as error:
-        raise CommandError(error.message, error.advice) from error
-
-
 @app.command("list")
 def list_command(
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
@@ -65,14 +54,13 @@ def list_command(
     from catchment.pipelines.quarantine import pipelines_with_quarantine, read_quarantine, reasons
 
     settings = read_client_settings(client_config, client_settings)
-    with _explained():
-        with Cluster(bootstrap_servers, settings) as cluster:
-            names = pipelines_with_quarantine(cluster)
-        rows: list[dict[str, Any]] = [
-            {"pipeline": name, "stage": stage, "error": error, "records": count}
-            for name in names
-            for (stage, error), count in reasons(read_quarantine(name, bootstrap_servers, settings)).most_common()
-        ]
+    with Cluster(bootstrap_servers, settings) as cluster:
+        names = pipelines_with_quarantine(cluster)
+    rows: list[dict[str, Any]] = [
+        {"pipeline": name, "stage": stage, "error": error, "records": count}
+        for name in names
+        for (stage, error), count in reasons(read_quarantine(name, bootstrap_servers, settings)).most_common()
+    ]
     if as_json:
         print_json(rows)
     else:
@@ -92,9 +80,8 @@ def show(
 ) -> None:
     """Show records that were set aside: where they came from, what is wrong, and their bytes."""
     settings = read_client_settings(client_config, client_settings)
-    with _explained():
-        found = _chosen(pipeline, bootstrap_servers, settings, error, at)
-        rows = [_described(one) for _, one in zip(range(limit), found, strict=False)]
+    found = _chosen(pipeline, bootstrap_servers, settings, error, at)
+    rows = [_described(one) for _, one in zip(range(limit), found, strict=False)]
     if as_json:
         print_json(rows)
         return
@@ -140,7 +127,7 @@ def replay(
             refused.append(one.place)
         return value
 
-    with _explained(), Cluster(bootstrap_servers, settings) as cluster:
+    with Cluster(bootstrap_servers, settings) as cluster:
         chosen = _chosen(pipeline, bootstrap_servers, settings, error, at)
         if is_run:
             done = quarantine.replay(cluster, pipeline, bootstrap_servers, chosen, repair, settings)

@@ -28,8 +28,9 @@ lines in a pipe. `CATCHMENT_TRACEBACK=1` shows a traceback where a failure is a 
 |---|---|
 | 0 | All went well. |
 | 1 | Something failed. |
-| 2 | The command line or a pipeline's file makes no sense, or the extra that the command needs is not installed. |
-| 3, 4, 5 | From `pipeline run` and `pipeline plan` alone: [what they mean](../guide/running-pipelines.md#how-it-fails). |
+| 2 | The command line, a setting or a pipeline's file makes no sense, or the extra that the command needs is not installed. |
+| 3 | A pipeline's state, or what its stores and lakes hold, does not allow it. |
+| 4, 5 | From `pipeline run` alone: [what they mean](../guide/running-pipelines.md#how-it-fails). |
 | 130 | The command was interrupted before it was done. |
 
 This page is rendered from the commands: `make docs` writes it.

@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
-from catchment.cli.failure import CommandError
+from catchment.cli.failure import FAILED, MISTAKEN, REFUSED, CommandError
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 from catchment.client import settings as client_settings
-from catchment.client.errors import ClientError
+from catchment.client.errors import ClientError, SettingsError
 
 CONNECT_TIMEOUT_S = 3.0
 
@@ -108,12 +108,13 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def client_errors_told() -> Iterator[None]:
-    """Tell what our own client raises as a command's failure."""
+def client_errors_told(refusals: tuple[type[ClientError], ...] = ()) -> Iterator[None]:
+    """Tell what our own client raises as a command's failure; `refusals` are those because of what is there already."""
     try:
         yield
     except ClientError as error:
-        raise CommandError(error.message, error.advice) from error
+        code = REFUSED if isinstance(error, refusals) else MISTAKEN if isinstance(error, SettingsError) else FAILED
+        raise CommandError(error.message, error.advice, exit_code=code) from error
 
 
 def split_address(address: str) -> tuple[str, int]:

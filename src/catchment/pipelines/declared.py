@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path as FilePath
 from typing import Any, Final
 
@@ -13,11 +13,12 @@ from pydantic import ValidationError
 from catchment.pipelines.early_checks import foreseen
 from catchment.pipelines.mistakes import Mistake, Mistakes, Path, Place
 from catchment.pipelines.secrets import missing_variables
-from catchment.pipelines.specification import PipelineSpecification
+from catchment.pipelines.specification import PipelineSpecification, Stage
+from catchment.pipelines.sql_inputs import SqlUnreadable, tables_read
+from catchment.pipelines.taken_names import shared
 
 _SECTIONS: Final = ("sources", "tables", "stages", "sinks", "alerts")
 _READABLE: Final = ("sources", "tables", "stages")
-_READ_IN_SQL: Final = re.compile(r"\b(?:from|join)\s+(`?[\w-]+`?(?:\s*,\s*`?[\w-]+`?)*)", re.IGNORECASE)
 
 
 @dataclass
@@ -35,24 +36,31 @@ class Declared:
                 return found
         return None
 
-    def invalid(self, error: ValidationError, under: Path = ()) -> list[Mistake]:
-        """What Pydantic found, each with its place; `under` is where in the file the declaration is that it looked at."""
+    def invalid(
+        self, error: ValidationError, under: Path = (), known: Mapping[Path, str] | None = None
+    ) -> list[Mistake]:
+        """What Pydantic found, each with its place; `under` is where in the file the declaration is that it looked at.
+
+        What is `known` of a path says more than Pydantic does.
+        """
         found = [((*under, *_written(one["loc"])), one) for one in error.errors()]
-        return [Mistake(self.place(path), f"{_named(path)}: {_said(one)}") for path, one in found]
+        return [
+            Mistake(self.place(path), f"{_named(path)}: {(known or {}).get(path) or _said(one)}") for path, one in found
+        ]
 
     def check(self, folder: FilePath | None = None, *, is_to_run: bool = False) -> PipelineSpecification:
         """The specification; raises all that is wrong with its parts, with how they fit together and with what they need.
 
         `folder` is what paths are relative to; without one, what a run needs is not looked at. To be run, variables must be set.
         """
-        tree = _with_inputs(self.tree)
+        tree, unreadable = _with_inputs(self.tree)
         found = list(self.mistakes)
         specification: PipelineSpecification | None = None
         broken: set[Path] = set()
         try:
             specification = PipelineSpecification.model_validate(tree)
         except ValidationError as error:
-            found += self.invalid(error)
+            found += self.invalid(error, known=unreadable)
             broken = {_declaration(_written(one["loc"])) for one in error.errors()}
         told = [*misnamed(tree), *(missing_variables(self.tree) if is_to_run else ())]
         if (sound := specification or _sound(tree, broken)) is not None:
@@ -95,21 +103,21 @@ def _renumbered(path: Path, whole: Sequence[str | int]) -> Path:
     return ("sinks", whole[int(path[1])], *path[2:]) if path[0] == "sinks" else path
 
 
-def _with_inputs(tree: dict[str, Any]) -> dict[str, Any]:
-    """The declarations with `from` of SQL stages that do not say it: what of the pipeline their SQL reads."""
-    stages = tree.get("stages")
-    if not isinstance(stages, dict):
-        return tree
+def _with_inputs(tree: dict[str, Any]) -> tuple[dict[str, Any], dict[Path, str]]:
+    """The declarations with `from` of SQL stages that do not say it: what of the pipeline their SQL reads; and why it is not told."""
     known = kinds_in(tree).keys()
-    return tree | {"stages": {name: _with_input(name, stage, known) for name, stage in stages.items()}}
-
-
-def _with_input(name: str, stage: Any, known: Collection[str]) -> Any:
-    if not isinstance(stage, dict) or stage.get("from") or not isinstance(stage.get("sql"), str):
-        return stage
-    read = [one.strip(" `\n\t") for listed in _READ_IN_SQL.findall(stage["sql"]) for one in listed.split(",")]
-    found = list(dict.fromkeys(one for one in read if one in known and one != name))
-    return stage | {"from": found} if found else stage
+    stages = tree.get("stages")
+    found: dict[str, Any] = {}
+    unreadable: dict[Path, str] = {}
+    for name, stage in stages.items() if isinstance(stages, dict) else ():
+        if isinstance(stage, dict) and not stage.get("from") and isinstance(sql := stage.get("sql"), str):
+            try:
+                read = [one for one in tables_read(sql) if one in known and one != name]
+            except SqlUnreadable as error:
+                unreadable["stages", name, "from"] = f"write what it reads, which its SQL does not tell ({error})"
+            else:
+                found[name] = stage | {"from": read} if read else stage
+    return (tree | {"stages": stages | found} if isinstance(stages, dict) else tree), unreadable
 
 
 def kinds_in(tree: Mapping[str, Any]) -> dict[str, str]:
@@ -139,11 +147,12 @@ def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def misfits(specification: PipelineSpecification, kinds: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Circles, and what does not go together across declarations; `kinds` has the names of all, sound or not."""
-    stages = specification.stages
-    for name, stage in stages.items():
+    for name in specification.stages:
         yield from _misfits_of_stage(specification, name, kinds)
-        if name in _reached_from(stage.from_, stages):
-            yield ("stages", name, "from"), f"stage {name} reads itself by way of {', '.join(stage.from_)}"
+    for name in _in_circles(specification.stages):
+        by_way_of = ", ".join(specification.stages[name].from_)
+        yield ("stages", name, "from"), f"stage {name} reads itself by way of {by_way_of}"
+    yield from shared(specification)
     names = [one.name for one in specification.sinks if one.name]
     for number, one in enumerate(specification.sinks):
         if one.name and names.count(one.name) > 1:
@@ -179,15 +188,21 @@ def _misfits_of_stage(
         )
 
 
-def _reached_from(names: tuple[str, ...], stages: Mapping[str, Any]) -> set[str]:
-    reached: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += stages[name].from_ if name in stages else ()
-    return reached
+def _in_circles(stages: Mapping[str, Stage]) -> Iterator[str]:
+    """Stages that read themselves, circle by circle."""
+    reads = {name: [one for one in stage.from_ if one in stages] for name, stage in stages.items()}
+    while True:
+        try:
+            TopologicalSorter(reads).prepare()
+        except CycleError as error:
+            # The first stage of the circle is the last as well.
+            circle = error.args[1][1:]
+            yield from circle
+            reads = {
+                name: [one for one in read if one not in circle] for name, read in reads.items() if name not in circle
+            }
+        else:
+            return
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -20,9 +20,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import TopologicalSorter
 from typing import Final
 
-from catchment.pipelines.sink_names import default_names
+from catchment.pipelines.naming import (
+    LATE_SUFFIX,
+    QUARANTINE_SUFFIX,
+    alert_outlet,
+    has_topic,
+    is_intake,
+    made_intake,
+    named_sinks,
+    outlet_query,
+    table_intakes,
+    topic_in_version,
+    topic_of,
+)
 from catchment.pipelines.specification import (
     Alert,
     Check,
@@ -107,11 +120,8 @@ class Graph:
         self.intakes: dict[str, Intake] = {}
         self.steps: dict[str, Step] = {}
         self.outlets: dict[str, Outlet] = {}
-        self._read_by_stages = {one for stage in specification.stages.values() for one in stage.from_}
         self.table_intakes: dict[str, TableIntake] = {
-            f"{name}-input": TableIntake(f"{name}-input", name, table)
-            for name, table in specification.tables.items()
-            if table.on_error == "quarantine" and name in self._read_by_stages
+            query: TableIntake(query, name, self.tables[name]) for query, name in table_intakes(specification).items()
         }
         for name, stage in specification.stages.items():
             self._add_stage(name, stage)
@@ -122,18 +132,21 @@ class Graph:
     def order(self) -> list[list[str]]:
         """The names of the queries, level by level: none reads what a later level writes."""
         levels: dict[str, int] = dict.fromkeys((*self.table_intakes, *self.intakes), 0)
-        for name in self._sorted_steps():
-            below = [levels[one] for one in self.streams_of(name) if one in levels]
-            levels[name] = max(below, default=-1) + (1 if self.steps[name].boundary else 0)
-        queries = {
-            name: level
-            for name, level in levels.items()
-            if name in self.table_intakes or self.boundary(name) is not None
-        }
+        for step in self.sorted_steps:
+            below = [levels[one] for one in step.inputs if one in levels]
+            levels[step.name] = max(below, default=-1) + (1 if step.boundary else 0)
+        written = [name for name in (*self.intakes, *self.steps) if self.boundary(name) is not None]
+        queries = {name: levels[name] for name in (*self.table_intakes, *written)}
         last = max(queries.values(), default=-1) + 1
         return [
             [name for name in queries if queries[name] == level] for level in range(last) if level in queries.values()
-        ] + [[f"outlet-{name}" for name in self.outlets]]
+        ] + [list(map(outlet_query, self.outlets))]
+
+    @cached_property
+    def sorted_steps(self) -> list[Step]:
+        """Steps after those that they read."""
+        reads = {name: step.inputs for name, step in self.steps.items()}
+        return [self.steps[name] for name in TopologicalSorter(reads).static_order() if name in self.steps]
 
     def boundary(self, name: str) -> Boundary | None:
         """The topic that an intake or a step writes; None for a step that its outlets compute."""
@@ -187,32 +200,28 @@ class Graph:
     @property
     def quarantine(self) -> str:
         """Where records go that cannot be used, as they came."""
-        return f"{self.specification.pipeline}.quarantine"
+        return f"{self.specification.pipeline}{QUARANTINE_SUFFIX}"
 
     @property
     def late(self) -> str:
         """Where records go that came too late."""
-        return f"{self.specification.pipeline}.late"
+        return f"{self.specification.pipeline}{LATE_SUFFIX}"
 
     def _add_stage(self, name: str, stage: Stage) -> None:
-        if not stage.has_code and stage.from_[0] in self.sources:
+        if is_intake(self.specification, stage):
             self.intakes[name] = self._intake(name, stage.from_[0], stage)
             return
-        inputs = tuple(self._input(name, one, stage) for one in stage.from_)
+        inputs = tuple(self._input(one, name) for one in stage.from_)
         self.steps[name] = Step(name, stage, inputs, stage.from_, self._boundary_of_step(name, stage))
 
-    def _input(self, stage_name: str, wanted: str, stage: Stage) -> str:
-        """What a step reads for a name: itself, or the intake made for it."""
-        cleans = bool(stage.dedupe or stage.checks)
-        if wanted in self.sources:
-            source = self.sources[wanted]
-            if not (cleans or source.event_time or source.on_error != "fail"):
-                return wanted
-            made = f"{stage_name}-input" if cleans else f"{wanted}-input"
-            if made not in self.intakes:
-                self.intakes[made] = self._intake(made, wanted, stage if cleans else None)
-            return made
-        return wanted
+    def _input(self, wanted: str, stage: str | None = None) -> str:
+        """What a step or an outlet reads for a name: itself, or the intake made for it."""
+        made = made_intake(self.specification, wanted, stage)
+        if made is None:
+            return wanted
+        if made.name not in self.intakes:
+            self.intakes[made.name] = self._intake(made.name, wanted, made.stage)
+        return made.name
 
     def _intake(self, name: str, source_name: str, stage: Stage | None) -> Intake:
         source = self.sources[source_name]
@@ -237,16 +246,17 @@ class Graph:
         )
 
     def _boundary_of_step(self, name: str, stage: Stage) -> Boundary | None:
-        if stage.to is None and name not in self._read_by_stages:
+        if not has_topic(self.specification, name):
             return None
-        is_changelog = stage.mode == "update"
+        key = (stage.to.key if stage.to else ()) or stage.key
         return Boundary(
             topic=self._topic(name, stage.to),
-            key=(stage.to.key if stage.to else ()) or stage.key,
+            key=key,
             partitions=stage.to.partitions if stage.to else None,
             event_time=stage.event_time,
             lateness_ms=self._lateness_ms(name),
-            is_changelog=is_changelog,
+            # Where records of one key are of several rows, the last one does not stand for the others.
+            is_changelog=stage.mode == "update" and set(stage.key) <= set(key),
         )
 
     def _lateness_ms(self, name: str) -> int:
@@ -259,39 +269,11 @@ class Graph:
         return max(map(self._lateness_ms, stage.from_)) if stage.lateness is None else stage.lateness
 
     def _topic(self, name: str, to: TopicOut | None) -> str:
-        topic = to.topic if to else f"{self.specification.pipeline}.{name}"
-        version = self._versions.get(name, 1)
-        return topic if version == 1 else f"{topic}.v{version}"
+        return topic_in_version(topic_of(self.specification, name, to), self._versions.get(name, 1))
 
     def _outlets(self) -> Iterator[tuple[str, Outlet]]:
-        taken = {sink.name for sink in self.specification.sinks} | {
-            f"alert-{name}" for name in self.specification.alerts
-        }
-        for sink in self.specification.sinks:
-            name = sink.name or next(one for one in default_names(sink) if one not in taken)
-            taken.add(name)
-            yield name, Outlet(name, self._outlet_input(sink.from_), sink)
-        for name, alert in self.specification.alerts.items():
-            yield f"alert-{name}", Outlet(f"alert-{name}", self._outlet_input(alert.from_), alert)
-
-    def _outlet_input(self, wanted: str) -> str:
-        if wanted not in self.sources:
-            return wanted
-        source = self.sources[wanted]
-        if not (source.event_time or source.on_error != "fail"):
-            return wanted
-        made = f"{wanted}-input"
-        if made not in self.intakes:
-            self.intakes[made] = self._intake(made, wanted, None)
-        return made
-
-    def _sorted_steps(self) -> list[str]:
-        """Steps after those that they read."""
-        done: list[str] = []
-        waiting = list(self.steps)
-        while waiting:
-            ready = [one for one in waiting if not set(self.streams_of(one)) & set(waiting)]
-            assert ready, "circles were refused before"
-            done += ready
-            waiting = [one for one in waiting if one not in ready]
-        return done
+        for name, sink in named_sinks(self.specification):
+            yield name, Outlet(name, self._input(sink.from_), sink)
+        for alert_name, alert in self.specification.alerts.items():
+            name = alert_outlet(alert_name)
+            yield name, Outlet(name, self._input(alert.from_), alert)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.mistakes import Mistake, Mistakes, Place
+from catchment.pipelines.python_files import run_file
 from catchment.pipelines.python_form import Pipeline
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.pipelines.yaml_form import read_yaml
@@ -44,23 +42,6 @@ def _declared(file: Path) -> Declared:
     if file.suffix == ".py":
         return pipeline_in(run_file(file), file).declared
     raise Mistakes([Mistake(None, f"{file}: a pipeline is a .py or a .yaml file")])
-
-
-def run_file(file: Path) -> ModuleType:
-    """A Python file as a module; raises `Mistakes` with the line where it fails."""
-    specification = importlib.util.spec_from_file_location(file.stem, file)
-    assert specification is not None, "the suffix is that of Python"
-    assert specification.loader is not None, "a file has a loader"
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[file.stem] = module
-    sys.path.insert(0, str(file.parent))
-    try:
-        specification.loader.exec_module(module)
-    except Exception as error:
-        lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
-        line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
-        raise Mistakes([Mistake(Place(str(file), line or 1), f"{type(error).__name__}: {error}")]) from error
-    return module
 
 
 def pipeline_in(module: ModuleType, file: Path) -> Pipeline:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from catchment.client.errors import ClientError
+from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
 from catchment.pipelines.execution.run import workplace
+from catchment.pipelines.execution.spark_errors import cause_of
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home
@@ -24,6 +25,17 @@ def read_graph(file: Path) -> tuple[Graph, Path]:
 
 
 @contextmanager
+def authors_mistakes() -> Iterator[None]:
+    """Whatever a stage's code raises when it is applied is the author's to correct: told as SettingsError."""
+    try:
+        yield
+    except ClientError:
+        raise
+    except Exception as error:
+        raise SettingsError(str(cause_of(error))) from error
+
+
+@contextmanager
 def opened(file: Path, root: Path | None, servers: str | None, master: str) -> Iterator[Workplace]:
     """The surroundings of its queries, with the versions that a run would have; raises `Refused` where that may not be."""
     graph, folder = read_graph(file)
@@ -31,6 +43,7 @@ def opened(file: Path, root: Path | None, servers: str | None, master: str) -> I
     if not home.plan_file.exists():
         raise ClientError(f"pipeline {home.pipeline} never ran in {home.root}", "Run it first, or name its --home.")
     with pipeline_session(graph.specification, master) as spark:
-        versions = decide(spark, graph, home, folder).versions
+        with authors_mistakes():
+            versions = decide(spark, graph, home, folder).versions
         graph = Graph(graph.specification, versions)
         yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=versions)

@@ -18,9 +18,8 @@ from catchment.client.arrow_api import scan_arrow
 from catchment.client.cluster import Cluster
 from catchment.client.columns import HEADER_TYPE
 from catchment.client.producer import Producer
+from catchment.pipelines.naming import QUARANTINE_SUFFIX, REPLAYED_SUFFIX
 
-SUFFIX: Final = ".quarantine"
-REPLAYED_SUFFIX: Final = ".quarantine.replayed"
 _OURS: Final = "catchment."
 _COLUMNS: Final = ("key", "value", "headers", "partition", "offset", "timestamp")
 _AT_ONCE: Final = 1000
@@ -72,12 +71,12 @@ class Replayed(NamedTuple):
 
 def pipelines_with_quarantine(cluster: Cluster) -> list[str]:
     """The pipelines of a cluster that have a quarantine."""
-    return sorted(name.removesuffix(SUFFIX) for name in cluster.topics() if name.endswith(SUFFIX))
+    return sorted(name.removesuffix(QUARANTINE_SUFFIX) for name in cluster.topics() if name.endswith(QUARANTINE_SUFFIX))
 
 
 def read_quarantine(pipeline: str, servers: str, settings: Mapping[str, str] | None = None) -> Iterator[Quarantined]:
     """All that is there, in the order of its partitions."""
-    for batch in scan_arrow(f"{pipeline}{SUFFIX}", servers, columns=_COLUMNS, settings=settings):
+    for batch in scan_arrow(f"{pipeline}{QUARANTINE_SUFFIX}", servers, columns=_COLUMNS, settings=settings):
         yield from (_quarantined(row) for row in batch.to_pylist())
 
 
@@ -120,7 +119,7 @@ def replay(
     """Send what can be repaired back to where it came from, but for what was sent before."""
     sent = 0
     without_origin: list[str] = []
-    transactional_id = f"{pipeline}{SUFFIX}-replay"
+    transactional_id = f"{pipeline}{QUARANTINE_SUFFIX}-replay"
     with Producer(cluster, transactional_id=transactional_id, max_record_bytes=_LARGEST_RECORD_BYTES) as producer:
         # Now that the id is ours, the transactions of earlier replays have ended, and all their notes can be read.
         before = replayed_origins(cluster, pipeline, servers, settings)

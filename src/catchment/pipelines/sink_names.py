@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from catchment.pipelines.addresses import without_credentials
 from catchment.pipelines.specification import LakeSink, StoreSink, TopicSink
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -25,7 +26,7 @@ def default_names(sink: StoreSink | LakeSink | TopicSink) -> Iterator[str]:
         case StoreSink():
             parts = (sink.from_, "store", sink.table)
         case LakeSink():
-            parts = (sink.from_, "lake", sink.lake.rstrip("/").rpartition("/")[2])
+            parts = (sink.from_, "lake", without_credentials(sink.lake).rstrip("/").rpartition("/")[2])
         case TopicSink():
             parts = (sink.from_, "topic", sink.topic)
     name = "-".join(filter(None, (_NOT_IN_NAMES.sub("-", one).strip("-") for one in parts)))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
+from types import ModuleType
 from typing import Any, Final
 
 import yaml
+from yaml.reader import ReaderError
 
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.mistakes import Mistake, Mistakes, Path, Place
+from catchment.pipelines.python_files import run_file
 
 TESTS: Final = "tests"
 """The one key of a file that is no part of the pipeline."""
+_NO_YAML: Final = "this is not YAML"
 
 
 def read_yaml(file: FilePath) -> Declared:
@@ -26,18 +29,59 @@ def read_yaml(file: FilePath) -> Declared:
 
 def read_tree(file: FilePath) -> Declared:
     """Everything in a file, whatever it says."""
+    text = _text(file)
     try:
-        with file.open() as stream:
-            root = yaml.compose(stream, Loader=yaml.SafeLoader)
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        if not isinstance(root, yaml.MappingNode):
+            raise _mistaken(file, 1, "a pipeline is a mapping that begins with `pipeline: NAME`")
+        if unusable := list(_unusable(root, loader, str(file))):
+            raise Mistakes(unusable)
+        tree = loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise Mistakes([Mistake(Place(str(file), line), f"this is not YAML: {error.problem}")]) from None
-    if not isinstance(root, yaml.MappingNode):
-        raise Mistakes([Mistake(Place(str(file), 1), "a pipeline is a mapping that begins with `pipeline: NAME`")])
+        raise _mistaken(file, line, f"{_NO_YAML}: {error.problem}") from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _mistaken(file, line, f"{_NO_YAML}: {error.reason}") from None
+    except RecursionError:
+        raise _mistaken(file, 1, "this is nested too deeply") from None
     places: dict[Path, Place] = {}
     mistakes: list[Mistake] = []
     _note_places(root, (), str(file), places, mistakes)
-    return Declared(yaml.SafeLoader("").construct_document(root), places, mistakes)
+    return Declared(tree, places, mistakes)
+
+
+def _unusable(node: yaml.Node, loader: yaml.SafeLoader, file: str, around: tuple[int, ...] = ()) -> Iterator[Mistake]:
+    """Values that are none, such as the 45th of a month, keys that are no names, and what is a part of itself."""
+    place = Place(file, node.start_mark.line + 1)
+    if id(node) in around:
+        yield Mistake(place, f"{_NO_YAML}: this is a part of itself")
+    elif isinstance(node, yaml.ScalarNode):
+        try:
+            loader.construct_object(node)
+        except (yaml.MarkedYAMLError, ValueError) as error:
+            yield Mistake(place, f"{_NO_YAML}: {getattr(error, 'problem', error)}")
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _unusable(value, loader, file, (*around, id(node)))
+    else:
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                yield Mistake(Place(file, key.start_mark.line + 1), f"{_NO_YAML}: a key is a name")
+            yield from _unusable(value, loader, file, (*around, id(node)))
+
+
+def _text(file: FilePath) -> str:
+    content = file.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _mistaken(file, content.count(b"\n", 0, error.start) + 1, f"this is not UTF-8: {error.reason}") from None
+
+
+def _mistaken(file: FilePath, line: int, what: str) -> Mistakes:
+    return Mistakes([Mistake(Place(str(file), line), what)])
 
 
 def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Place], mistakes: list[Mistake]) -> None:
@@ -55,31 +99,44 @@ def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Plac
 
 
 def _find_functions(declared: Declared, file: FilePath) -> None:
-    """`function: steps.py:board` names a function of a Python file beside this one."""
+    """`function: steps.py:board` names a function of a Python file beside this one, which is run once for all stages."""
     stages = declared.tree.get("stages")
+    modules: dict[str, ModuleType | Mistakes] = {}
     for name, stage in stages.items() if isinstance(stages, dict) else ():
-        if isinstance(stage, dict) and isinstance(stage.get("function"), str):
-            path = ("stages", name, "function")
-            try:
-                stage["function"] = _function(stage["function"], file.parent)
-            except (OSError, ImportError, AttributeError, SyntaxError, ValueError) as error:
-                stage["function"] = _not_found
-                declared.mistakes.append(Mistake(declared.place(path), f"{'.'.join(path)}: {error}"))
+        if not isinstance(stage, dict) or not isinstance(named := stage.get("function"), str):
+            continue
+        path = ("stages", name, "function")
+        beside = named.partition(":")[0]
+        if beside not in modules:
+            modules[beside] = _module(file.parent / beside)
+        try:
+            stage["function"] = _function(named, modules[beside])
+        except Mistakes as error:
+            stage["function"] = _not_found
+            place = declared.place(path)
+            declared.mistakes += [
+                one if one.place else Mistake(place, f"{'.'.join(map(str, path))}: {one.what}") for one in error.found
+            ]
+
+
+def _module(file: FilePath) -> ModuleType | Mistakes:
+    try:
+        return run_file(file)
+    except Mistakes as error:
+        return error
+
+
+def _function(named: str, module: ModuleType | Mistakes) -> Callable[..., Any]:
+    file, _, function = named.partition(":")
+    if not function:
+        raise Mistakes([Mistake(None, f"{named!r} names no function; write it like steps.py:board")])
+    if isinstance(module, Mistakes):
+        raise module
+    found: Callable[..., Any] | None = getattr(module, function, None)
+    if found is None:
+        raise Mistakes([Mistake(None, f"{file} has no function {function}")])
+    return found
 
 
 def _not_found(*rows: Any) -> Any:
     """Stands where a function cannot be found, so that its stage is not told as well that it needs one."""
-
-
-def _function(named: str, folder: FilePath) -> Callable[..., Any]:
-    file, _, function = named.partition(":")
-    if not function:
-        raise ValueError(f"{named!r} names no function; write it like steps.py:board")
-    place = folder / file
-    specification = importlib.util.spec_from_file_location(place.stem, place)
-    if specification is None or specification.loader is None:
-        raise ValueError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    found: Callable[..., Any] = getattr(module, function)
-    return found

@@ -10,12 +10,14 @@ import pytest
 from kio.schema.errors import ErrorCode
 from py4j.protocol import ERROR, Py4JError, get_return_value
 
-from catchment.client.errors import BrokerError, SettingsError, TimedOut, Unreachable
+from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution.handling import BatchFailed, BatchHandler, in_few_words
 from catchment.pipelines.execution.spark_errors import cause_in
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
+from catchment.pipelines.mistakes import Mistakes
+from catchment.pipelines.planning import Refused
 from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
 
 
@@ -104,12 +106,15 @@ def test_people_read_the_cause_without_stacks(text: str, said: str) -> None:
         (StoreAway("away"), FailureKind.STORE_AWAY, ExitCode.AWAY),
         (LakeAway("away"), FailureKind.STORE_AWAY, ExitCode.AWAY),
         (Unreachable("away"), FailureKind.BROKERS_AWAY, ExitCode.AWAY),
+        (NoSuchBroker("away"), FailureKind.BROKERS_AWAY, ExitCode.AWAY),
         (TimedOut("slow"), FailureKind.BROKERS_AWAY, ExitCode.AWAY),
         (BrokerError(ErrorCode.not_leader_or_follower, "cannot read"), FailureKind.BROKERS_AWAY, ExitCode.AWAY),
         (BrokerError(ErrorCode.topic_authorization_failed, "cannot read"), FailureKind.PERMANENT, ExitCode.FAILED),
         (StoreRefused("column a"), FailureKind.PERMANENT, ExitCode.REFUSED),
         (StoreDenied("password"), FailureKind.PERMANENT, ExitCode.CONFIGURATION),
         (LakeRefused("column a"), FailureKind.PERMANENT, ExitCode.REFUSED),
+        (Refused({}), FailureKind.PERMANENT, ExitCode.REFUSED),
+        (Mistakes([]), FailureKind.PERMANENT, ExitCode.CONFIGURATION),
         (SettingsError("wrong"), FailureKind.PERMANENT, ExitCode.CONFIGURATION),
         (ConnectionResetError("reset"), FailureKind.WORK_LOST, ExitCode.FAILED),
         (ValueError("wrong"), FailureKind.PERMANENT, ExitCode.FAILED),

@@ -96,7 +96,7 @@ def test_a_path_without_a_lake_is_told(tmp_path: Path, command: tuple[str, ...])
 def test_an_address_that_no_lake_has_is_told() -> None:
     result = _run("describe", "foo://bucket/lake")
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no lake is known by an address that starts with 'foo'" in result.stderr
 
 

@@ -11,9 +11,10 @@ import smtplib
 import ssl
 from email.message import EmailMessage
 from typing import Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 from catchment.client.errors import SettingsError
+from catchment.pipelines.addresses import split_url
 from catchment.pipelines.alerts.telling import Listener, TellingFailed, TellingRefused, Told
 
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -29,8 +30,8 @@ class Mail(Listener):
     def __init__(self, address: str, server: str | None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         if server is None:
             raise SettingsError(f"there is no SMTP server to send mail to {address} with", f"Set smtp. {_ADVICE}")
-        parts = urlsplit(server)
-        if parts.scheme not in _PORTS or not parts.hostname:
+        parts = split_url(server)
+        if parts is None or parts.scheme not in _PORTS or not parts.hostname:
             raise SettingsError("the SMTP server is no address", _ADVICE)
         if "@" not in address or any(letter.isspace() for letter in address):
             raise SettingsError(f"{address!r} is no address for mail", "Write it as name@example.org.")

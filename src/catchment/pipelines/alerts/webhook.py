@@ -15,10 +15,10 @@ from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from catchment.client.errors import SettingsError
+from catchment.pipelines.addresses import split_url
 from catchment.pipelines.alerts.telling import Listener, TellingFailed, TellingRefused, Told
 
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -35,8 +35,8 @@ class Webhook(Listener):
     """One address. It may hold a secret, so it is never shown."""
 
     def __init__(self, url: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts = split_url(url)
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise SettingsError("a webhook is no address", "Write it as https://host/path.")
         self._url = url
         self._timeout_s = timeout_s

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
+from catchment.pipelines.addresses import without_credentials
 from catchment.pipelines.graph import Graph, Intake, Outlet, Step
 from catchment.pipelines.specification import Alert, LakeSink, Mail, StoreSink, TopicOut, TopicSink, Webhook
 
 Kind = Literal["topic", "table", "intake", "step", "store", "lake", "alert"]
-_PASSWORD: Final = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ class _Drawing:
         self._graph = graph
         for intake in graph.intakes.values():
             self._add(_intake(intake), [self._topic(intake.source_name)])
-        for name in _steps_in_order(graph):
-            step = graph.steps[name]
+        for step in graph.sorted_steps:
             self._add(_step(step), [self._input(one) for one in step.inputs])
         for outlet in graph.outlets.values():
             self._add(_outlet(outlet), [self._input(outlet.reads)])
@@ -64,7 +62,7 @@ class _Drawing:
 
     def _input(self, name: str) -> str:
         if name in self._graph.tables:
-            intake = f"{name}-input" if f"{name}-input" in self._graph.table_intakes else None
+            intake = next((one.name for one in self._graph.table_intakes.values() if one.table_name == name), None)
             node = Node(f"table {name}", "table", name, (f"topic {self._graph.tables[name].topic}",), intake)
             self.nodes.setdefault(node.name, node)
             return node.name
@@ -75,18 +73,6 @@ class _Drawing:
         node = Node(f"topic {declared.topic}", "topic", declared.topic, (declared.format,))
         self.nodes.setdefault(node.name, node)
         return node.name
-
-
-def _steps_in_order(graph: Graph) -> list[str]:
-    """Steps after those that they read."""
-    done: list[str] = []
-    while len(done) < len(graph.steps):
-        done += [
-            name
-            for name in graph.steps
-            if name not in done and all(one in done or one not in graph.steps for one in graph.streams_of(name))
-        ]
-    return done
 
 
 def _intake(intake: Intake) -> Node:
@@ -111,9 +97,9 @@ def _outlet(outlet: Outlet) -> Node:
     query = f"outlet-{outlet.name}"
     match outlet.target:
         case StoreSink() as sink:
-            return Node(query, "store", sink.table, (_PASSWORD.sub(r"\1:…@", sink.store),), query)
+            return Node(query, "store", sink.table, (without_credentials(sink.store),), query)
         case LakeSink() as sink:
-            return Node(query, "lake", sink.lake, (sink.format, *sink.partition_by), query)
+            return Node(query, "lake", without_credentials(sink.lake), (sink.format, *sink.partition_by), query)
         case TopicSink() as sink:
             return Node(query, "topic", sink.topic, ("json",), query)
         case Alert() as alert:

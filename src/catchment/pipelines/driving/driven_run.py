@@ -56,7 +56,7 @@ class DrivenRun:
         self._graph = Graph(loaded.specification)
         self._home = Home(options.home, loaded.specification.pipeline)
         servers = brokers(loaded.specification, options.servers)
-        self._lineage = Lineage(options.lineage, self._graph, servers) if options.lineage else None
+        self._lineage = Lineage(options.lineage, self._graph, servers, loaded.folder) if options.lineage else None
         self._stop = StopFlag()
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
         self._elsewhere = {f"outlet-alert-{name}" for name in realtime.names}

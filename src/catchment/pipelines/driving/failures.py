@@ -8,9 +8,15 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.execution.intake import STOPPED_BY_CHECK
-from catchment.pipelines.execution.spark_errors import Cause, cause_of, text_of
+from catchment.pipelines.execution.spark_errors import Cause, cause_of, kind_of, text_of
+from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
+from catchment.pipelines.mistakes import Mistakes
+from catchment.pipelines.planning.deciding import Refused
+from catchment.pipelines.refusals import Refusal
+from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
 
 
 class FailureKind(Enum):
@@ -37,33 +43,28 @@ class Failure(NamedTuple):
         return self.kind in (FailureKind.STORE_AWAY, FailureKind.BROKERS_AWAY, FailureKind.WORK_LOST)
 
 
-_STORES: Final = ("catchment.pipelines.stores.errors.StoreAway", "catchment.pipelines.lakes.errors.LakeAway")
-_BROKERS: Final = tuple(f"catchment.client.errors.{name}" for name in ("Unreachable", "NoSuchBroker", "TimedOut"))
-_BROKER_ERROR: Final = "catchment.client.errors.BrokerError"
-_CONNECTIONS: Final = frozenset(
-    {
-        "BrokenPipeError",
-        "ConnectionAbortedError",
-        "ConnectionError",
-        "ConnectionRefusedError",
-        "ConnectionResetError",
-        "TimeoutError",
-    }
+def _kinds(*classes: type[BaseException]) -> frozenset[str]:
+    """Exceptions as they are known once Spark has made a text of them."""
+    return frozenset(kind_of(one) for one in classes)
+
+
+_STORES: Final = _kinds(StoreAway, LakeAway)
+_BROKERS: Final = _kinds(Unreachable, NoSuchBroker, TimedOut)
+_BROKER_ERRORS: Final = _kinds(BrokerError)
+_CONNECTIONS: Final = _kinds(
+    BrokenPipeError,
+    ConnectionAbortedError,
+    ConnectionError,
+    ConnectionRefusedError,
+    ConnectionResetError,
+    TimeoutError,
 )
-_REFUSALS: Final = (
-    "catchment.pipelines.planning.deciding.Refused",
-    "catchment.pipelines.stores.errors.StoreRefused",
-    "catchment.pipelines.lakes.errors.LakeRefused",
-)
+_REFUSALS: Final = _kinds(Refusal, Refused, StoreRefused, LakeRefused)
 _REFUSED_STATE: Final = re.compile(
     r"STATE_STORE_\w*(SCHEMA|NOT_COMPATIBLE|INVALID_CONFIG)\w*|STREAMING_STATEFUL_OPERATOR\w*"
     r"|STREAMING_QUERY_EVOLUTION_ERROR\.\w+|INCOMPATIBLE_\w*STATE\w*"
 )
-_MISTAKES: Final = (
-    "catchment.client.errors.SettingsError",
-    "catchment.pipelines.mistakes.Mistakes",
-    "catchment.pipelines.stores.errors.StoreDenied",
-)
+_MISTAKES: Final = _kinds(SettingsError, Mistakes, StoreDenied)
 _LOST_WORK: Final = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure|executor lost"
     r"|java\.io\.EOFException|java\.net\.SocketException|Connection reset|Broken pipe"
@@ -107,7 +108,7 @@ def _exit_code(cause: Cause, is_building: bool) -> ExitCode:
 
 def _is_retriable(cause: Cause) -> bool:
     """Whether a broker's answer was one that another try may change."""
-    if cause.kind != _BROKER_ERROR:
+    if cause.kind not in _BROKER_ERRORS:
         return False
     names = [name.lower() for name in _CODE.findall(cause.message)]
     return any(code.retriable for code in ErrorCode if code.name in names)

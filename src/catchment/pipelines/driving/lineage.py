@@ -15,8 +15,10 @@ import uuid
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from catchment.pipelines.addresses import without_credentials
+from catchment.pipelines.driving.datasets import Dataset
 from catchment.pipelines.driving.moments import now_text
-from catchment.pipelines.driving.names import Dataset, inputs_of, outputs_of
+from catchment.pipelines.driving.names import inputs_of, outputs_of
 from catchment.pipelines.graph import Graph
 
 _logger = logging.getLogger(__name__)
@@ -35,11 +37,15 @@ EventType = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 class Lineage:
     """Tells of the queries of one run."""
 
-    def __init__(self, target: str, graph: Graph, servers: str) -> None:
-        """`target` is a file, to which a line is added for each event, or an address that takes them by POST."""
+    def __init__(self, target: str, graph: Graph, servers: str, folder: Path) -> None:
+        """`target` is a file, to which a line is added for each event, or an address that takes them by POST.
+
+        `folder` is what the pipeline's paths are relative to.
+        """
         self._target = target
         self._graph = graph
         self._servers = servers
+        self._folder = folder
         self._runs = {name: str(uuid.uuid4()) for level in graph.order for name in level}
         self._open: set[str] = set()
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(_QUEUE)
@@ -77,7 +83,7 @@ class Lineage:
             "run": {"runId": self._runs[query], "facets": facets},
             "job": {"namespace": _NAMESPACE, "name": f"{self._graph.specification.pipeline}.{query}"},
             "inputs": [_dataset(one) for one in inputs_of(self._graph, query, self._servers)],
-            "outputs": [_dataset(one) for one in outputs_of(self._graph, query, self._servers)],
+            "outputs": [_dataset(one) for one in outputs_of(self._graph, query, self._servers, self._folder)],
         }
 
     def _tell(self, kind: EventType, query: str, error: str | None = None) -> None:
@@ -92,7 +98,7 @@ class Lineage:
                 self._send(event)
             except OSError as error:
                 self.lost += 1
-                _logger.warning("lineage: %s was not told of an event: %s", self._target, error)
+                _logger.warning("lineage: %s was not told of an event: %s", without_credentials(self._target), error)
 
     def _send(self, event: dict[str, Any]) -> None:
         text = json.dumps(event, ensure_ascii=False)

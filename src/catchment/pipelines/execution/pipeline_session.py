@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from pyspark import cloudpickle
@@ -52,8 +53,14 @@ def carry_modules(folder: Path) -> None:
     register: Any = cloudpickle.register_pickle_by_value
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if file and Path(file).resolve().parent == folder.resolve() and module.__name__ != "__main__":
+        if file and module.__name__ != "__main__" and _is_the_authors(module, Path(file).resolve(), folder.resolve()):
             register(module)
+
+
+def _is_the_authors(module: ModuleType, file: Path, folder: Path) -> bool:
+    """Whether a module is beside a pipeline's file, or a file below that which belongs to no package."""
+    is_in_package = "." in module.__name__ or hasattr(module, "__path__") or "site-packages" in file.parts
+    return file.parent == folder or (folder in file.parents and not is_in_package)
 
 
 def read_stream(spark: SparkSession, name: str) -> DataStreamReader:

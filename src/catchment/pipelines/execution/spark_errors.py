@@ -45,12 +45,15 @@ class Cause(NamedTuple):
 
 def cause_of(error: BaseException) -> Cause:
     """The cause of any exception, Spark's or another."""
-    module = type(error).__module__
-    if module.startswith(("pyspark.", "py4j.")):
+    if type(error).__module__.startswith(("pyspark.", "py4j.")):
         return cause_in(text_of(error))
-    kind = f"{module}.{type(error).__qualname__}".removeprefix("builtins.")
     frames = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
-    return Cause(kind, str(error), _last_of_the_author(frames))
+    return Cause(kind_of(type(error)), str(error), _last_of_the_author(frames))
+
+
+def kind_of(kind: type[BaseException]) -> str:
+    """A class of exceptions by the name that a traceback has for it."""
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
 def text_of(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from catchment.pipelines.execution.boundaries import read_boundary, record_key, 
 from catchment.pipelines.execution.calendar_years import beyond_calendar
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Step
 
@@ -29,9 +30,7 @@ def apply(place: Workplace, step: Step, frames: list[DataFrame]) -> DataFrame:
                 f"the function of stage {step.name} returned {type(result).__name__}", "It must return a DataFrame."
             )
     elif step.stage.sql is not None:
-        for name, frame in zip(step.names, frames, strict=True):
-            frame.createOrReplaceTempView(name)
-        result = place.spark.sql(step.stage.sql)
+        result = sql_rows(place.spark, step.stage.sql, dict(zip(step.names, frames, strict=True)))
     else:
         result = frames[0]
     missing = [name for name in step.stage.key if name not in result.columns]

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from catchment.client.errors import ClientError, SettingsError, Unreachable
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.quarantine import REPLAYED_SUFFIX
+from catchment.pipelines.naming import REPLAYED_SUFFIX
 from catchment.pipelines.specification import Alert, TopicOut
 
 _TIMEOUT_S = 30.0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from catchment.client.errors import ClientError
+from catchment.pipelines.refusals import Refusal
 
 
 class LakeError(ClientError):
@@ -16,7 +17,7 @@ class LakeAway(LakeError):
     """A lake that cannot be reached, or that others change all the time: the same batch may be tried again."""
 
 
-class LakeRefused(LakeError):
+class LakeRefused(LakeError, Refusal):
     """What this lake does not take, however often it is tried."""
 
 

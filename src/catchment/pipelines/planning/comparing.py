@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Final, Literal
 
 from catchment.pipelines.planning.differences import differences
@@ -50,7 +51,7 @@ class Plan:
 def compare(old: Kept | None, new: Current) -> Plan:
     """Decide query by query, those that others read first."""
     decisions: dict[str, Decision] = {}
-    for name in _upstream_first(new.queries):
+    for name in TopologicalSorter({name: one.upstream for name, one in new.queries.items()}).static_order():
         made = old.made(name, new.version) if old else None
         if old is None or made is None:
             decisions[name] = _first(name, old or Kept(pipeline=""), new)
@@ -109,13 +110,3 @@ def _target(new: Current, name: str) -> str:
 def _raise_version(made: Made, version: int) -> str:
     higher = max(made.pipeline_version, version) + 1
     return f"Set the pipeline's version to {higher}, and it begins anew beside the old one; or take the change back."
-
-
-def _upstream_first(queries: dict[str, Signature]) -> Iterator[str]:
-    waiting = dict(queries)
-    while waiting:
-        ready = [name for name, one in waiting.items() if not any(above in waiting for above in one.upstream)]
-        assert ready, "circles were refused before"
-        for name in ready:
-            del waiting[name]
-        yield from ready

@@ -8,18 +8,18 @@ from typing import Final
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
-from catchment.client.errors import ClientError
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.comparing import Decision, Plan, compare
 from catchment.pipelines.planning.signature import Kept, Made
 from catchment.pipelines.planning.signing import signatures
+from catchment.pipelines.refusals import Refusal
 
 _STARTED: Final = "metadata"
 """The file that Spark writes first into a checkpoint."""
 
 
-class Refused(ClientError):
+class Refused(Refusal):
     """A pipeline that may not go on with the state that it has."""
 
     def __init__(self, refused: dict[str, Decision]) -> None:
@@ -83,7 +83,7 @@ def read_kept(home: Home) -> Kept | None:
     except FileNotFoundError:
         return None
     except ValidationError as cause:
-        raise ClientError(
+        raise Refusal(
             f"{home.plan_file} cannot be understood",
             "Another version of Catchment wrote it, or it is damaged: restore it, or begin with another --home, "
             "and with other lakes and topics, which would get every row again.",

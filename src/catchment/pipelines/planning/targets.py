@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.driving.names import without_credentials
+from catchment.pipelines.addresses import without_credentials
 from catchment.pipelines.graph import Boundary
 from catchment.pipelines.planning.signature import Target
 from catchment.pipelines.secrets import expanded

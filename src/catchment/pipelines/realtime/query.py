@@ -23,6 +23,7 @@ from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.realtime.connector_settings import connector_options
 from catchment.pipelines.specification import Stage
 
@@ -78,8 +79,7 @@ def staged_rows(rows: DataFrame, source: RealtimeSource, stages: Sequence[tuple[
         if stage.function is not None:
             rows = stage.function(rows)
         elif stage.sql is not None:
-            rows.createOrReplaceTempView(view)
-            rows = rows.sparkSession.sql(stage.sql)
+            rows = sql_rows(rows.sparkSession, stage.sql, {view: rows})
         view = name
     return rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catchment.client.errors import ClientError
+from catchment.pipelines.refusals import Refusal
 
 
 class StoreError(ClientError):
@@ -13,7 +14,7 @@ class StoreAway(StoreError):
     """The store is away, busy or full. The same call again may succeed, and it is safe: a batch counts once."""
 
 
-class StoreRefused(StoreError):
+class StoreRefused(StoreError, Refusal):
     """What was asked cannot be done as it is, however often it is tried."""
 
 

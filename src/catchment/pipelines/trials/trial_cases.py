@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, ValidationError
 
 from catchment.pipelines.execution.spark_errors import cause_of
-from catchment.pipelines.loading import Loaded, load, run_file
-from catchment.pipelines.mistakes import Mistakes
+from catchment.pipelines.loading import Loaded, load
+from catchment.pipelines.mistakes import Mistake, Mistakes
+from catchment.pipelines.python_files import run_file
 from catchment.pipelines.specification import Declaration
 from catchment.pipelines.trials.trial import Trial, UnknownName
 from catchment.pipelines.yaml_form import TESTS, read_tree
@@ -87,7 +88,10 @@ def _yaml_tests(file: Path, loaded: Loaded) -> Iterator[Test]:
     declared = read_tree(file)
     mistakes = list(declared.mistakes)
     found: list[Test] = []
-    for name, tree in (declared.tree.get(TESTS) or {}).items():
+    tests = declared.tree.get(TESTS) or {}
+    if not isinstance(tests, dict):
+        mistakes.append(Mistake(declared.place((TESTS,)), f"{TESTS}: they are given by name, not as {tests!r}"))
+    for name, tree in tests.items() if isinstance(tests, dict) else ():
         try:
             found.append(Test(str(name), partial(_run_case, Case.model_validate(tree), loaded)))
         except ValidationError as error:

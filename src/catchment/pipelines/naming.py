@@ -1,0 +1,83 @@
+"""What the queries of a pipeline and the topics of its own are called, told from its declarations alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from catchment.pipelines.sink_names import default_names
+from catchment.pipelines.specification import LakeSink, PipelineSpecification, Stage, StoreSink, TopicOut, TopicSink
+
+QUARANTINE_SUFFIX: Final = ".quarantine"
+REPLAYED_SUFFIX: Final = ".quarantine.replayed"
+LATE_SUFFIX: Final = ".late"
+
+
+class MadeIntake(NamedTuple):
+    """An intake that nobody has declared, made for what reads a source that needs one."""
+
+    name: str
+    stage: Stage | None
+    """The stage whose cleaning it does, if that asks for any."""
+
+
+def is_intake(specification: PipelineSpecification, stage: Stage) -> bool:
+    """Whether a stage only cleans what comes in."""
+    return not stage.has_code and stage.from_[0] in specification.sources
+
+
+def made_intake(specification: PipelineSpecification, wanted: str, reader: str | None = None) -> MadeIntake | None:
+    """What is made between `wanted` and the stage that reads it, or an outlet if there is none; None if it is read as it is."""
+    source = specification.sources.get(wanted)
+    if source is None:
+        return None
+    stage = specification.stages[reader] if reader is not None else None
+    if stage is not None and (stage.dedupe or stage.checks):
+        return MadeIntake(f"{reader}-input", stage)
+    return MadeIntake(f"{wanted}-input", None) if source.event_time or source.on_error != "fail" else None
+
+
+def table_intakes(specification: PipelineSpecification) -> dict[str, str]:
+    """The tables whose broken records are set aside, by the names of the queries that do so."""
+    read = {one for stage in specification.stages.values() for one in stage.from_}
+    return {
+        f"{name}-input": name
+        for name, table in specification.tables.items()
+        if table.on_error == "quarantine" and name in read
+    }
+
+
+def has_topic(specification: PipelineSpecification, name: str) -> bool:
+    """Whether a stage writes a topic; what does not is computed by each of the outlets that read it."""
+    stage = specification.stages[name]
+    is_read = any(name in other.from_ for other in specification.stages.values())
+    return is_read or stage.to is not None or is_intake(specification, stage)
+
+
+def topic_of(specification: PipelineSpecification, query: str, to: TopicOut | None) -> str:
+    """The topic that an intake or a step writes, in its first version."""
+    return to.topic if to else f"{specification.pipeline}.{query}"
+
+
+def topic_in_version(topic: str, version: int) -> str:
+    """A query that begins anew writes to a topic of its own, so that what reads it never sees rows of both."""
+    return topic if version == 1 else f"{topic}.v{version}"
+
+
+def named_sinks(specification: PipelineSpecification) -> Iterator[tuple[str, StoreSink | LakeSink | TopicSink]]:
+    """The sinks with their names, given or not. One that was given is nobody else's."""
+    taken = {sink.name for sink in specification.sinks} | set(map(alert_outlet, specification.alerts))
+    for sink in specification.sinks:
+        name = sink.name or next(one for one in default_names(sink) if one not in taken)
+        taken.add(name)
+        yield name, sink
+
+
+def alert_outlet(alert: str) -> str:
+    """The outlet of an alert."""
+    return f"alert-{alert}"
+
+
+def outlet_query(outlet: str) -> str:
+    """The query of a sink or an alert."""
+    return f"outlet-{outlet}"
