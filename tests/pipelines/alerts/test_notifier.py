@@ -20,14 +20,14 @@ from tests.pipelines.alerts.servers import MailServer, WebhookServer, serving
 
 from catchment.client.arrow_api import write_arrow
 from catchment.client.errors import SettingsError
-from catchment.pipelines.alerts.lane import Patience
+from catchment.pipelines.alerts.lane import DeliveryLimits
 from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule, undelivered_topic
 from catchment.pipelines.alerts.webhook import Webhook
 from catchment.testing.embedded import Broker
 
-QUICK = Patience(attempts=3, first_pause_s=0.001, longest_pause_s=0.01)
+QUICK = DeliveryLimits(attempts=3, first_pause_s=0.001, longest_pause_s=0.01)
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def fire(logs: Logs, rule: AlertRule, *found: tuple[str, int]) -> None:
         outlet.fire([candidate(rule, district, time_us) for district, time_us in found])
 
 
-def notifier(logs: Logs, *rules: AlertRule, smtp: str | None = None, patience: Patience = QUICK) -> Notifier:
-    return Notifier(rules, connection(logs), smtp=smtp, patience=patience)
+def notifier(logs: Logs, *rules: AlertRule, smtp: str | None = None, limits: DeliveryLimits = QUICK) -> Notifier:
+    return Notifier(rules, connection(logs), smtp=smtp, limits=limits)
 
 
 def undelivered(logs: Logs, rule: AlertRule) -> list[dict[str, str]]:
@@ -125,8 +125,8 @@ def test_a_dead_webhook_stops_neither_the_alerts_nor_the_mail_nor_the_end(
     gone = WebhookServer()
     gone.server_close()
     rule = new_rule(catchment_logs, webhooks=(gone.url,), mails=("crew@example.org",))
-    endless = Patience(attempts=1_000, first_pause_s=60.0, longest_pause_s=60.0)
-    with notifier(catchment_logs, rule, smtp=mails.url, patience=endless) as running:
+    endless = DeliveryLimits(attempts=1_000, first_pause_s=60.0, longest_pause_s=60.0)
+    with notifier(catchment_logs, rule, smtp=mails.url, limits=endless) as running:
         fire(catchment_logs, rule, ("Harbour", 1))
         eventually(lambda: running.statuses[1].delivered == 1, lambda: running.statuses)
         eventually(lambda: "cannot be reached" in (running.statuses[0].trouble or ""), lambda: running.statuses)

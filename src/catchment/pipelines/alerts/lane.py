@@ -33,7 +33,7 @@ from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.client.topic_metadata import Place
 from catchment.pipelines.alerts.log import alert_of
 from catchment.pipelines.alerts.rule import log_topic, undelivered_topic
-from catchment.pipelines.alerts.telling import Listener, TellingFailed, TellingRefused, Told
+from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
 from catchment.spark.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
@@ -42,7 +42,7 @@ _COMMIT_EVERY_S: Final = 1.0
 _BROKER_PAUSE_S: Final = 1.0
 
 
-class Patience(NamedTuple):
+class DeliveryLimits(NamedTuple):
     """How often a listener is tried before an alert is given up, and with which pauses, each twice the one before."""
 
     attempts: int = 8
@@ -72,14 +72,14 @@ class Lane:
         alert: str,
         name: str,
         listener: Listener,
-        patience: Patience | None = None,
+        limits: DeliveryLimits | None = None,
     ) -> None:
         self._connection = connection
         self._pipeline = pipeline
         self._alert = alert
         self._group = f"{pipeline}.alerts.{alert}.{name}"
         self._listener = listener
-        self._patience = patience or Patience()
+        self._limits = limits or DeliveryLimits()
         self._status = LaneStatus(f"{alert}.{name}")
         self._lock = Lock()
         self._stopping = Event()
@@ -153,12 +153,12 @@ class Lane:
         """Tell of one alert or give it up; False if the lane is being closed meanwhile."""
         try:
             body = json.loads(record["value"])
-            alert = Told(body["id"], body["message"], record["value"])
+            alert = Notification(body["id"], body["message"], record["value"])
         except (ValueError, KeyError, TypeError) as error:
             self._give_up(record, f"somebody else wrote to the log: {error!r}", attempts=0)
             return True
-        pause_s = self._patience.first_pause_s
-        for attempt in range(1, self._patience.attempts + 1):
+        pause_s = self._limits.first_pause_s
+        for attempt in range(1, self._limits.attempts + 1):
             try:
                 self._listener.tell(alert)
             except TellingRefused as error:
@@ -166,11 +166,11 @@ class Lane:
                 return True
             except TellingFailed as error:
                 self._note(trouble=str(error))
-                if attempt == self._patience.attempts:
+                if attempt == self._limits.attempts:
                     self._give_up(record, str(error), attempt)
                     return True
                 wanted_s = max(pause_s, error.retry_after_s or 0.0)
-                if self._stopping.wait(min(wanted_s, self._patience.longest_pause_s)):
+                if self._stopping.wait(min(wanted_s, self._limits.longest_pause_s)):
                     return False
                 pause_s *= 2
             except Exception as error:  # Whatever it is, it must not end the lane.

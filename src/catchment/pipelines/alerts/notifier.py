@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from catchment.pipelines.alerts.lane import Lane, LaneStatus, Patience
+from catchment.pipelines.alerts.lane import DeliveryLimits, Lane, LaneStatus
 from catchment.pipelines.alerts.mail import Mail
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.alerts.telling import Listener
@@ -26,11 +26,11 @@ class Notifier:
         connection: Connection,
         *,
         smtp: str | None = None,
-        patience: Patience | None = None,
+        limits: DeliveryLimits | None = None,
     ) -> None:
         """SettingsError says which address is none."""
         self._lanes = [
-            Lane(connection, rule.pipeline, rule.name, name, listener, patience)
+            Lane(connection, rule.pipeline, rule.name, name, listener, limits)
             for rule in rules
             for name, listener in _listeners(rule, smtp)
         ]
