@@ -25,6 +25,10 @@ from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule, undelivered_topic
 from catchment.pipelines.alerts.webhook import Webhook
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
+from catchment.pipelines.declared import Declared
+from catchment.pipelines.execution.topics import wanted_topics
+from catchment.pipelines.graph import Graph
 from catchment.testing.embedded import Broker
 
 QUICK = DeliveryLimits(attempts=3, first_pause_s=0.001, longest_pause_s=0.01)
@@ -96,8 +100,8 @@ def test_what_passes_is_tried_again_and_in_order(catchment_logs: CatchmentLogs, 
         fire(catchment_logs, rule, ("Harbour", 1), ("Harbour", 2), ("Harbour", 3))
         eventually(lambda: running.statuses[0].delivered == 3, lambda: running.statuses)
         assert running.statuses[0].trouble is None
+        assert running.statuses[0].given_up == 0
     assert hook.messages() == [*["Harbour at 1"] * 3, *["Harbour at 2"] * 2, "Harbour at 3"]
-    assert undelivered(catchment_logs, rule) == []
 
 
 def test_what_is_given_up_is_kept_with_its_reason_and_holds_up_nothing_else(
@@ -119,6 +123,43 @@ def test_what_is_given_up_is_kept_with_its_reason_and_holds_up_nothing_else(
     assert not any("secret" in text for one in given_up for text in one.values())
 
 
+def test_a_lane_that_cannot_set_an_alert_aside_waits_for_the_topic_and_tells_nothing_twice(
+    hook: WebhookServer,
+) -> None:
+    hook.broken |= {"Harbour": 404}
+    source = {"topic": "reports", "schema": "district string, at timestamp, count int"}
+    alert = {"from": "reports", "when": "count > 40", "key": "district", "to": {"webhook": hook.url}}
+    declared = {"pipeline": "city", "sources": {"reports": source}, "alerts": {"burst": alert}}
+    wanted = wanted_topics(Graph(Declared(declared).check()), 1)
+    with Broker(settings={"auto.create.topics.enable": False}) as broker:
+        logs = CatchmentLogs(broker)
+        rule = new_rule(logs, pipeline="city", topics=0, webhooks=(hook.url,))
+        with notifier(logs, rule) as running:
+            fire(logs, rule, ("Harbour", 1), ("Hill", 2))
+            eventually(lambda: "cannot be set aside" in (running.statuses[0].trouble or ""), lambda: running.statuses)
+            assert hook.messages() == ["Harbour at 1"]
+            admin = AdminClient({"bootstrap.servers": logs.bootstrap_servers})
+            admin.create_topics([wanted[undelivered_topic("city")]])[undelivered_topic("city")].result(30)
+            eventually(lambda: running.statuses[0].delivered == 1, lambda: running.statuses)
+        assert [one["attempts"] for one in undelivered(logs, rule)] == ["1"]
+    assert hook.messages() == ["Harbour at 1", "Hill at 2"]
+
+
+def test_an_alert_of_several_megabytes_is_written_told_and_set_aside(
+    catchment_logs: CatchmentLogs, hook: WebhookServer
+) -> None:
+    rule = AlertRule("large", "burst", "true", ("district",), "at", webhooks=(hook.url,))
+    for topic in (rule.log_topic, undelivered_topic("large")):
+        catchment_logs.create(topic, 1, {"max.message.bytes": str(LARGEST_RECORD_BYTES)})
+    large = "x" * (3 << 20)
+    hook.broken |= {f"{large} at 2": 404}
+    with notifier(catchment_logs, rule) as running:
+        fire(catchment_logs, rule, (large, 1), (large, 2))
+        eventually(lambda: running.statuses[0].given_up == 1, lambda: running.statuses)
+        assert running.statuses[0].delivered == 1
+    assert [one["attempts"] for one in undelivered(catchment_logs, rule)] == ["1"]
+
+
 def test_a_dead_webhook_stops_neither_the_alerts_nor_the_mail_nor_the_end(
     catchment_logs: CatchmentLogs, mails: MailServer
 ) -> None:
@@ -130,8 +171,7 @@ def test_a_dead_webhook_stops_neither_the_alerts_nor_the_mail_nor_the_end(
         fire(catchment_logs, rule, ("Harbour", 1))
         eventually(lambda: running.statuses[1].delivered == 1, lambda: running.statuses)
         eventually(lambda: "cannot be reached" in (running.statuses[0].trouble or ""), lambda: running.statuses)
-    assert running.statuses[0].delivered == 0
-    assert undelivered(catchment_logs, rule) == []
+    assert (running.statuses[0].delivered, running.statuses[0].given_up) == (0, 0)
 
 
 def test_mail_says_the_message_in_its_subject_and_the_alert_in_its_text(

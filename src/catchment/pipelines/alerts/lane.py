@@ -34,6 +34,7 @@ from catchment.client.topic_metadata import Place
 from catchment.pipelines.alerts.log import alert_of
 from catchment.pipelines.alerts.rule import log_topic, undelivered_topic
 from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.spark.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
@@ -155,33 +156,30 @@ class Lane:
             body = json.loads(record["value"])
             alert = Notification(body["id"], body["message"], record["value"])
         except (ValueError, KeyError, TypeError) as error:
-            self._give_up(record, f"somebody else wrote to the log: {error!r}", attempts=0)
-            return True
+            return self._give_up(record, f"somebody else wrote to the log: {error!r}", attempts=0)
         pause_s = self._limits.first_pause_s
         for attempt in range(1, self._limits.attempts + 1):
             try:
                 self._listener.tell(alert)
             except TellingRefused as error:
-                self._give_up(record, str(error), attempt)
-                return True
+                return self._give_up(record, str(error), attempt)
             except TellingFailed as error:
                 self._note(trouble=str(error))
                 if attempt == self._limits.attempts:
-                    self._give_up(record, str(error), attempt)
-                    return True
+                    return self._give_up(record, str(error), attempt)
                 wanted_s = max(pause_s, error.retry_after_s or 0.0)
                 if self._stopping.wait(min(wanted_s, self._limits.longest_pause_s)):
                     return False
                 pause_s *= 2
             except Exception as error:  # Whatever it is, it must not end the lane.
-                self._give_up(record, f"unexpected {error!r}", attempt)
-                return True
+                return self._give_up(record, f"unexpected {error!r}", attempt)
             else:
                 self._note(trouble=None, delivered=1)
                 return True
         raise AssertionError("the last attempt returns")
 
-    def _give_up(self, record: dict[str, Any], reason: str, attempts: int) -> None:
+    def _give_up(self, record: dict[str, Any], reason: str, attempts: int) -> bool:
+        """Set an alert aside, for as long as that takes: it is not told again meanwhile. False if the lane is being closed."""
         _log.error("alert %s of pipeline %s is given up for %s: %s", self._alert, self._pipeline, self._group, reason)
         added = {"listener": self._group, "error": reason, "attempts": str(attempts)}
         headers = [*(record["headers"] or ()), *({"key": key, "value": text.encode()} for key, text in added.items())]
@@ -192,9 +190,23 @@ class Lane:
                 "headers": pyarrow.array([headers], pyarrow.list_(HEADER_TYPE)),
             }
         )
-        with closing(self._connection.new_cluster()) as cluster, Producer(cluster) as producer:
+        while True:
+            try:
+                self._set_aside(rows)
+            except ClientError as error:
+                self._note(trouble=f"an alert that was given up ({reason}) cannot be set aside: {error}")
+                if self._stopping.wait(_BROKER_PAUSE_S):
+                    return False
+            else:
+                self._note(trouble=reason, given_up=1)
+                return True
+
+    def _set_aside(self, rows: pyarrow.Table) -> None:
+        with (
+            closing(self._connection.new_cluster()) as cluster,
+            Producer(cluster, max_record_bytes=LARGEST_RECORD_BYTES) as producer,
+        ):
             producer.write(undelivered_topic(self._pipeline), rows)
-        self._note(trouble=reason, given_up=1)
 
     def _skip(self, gone: OffsetOutOfRange) -> None:
         """Go on with the oldest alert that is left."""

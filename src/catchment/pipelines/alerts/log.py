@@ -23,6 +23,7 @@ from catchment.client.reader import Reader, Span
 from catchment.client.transactions import Transactions
 from catchment.pipelines.alerts.deciding import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.spark.connection import Connection
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
@@ -58,6 +59,7 @@ class AlertLog:
                 self._cluster,
                 transactional_id=rule.transactional_id,
                 transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+                max_record_bytes=LARGEST_RECORD_BYTES,
                 delivery_timeout_s=_DELIVERY_TIMEOUT_S,
             )
         except BaseException:

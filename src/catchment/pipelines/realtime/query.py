@@ -21,6 +21,7 @@ from pyspark.sql.types import DataType, StructType
 
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.realtime.connector_settings import connector_options
@@ -51,7 +52,8 @@ class RealtimeSource:
 
 def start_alert(records: DataFrame, name: str, options: Mapping[str, str], checkpoint: str) -> StreamingQuery:
     """Start the query of an alert that `alert_records` has made; `options` begin with `kafka.`."""
-    writer = records.writeStream.format("kafka").options(**connector_options(options))
+    own = {"kafka.max.request.size": str(LARGEST_RECORD_BYTES)}
+    writer = records.writeStream.format("kafka").options(**connector_options({**own, **options}))
     # PySpark's types do not know this trigger yet.
     trigger: dict[str, Any] = {"realTime": BATCH}
     return (
