@@ -88,9 +88,10 @@ def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its
     topic, sink = catchment_logs.topic(partitions=2), catchment_logs.topic()
     specification = declared(topic, sink)
     catchment_logs.create(f"{specification['pipeline']}.alerts", 1, {})
-    catchment_logs.fill(topic, [b"a;2026-03-01T12:00:00Z;0.95", b"b;2026-03-01T12:00:00Z;0.5"])
+    catchment_logs.fill(topic, [b"a;2020-03-01T12:00:00Z;0.95", b"b;2020-03-01T12:00:00Z;0.5"])
     keep_version(Home(tmp_path / "home", specification["pipeline"]), "outlet-alert-hot", 2)
-    catchment_logs.fill(topic, [b"c;2026-03-01T12:00:00Z;0.99", b"d;2026-03-01T12:00:00Z;500"], partition=1)
+    sent = [b"d;2020-03-01T12:00:00Z;500", b"e;2020-03-01T12:00:00Z;0.99;more", b"f;2099-03-01T12:00:00Z;0.99"]
+    catchment_logs.fill(topic, [*sent, b"c;2020-03-01T12:00:00Z;0.99"], partition=1)
     with start(catchment_logs, specification, tmp_path) as process:
         try:
             eventually(lambda: len(catchment_logs.values(sink)) == 2 or process.poll() is not None, timeout_s=START_S)
