@@ -19,8 +19,9 @@ from tests.pipelines.alerts.alert_world import candidate, connection, eventually
 from tests.pipelines.alerts.servers import MailServer, WebhookServer, serving
 
 from catchment.client.arrow_api import write_arrow
+from catchment.client.columns import HEADER_TYPE
 from catchment.client.errors import SettingsError
-from catchment.pipelines.alerts.lane import DeliveryLimits
+from catchment.pipelines.alerts.delivery import DeliveryLimits
 from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule, undelivered_topic
@@ -231,6 +232,58 @@ def test_a_stranger_in_the_log_is_given_up_and_the_lane_goes_on(
         eventually(lambda: running.statuses[0].delivered == 1, lambda: running.statuses)
         assert running.statuses[0].given_up == 2
     assert hook.messages() == ["Harbour at 2"]
+
+
+def test_an_alert_that_is_in_the_log_again_and_again_is_told_once_after_a_restart_too(
+    catchment_logs: CatchmentLogs, hook: WebhookServer
+) -> None:
+    """As real-time mode writes it, for each event that goes on satisfying the condition."""
+    hook.broken |= {"Hill": 404}
+    rule = new_rule(catchment_logs, webhooks=(hook.url,))
+    with notifier(catchment_logs, rule) as running:
+        write_as_in_real_time(catchment_logs, rule, ("Harbour", 1), ("Hill", 2), ("Harbour", 1), ("Hill", 2))
+        eventually(lambda: running.statuses[0].repeated == 2, lambda: running.statuses)
+        assert (running.statuses[0].delivered, running.statuses[0].given_up) == (1, 1)
+    with notifier(catchment_logs, rule) as running:
+        write_as_in_real_time(catchment_logs, rule, ("Harbour", 1), ("Hill", 2), ("Park", 3))
+        eventually(lambda: running.statuses[0].delivered == 1, lambda: running.statuses)
+        assert running.statuses[0].repeated == 2
+    assert hook.messages() == ["Harbour at 1", "Hill at 2", "Park at 3"]
+
+
+def write_as_in_real_time(logs: Logs, rule: AlertRule, *found: tuple[str, int]) -> None:
+    alerts = [candidate(rule, *one) for one in found]
+    rows = pyarrow.table(
+        {
+            "key": [f"{rule.name}:{one.record_key}".encode() for one in alerts],
+            "value": [one.value.encode() for one in alerts],
+            "headers": pyarrow.array(
+                [[{"key": "id", "value": one.id.encode()}] for one in alerts], pyarrow.list_(HEADER_TYPE)
+            ),
+        }
+    )
+    write_arrow(rule.log_topic, rows, logs.bootstrap_servers)
+
+
+def test_the_end_of_a_run_waits_until_all_is_told_but_not_for_who_is_away(
+    catchment_logs: CatchmentLogs, hook: WebhookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook.answers += [503]
+    rule = new_rule(catchment_logs, webhooks=(hook.url,))
+    slow = DeliveryLimits(attempts=3, first_pause_s=0.5, longest_pause_s=0.5)
+    with notifier(catchment_logs, rule, limits=slow) as running:
+        fire(catchment_logs, rule, *(("Harbour", time_us) for time_us in range(10)))
+        eventually(running.has_finished, lambda: running.statuses)
+    assert hook.messages() == ["Harbour at 0", *(f"Harbour at {time_us}" for time_us in range(10))]
+
+    hook.broken |= {"Hill": 503}
+    monkeypatch.setattr("catchment.pipelines.alerts.notifier._FINISH_S", 0.5)
+    endless = DeliveryLimits(attempts=1_000, first_pause_s=60.0, longest_pause_s=60.0)
+    with notifier(catchment_logs, rule, limits=endless) as running:
+        fire(catchment_logs, rule, ("Hill", 1))
+        assert not running.has_finished()
+        eventually(running.has_finished, lambda: running.statuses)
+        assert running.statuses[0].delivered == 0
 
 
 def test_a_broker_that_is_away_for_a_while_only_delays(hook: WebhookServer) -> None:

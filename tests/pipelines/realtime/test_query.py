@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = "host string, at timestamp, load double, rack int"
-LARGE = {"max_message_bytes": str(LARGEST_RECORD_BYTES)}
+LARGE = str(LARGEST_RECORD_BYTES)
 _numbers = itertools.count(1)
 
 
@@ -45,7 +45,7 @@ def options(logs: CatchmentLogs) -> dict[str, str]:
 
 
 def new_source(logs: CatchmentLogs, partitions: int = 1, **fields: Any) -> RealtimeSource:
-    return RealtimeSource("readings", logs.topic(partitions=partitions, **LARGE), SCHEMA, **fields)
+    return RealtimeSource("readings", logs.topic(partitions=partitions, max_message_bytes=LARGE), SCHEMA, **fields)
 
 
 def new_rule(logs: CatchmentLogs, **fields: Any) -> AlertRule:
@@ -56,12 +56,12 @@ def new_rule(logs: CatchmentLogs, **fields: Any) -> AlertRule:
             "when": "load > 0.9",
             "key": ("host",),
             "event_time": "at",
-            "topics": (logs.topic(**LARGE),),
+            "topics": (logs.topic(max_message_bytes=LARGE),),
             "message": "{host} is at {load:.1f}",
             **fields,
         }
     )
-    logs.create(rule.log_topic, 1, {"max.message.bytes": str(LARGEST_RECORD_BYTES)})
+    logs.create(rule.log_topic, 1, {"max.message.bytes": LARGE})
     return rule
 
 

@@ -135,6 +135,15 @@ def alert_of(record_key: bytes | None) -> str:
     return (record_key or b"").partition(b":")[0].decode(errors="replace")
 
 
+def ids_of(batch: pyarrow.RecordBatch, alert: str) -> list[str]:
+    """The ids of an alert's records in a batch that has the columns key and headers."""
+    ours = compute.starts_with(batch.column("key"), f"{alert}:")
+    headers = batch.column("headers").filter(ours).to_pylist()
+    return [
+        (one["value"] or b"").decode(errors="replace") for found in headers for one in found or () if one["key"] == _ID
+    ]
+
+
 def _headers(alert: Candidate) -> list[dict[str, str | bytes]]:
     texts = {_ID: alert.id, _TIME: str(alert.event_time_us), _KEY: alert.key}
     return [{"key": name, "value": text.encode()} for name, text in texts.items()]
