@@ -9,6 +9,7 @@ from tests.pipelines.city import City
 
 from catchment.client.errors import Unreachable
 from catchment.pipelines import topic, webhook
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
 from catchment.pipelines.execution.alerting import alert_rule
@@ -19,7 +20,7 @@ from catchment.ports.loopback import free_port
 def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: City) -> None:
     made = topics.wanted_topics(city.place(city.pipeline()).graph, 1)
     assert f"{city.name}.clean" in made
-    assert {(one.config or {}).get("max.message.bytes") for one in made.values()} == {str(topics.LARGEST_RECORD_BYTES)}
+    assert {(one.config or {}).get("max.message.bytes") for one in made.values()} == {str(LARGEST_RECORD_BYTES)}
 
 
 def test_topics_of_sinks_and_alerts_have_the_partitions_and_keys_that_they_are_declared_with(city: City) -> None:
@@ -33,7 +34,8 @@ def test_topics_of_sinks_and_alerts_have_the_partitions_and_keys_that_they_are_d
 
     made = topics.wanted_topics(place.graph, 2)
 
-    wanted = {"dispatch": 5, "siren": 2, "copies": 3, "boards": 4, f"{city.name}.alerts": 2, f"{city.name}.clean": 2}
+    wanted = {"dispatch": 5, "siren": 2, "copies": 3, "boards": 4, f"{city.name}.clean": 2}
+    wanted |= {f"{city.name}.alerts": 2, f"{city.name}.alerts.undelivered": 2}
     assert {name: made[name].num_partitions for name in wanted} == wanted
     rule = alert_rule(place, place.graph.outlets["alert-burst"], "end")
     assert (rule.topics, rule.topic_keys) == (("dispatch", "siren"), {"dispatch": ("district",)})

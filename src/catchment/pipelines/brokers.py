@@ -10,6 +10,9 @@ from catchment.pipelines.specification import PipelineSpecification
 
 VARIABLE: Final = "CATCHMENT_BOOTSTRAP_SERVERS"
 _DEFAULT: Final = "127.0.0.1:9092"
+LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
+"""For every topic that a pipeline makes and everything that it writes: a record may grow on its way between queries. What is set
+aside has headers of ours, an alert has its row inside, and JSON takes more room than Avro."""
 
 
 def brokers(specification: PipelineSpecification, given: str | None = None) -> str:

@@ -24,8 +24,7 @@ def new_rule(logs: Logs, *, topics: int = 1, pipeline: str | None = None, **fiel
     pipeline = pipeline or f"city{next(_numbers)}"
     named = {"name": "burst", "when": "count > 40", "key": ("district",), "event_time": "at", **fields}
     rule = AlertRule(pipeline=pipeline, topics=tuple(logs.topic() for _ in range(topics)), **named)
-    for topic in (rule.log_topic, f"{rule.log_topic}.undelivered"):
-        logs.create(topic, 1, {})
+    logs.create(rule.log_topic, 1, {})
     return rule
 
 

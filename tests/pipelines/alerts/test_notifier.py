@@ -19,15 +19,20 @@ from tests.pipelines.alerts.alert_world import candidate, connection, eventually
 from tests.pipelines.alerts.servers import MailServer, WebhookServer, serving
 
 from catchment.client.arrow_api import write_arrow
+from catchment.client.columns import HEADER_TYPE
 from catchment.client.errors import SettingsError
-from catchment.pipelines.alerts.lane import Patience
+from catchment.pipelines.alerts.delivery import DeliveryLimits
 from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule, undelivered_topic
 from catchment.pipelines.alerts.webhook import Webhook
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
+from catchment.pipelines.declared import Declared
+from catchment.pipelines.execution.topics import wanted_topics
+from catchment.pipelines.graph import Graph
 from catchment.testing.embedded import Broker
 
-QUICK = Patience(attempts=3, first_pause_s=0.001, longest_pause_s=0.01)
+QUICK = DeliveryLimits(attempts=3, first_pause_s=0.001, longest_pause_s=0.01)
 
 
 @pytest.fixture
@@ -49,8 +54,8 @@ def fire(logs: Logs, rule: AlertRule, *found: tuple[str, int]) -> None:
         outlet.fire([candidate(rule, district, time_us) for district, time_us in found])
 
 
-def notifier(logs: Logs, *rules: AlertRule, smtp: str | None = None, patience: Patience = QUICK) -> Notifier:
-    return Notifier(rules, connection(logs), smtp=smtp, patience=patience)
+def notifier(logs: Logs, *rules: AlertRule, smtp: str | None = None, limits: DeliveryLimits = QUICK) -> Notifier:
+    return Notifier(rules, connection(logs), smtp=smtp, limits=limits)
 
 
 def undelivered(logs: Logs, rule: AlertRule) -> list[dict[str, str]]:
@@ -96,8 +101,8 @@ def test_what_passes_is_tried_again_and_in_order(catchment_logs: CatchmentLogs, 
         fire(catchment_logs, rule, ("Harbour", 1), ("Harbour", 2), ("Harbour", 3))
         eventually(lambda: running.statuses[0].delivered == 3, lambda: running.statuses)
         assert running.statuses[0].trouble is None
+        assert running.statuses[0].given_up == 0
     assert hook.messages() == [*["Harbour at 1"] * 3, *["Harbour at 2"] * 2, "Harbour at 3"]
-    assert undelivered(catchment_logs, rule) == []
 
 
 def test_what_is_given_up_is_kept_with_its_reason_and_holds_up_nothing_else(
@@ -119,19 +124,55 @@ def test_what_is_given_up_is_kept_with_its_reason_and_holds_up_nothing_else(
     assert not any("secret" in text for one in given_up for text in one.values())
 
 
+def test_a_lane_that_cannot_set_an_alert_aside_waits_for_the_topic_and_tells_nothing_twice(
+    hook: WebhookServer,
+) -> None:
+    hook.broken |= {"Harbour": 404}
+    source = {"topic": "reports", "schema": "district string, at timestamp, count int"}
+    alert = {"from": "reports", "when": "count > 40", "key": "district", "to": {"webhook": hook.url}}
+    declared = {"pipeline": "city", "sources": {"reports": source}, "alerts": {"burst": alert}}
+    wanted = wanted_topics(Graph(Declared(declared).check()), 1)
+    with Broker(settings={"auto.create.topics.enable": False}) as broker:
+        logs = CatchmentLogs(broker)
+        rule = new_rule(logs, pipeline="city", topics=0, webhooks=(hook.url,))
+        with notifier(logs, rule) as running:
+            fire(logs, rule, ("Harbour", 1), ("Hill", 2))
+            eventually(lambda: "cannot be set aside" in (running.statuses[0].trouble or ""), lambda: running.statuses)
+            assert hook.messages() == ["Harbour at 1"]
+            admin = AdminClient({"bootstrap.servers": logs.bootstrap_servers})
+            admin.create_topics([wanted[undelivered_topic("city")]])[undelivered_topic("city")].result(30)
+            eventually(lambda: running.statuses[0].delivered == 1, lambda: running.statuses)
+        assert [one["attempts"] for one in undelivered(logs, rule)] == ["1"]
+    assert hook.messages() == ["Harbour at 1", "Hill at 2"]
+
+
+def test_an_alert_of_several_megabytes_is_written_told_and_set_aside(
+    catchment_logs: CatchmentLogs, hook: WebhookServer
+) -> None:
+    rule = AlertRule("large", "burst", "true", ("district",), "at", webhooks=(hook.url,))
+    for topic in (rule.log_topic, undelivered_topic("large")):
+        catchment_logs.create(topic, 1, {"max.message.bytes": str(LARGEST_RECORD_BYTES)})
+    large = "x" * (3 << 20)
+    hook.broken |= {f"{large} at 2": 404}
+    with notifier(catchment_logs, rule) as running:
+        fire(catchment_logs, rule, (large, 1), (large, 2))
+        eventually(lambda: running.statuses[0].given_up == 1, lambda: running.statuses)
+        assert running.statuses[0].delivered == 1
+    assert [one["attempts"] for one in undelivered(catchment_logs, rule)] == ["1"]
+
+
 def test_a_dead_webhook_stops_neither_the_alerts_nor_the_mail_nor_the_end(
     catchment_logs: CatchmentLogs, mails: MailServer
 ) -> None:
     gone = WebhookServer()
     gone.server_close()
     rule = new_rule(catchment_logs, webhooks=(gone.url,), mails=("crew@example.org",))
-    endless = Patience(attempts=1_000, first_pause_s=60.0, longest_pause_s=60.0)
-    with notifier(catchment_logs, rule, smtp=mails.url, patience=endless) as running:
+    endless = DeliveryLimits(attempts=1_000, first_pause_s=60.0, longest_pause_s=60.0)
+    with notifier(catchment_logs, rule, smtp=mails.url, limits=endless) as running:
         fire(catchment_logs, rule, ("Harbour", 1))
         eventually(lambda: running.statuses[1].delivered == 1, lambda: running.statuses)
         eventually(lambda: "cannot be reached" in (running.statuses[0].trouble or ""), lambda: running.statuses)
-    assert running.statuses[0].delivered == 0
-    assert undelivered(catchment_logs, rule) == []
+    assert (running.statuses[0].delivered, running.statuses[0].given_up) == (0, 0)
 
 
 def test_mail_says_the_message_in_its_subject_and_the_alert_in_its_text(
@@ -191,6 +232,58 @@ def test_a_stranger_in_the_log_is_given_up_and_the_lane_goes_on(
         eventually(lambda: running.statuses[0].delivered == 1, lambda: running.statuses)
         assert running.statuses[0].given_up == 2
     assert hook.messages() == ["Harbour at 2"]
+
+
+def test_an_alert_that_is_in_the_log_again_and_again_is_told_once_after_a_restart_too(
+    catchment_logs: CatchmentLogs, hook: WebhookServer
+) -> None:
+    """As real-time mode writes it, for each event that goes on satisfying the condition."""
+    hook.broken |= {"Hill": 404}
+    rule = new_rule(catchment_logs, webhooks=(hook.url,))
+    with notifier(catchment_logs, rule) as running:
+        write_as_in_real_time(catchment_logs, rule, ("Harbour", 1), ("Hill", 2), ("Harbour", 1), ("Hill", 2))
+        eventually(lambda: running.statuses[0].repeated == 2, lambda: running.statuses)
+        assert (running.statuses[0].delivered, running.statuses[0].given_up) == (1, 1)
+    with notifier(catchment_logs, rule) as running:
+        write_as_in_real_time(catchment_logs, rule, ("Harbour", 1), ("Hill", 2), ("Park", 3))
+        eventually(lambda: running.statuses[0].delivered == 1, lambda: running.statuses)
+        assert running.statuses[0].repeated == 2
+    assert hook.messages() == ["Harbour at 1", "Hill at 2", "Park at 3"]
+
+
+def write_as_in_real_time(logs: Logs, rule: AlertRule, *found: tuple[str, int]) -> None:
+    alerts = [candidate(rule, *one) for one in found]
+    rows = pyarrow.table(
+        {
+            "key": [f"{rule.name}:{one.record_key}".encode() for one in alerts],
+            "value": [one.value.encode() for one in alerts],
+            "headers": pyarrow.array(
+                [[{"key": "id", "value": one.id.encode()}] for one in alerts], pyarrow.list_(HEADER_TYPE)
+            ),
+        }
+    )
+    write_arrow(rule.log_topic, rows, logs.bootstrap_servers)
+
+
+def test_the_end_of_a_run_waits_until_all_is_told_but_not_for_who_is_away(
+    catchment_logs: CatchmentLogs, hook: WebhookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook.answers += [503]
+    rule = new_rule(catchment_logs, webhooks=(hook.url,))
+    slow = DeliveryLimits(attempts=3, first_pause_s=0.5, longest_pause_s=0.5)
+    with notifier(catchment_logs, rule, limits=slow) as running:
+        fire(catchment_logs, rule, *(("Harbour", time_us) for time_us in range(10)))
+        eventually(running.has_finished, lambda: running.statuses)
+    assert hook.messages() == ["Harbour at 0", *(f"Harbour at {time_us}" for time_us in range(10))]
+
+    hook.broken |= {"Hill": 503}
+    monkeypatch.setattr("catchment.pipelines.alerts.notifier._FINISH_S", 0.5)
+    endless = DeliveryLimits(attempts=1_000, first_pause_s=60.0, longest_pause_s=60.0)
+    with notifier(catchment_logs, rule, limits=endless) as running:
+        fire(catchment_logs, rule, ("Hill", 1))
+        assert not running.has_finished()
+        eventually(running.has_finished, lambda: running.statuses)
+        assert running.statuses[0].delivered == 0
 
 
 def test_a_broker_that_is_away_for_a_while_only_delays(hook: WebhookServer) -> None:

@@ -15,7 +15,9 @@ from tests.pipelines.alerts.alert_world import alert_id, connection, ids, new_ru
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
-from catchment.pipelines.alerts.outlet import AlertOutlet, TooManyCandidates
+from catchment.pipelines.alerts.deciding import Candidate, Decision
+from catchment.pipelines.alerts.outlet import AlertOutlet
+from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.realtime.query import alert_records
 
 if TYPE_CHECKING:
@@ -92,24 +94,54 @@ def test_batches_share_the_cooldown_and_repeated_ones_change_nothing(
     ]
 
 
-def test_more_candidates_than_a_driver_should_hold_are_an_error_that_says_so(
-    spark: SparkSession, catchment_logs: CatchmentLogs
+def burst(spark: SparkSession) -> DataFrame:
+    """200 candidates of nine districts within 200 ms, in four partitions and in no order of time; two have no time."""
+    return spark.range(0, 202, 1, 4).selectExpr(
+        "string(id % 9) AS district", "IF(id < 200, timestamp_millis(id * 7919 % 200), NULL) AS at"
+    )
+
+
+def fired(logs: CatchmentLogs, rule: AlertRule) -> list[tuple[str, str]]:
+    alerts = [json.loads(value or b"") for value in logs.settled_values(rule.topics[0])]
+    return [(one["row"]["district"], one["event_time"]) for one in alerts]
+
+
+def test_a_burst_is_decided_in_slices_and_fires_what_it_would_as_a_whole(
+    spark: SparkSession, catchment_logs: CatchmentLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule = new_rule(catchment_logs, when="true", max_candidates=100)
-    many = spark.range(0, 101, 1, 4).selectExpr("string(id) AS district", "timestamp_micros(id) AS at")
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        outlet.handle(many.where("district != '50'"), 0)
-        assert outlet.counts.fired == 100
-        with pytest.raises(TooManyCandidates, match=r"more than 100 rows of batch 7 satisfy alert burst"):
-            outlet.handle(many, 7)
-    assert len(ids(catchment_logs, rule.topics[0])) == 100
+    whole, sliced, broken = (
+        new_rule(catchment_logs, when="true", cooldown_ms=30, candidates_at_once=limit) for limit in (1000, 16, 16)
+    )
+    with closing(AlertOutlet(whole, connection(catchment_logs))) as outlet:
+        outlet.handle(burst(spark), 0)
+        expected = outlet.counts
+    assert expected.fired + expected.cooling == 200
+    assert expected.without_time == 2
 
+    sizes: list[int] = []
+    fire = AlertOutlet.fire
 
-def test_the_bound_holds_before_rows_reach_the_driver(spark: SparkSession, catchment_logs: CatchmentLogs) -> None:
-    rule = new_rule(catchment_logs, when="true", max_candidates=10)
-    many = spark.range(0, 100_000, 1, 2).selectExpr("string(id) AS district", "timestamp_micros(id) AS at")
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        assert outlet._bounded(many).count() == 2 * 11
+    def dying_fire(self: AlertOutlet, candidates: list[Candidate]) -> Decision:
+        sizes.append(len(candidates))
+        if self._rule is broken and len(sizes) == 6:
+            raise RuntimeError("killed")
+        return fire(self, candidates)
+
+    monkeypatch.setattr(AlertOutlet, "fire", dying_fire)
+    with closing(AlertOutlet(sliced, connection(catchment_logs))) as outlet:
+        outlet.handle(burst(spark), 0)
+        assert outlet.counts == expected
+    assert (len(sizes), max(sizes)) == (13, 16)
+    sizes.clear()
+    with (
+        closing(AlertOutlet(broken, connection(catchment_logs))) as outlet,
+        pytest.raises(RuntimeError, match="killed"),
+    ):
+        outlet.handle(burst(spark), 0)
+    with closing(AlertOutlet(broken, connection(catchment_logs))) as outlet:
+        outlet.handle(burst(spark), 0)
+        assert outlet.counts.repeated > 0
+    assert fired(catchment_logs, whole) == fired(catchment_logs, sliced) == fired(catchment_logs, broken)
 
 
 def test_rows_without_a_time_or_with_a_null_key_harm_nobody(spark: SparkSession, catchment_logs: CatchmentLogs) -> None:
@@ -181,7 +213,7 @@ def test_a_rule_that_does_not_fit_its_rows_is_refused_with_the_columns_there_are
 def test_a_stage_with_state_is_computed_once_and_whole(
     spark: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:
-    rule = new_rule(catchment_logs, when="count >= 3")
+    rule = new_rule(catchment_logs, when="count >= 3", candidates_at_once=1)
     source = catchment_logs.topic(partitions=2)
     stream = (
         spark.readStream.format("catchment")

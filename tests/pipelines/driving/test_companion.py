@@ -12,7 +12,7 @@ from tests.pipelines.driving.supervised import wait_for
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.driving.companion import Companion, realtime_alerts
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.failures import Failure
+from catchment.pipelines.driving.failures import Failure, FailureKind
 from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.home import Home
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, notes, read_reasons, write_reasons
@@ -91,6 +91,54 @@ def test_it_is_started_again_until_it_cannot_be_cured(code: int, ends_with: Exit
     assert failure.exit_code == ends_with
     assert companion.status.restarts == restarts
     assert companion.status.state == "failed"
+
+
+def test_brokers_that_are_away_are_waited_for_as_long_as_the_run_has_patience() -> None:
+    now_s = [0.0]
+    patience = Patience(away_s=100.0, lost=2, first_pause_s=0.0, longest_pause_s=0.0)
+    companion = Companion([sys.executable, "-c", "import sys; sys.exit(5)"], patience, clock=lambda: now_s[0])
+
+    def has_been_started_often() -> bool:
+        assert companion.look() is None
+        return companion.status.restarts > patience.lost + 1
+
+    wait_for("the companion is started again and again", has_been_started_often)
+    assert (companion.status.state, companion.status.waits_for) == ("waiting", "the brokers")
+
+    now_s[0] = 101.0
+    failure = ended(companion)
+
+    assert (failure.kind, failure.exit_code) == (FailureKind.BROKERS_AWAY, ExitCode.AWAY)
+
+
+def test_one_whose_queries_run_waits_for_nothing_and_after_a_while_has_never_failed(tmp_path: Path) -> None:
+    second, end = tmp_path / "second", tmp_path / "end"
+    program = (
+        "import pathlib, sys, time\n"
+        f"second, end = pathlib.Path({str(second)!r}), pathlib.Path({str(end)!r})\n"
+        "if second.exists():\n"
+        "    print('running', flush=True)\n"
+        "    while not end.exists(): time.sleep(0.01)\n"
+        "second.touch()\n"
+        "sys.exit(5)\n"
+    )
+    now_s = [0.0]
+    patience = Patience(away_s=100.0, first_pause_s=0.0, longest_pause_s=0.0)
+    companion = Companion([sys.executable, "-c", program], patience, clock=lambda: now_s[0])
+
+    def has_state(state: str) -> bool:
+        assert companion.look() is None
+        return companion.status.state == state
+
+    wait_for("the brokers are away", lambda: has_state("waiting"))
+    wait_for("its queries run", lambda: has_state("running"))
+    assert companion.status.waits_for is None
+
+    now_s[0] = 150.0
+    assert has_state("running")
+    end.touch()
+    wait_for("the brokers are away again", lambda: has_state("waiting"))
+    companion.close()
 
 
 def test_one_that_finds_real_time_mode_refused_is_left_alone_and_ends_no_run() -> None:

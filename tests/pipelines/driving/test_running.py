@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.pipelines.alerts.servers import WebhookServer, serving
 from tests.pipelines.driving.commanded_world import COMMAND_S, CommandedWorld
 from tests.pipelines.driving.supervised import is_alive, wait_for
 
@@ -30,6 +31,8 @@ stages:
     checks: [{expect: id >= 0, stop_above: 10%}]
 sinks:
   - {from: clean, store: "sqlite:///city.db", table: reports}
+alerts:
+  last: {from: clean, when: id = 99, key: id, to: {webhook: "${HOOK}"}}
 """
 
 
@@ -43,7 +46,15 @@ class World(CommandedWorld):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebhookServer]:
+    server = WebhookServer()
+    monkeypatch.setenv("HOOK", server.url)
+    with serving(server):
+        yield server
+
+
+@pytest.fixture
+def world(tmp_path: Path, hook: WebhookServer) -> Iterator[World]:
     with Broker() as broker:
         one = World(broker.bootstrap_servers, tmp_path, STAGES)
         yield one
@@ -51,8 +62,12 @@ def world(tmp_path: Path) -> Iterator[World]:
             one.command("stop", "city")
 
 
-def test_what_is_there_now_is_processed_once_and_a_check_stops_the_next_run(world: World) -> None:
+def test_what_is_there_now_is_processed_and_told_once_and_a_check_stops_the_next_run(
+    world: World, hook: WebhookServer
+) -> None:
     lineage = world.folder / "lineage.jsonl"
+    # The third attempt comes one and a half seconds after the alert has fired: the end waits for it.
+    hook.answers += [503, 503]
     world.send(range(100))
 
     first = world.run("--available-now", "--json", "--lineage", lineage)
@@ -63,11 +78,15 @@ def test_what_is_there_now_is_processed_once_and_a_check_stops_the_next_run(worl
     assert {query["name"]: (query["rows"], query["state"]) for query in ended["queries"]} == {
         "clean": (100, "done"),
         "outlet-clean-store-reports": (100, "done"),
+        "outlet-alert-last": (100, "done"),
     }
+    assert hook.messages() == ["last: 99"] * 3
+    assert (ended["alerts"]["last"]["fired"], ended["notifications"]["last.webhook-0"]["delivered"]) == (1, 1)
     assert world.stored() == list(range(100))
     assert ended["latency_ms"]["p50"] > 0
     events = [json.loads(line) for line in lineage.read_text().splitlines()]
-    assert [one["eventType"] for one in events] == ["START", "START", "COMPLETE", "COMPLETE"]
+    assert [one["eventType"] for one in events] == ["START"] * 3 + ["COMPLETE"] * 3
+    assert ended["lineage_lost"] == 0
     assert not is_alive(ended["spark_pid"])
 
     world.send(range(-50, 0))

@@ -94,6 +94,9 @@ def test_another_path_is_not_found(publisher: Publisher) -> None:
 
 
 def test_prometheus_reads_the_same_numbers(publisher: Publisher) -> None:
+    publisher._status.alerts = {"hot": {"fired": 2, "cooling": 7}}
+    publisher._status.notifications = {"hot.webhook-0": {"delivered": 1, "given_up": 1}}
+    publisher._status.lineage_lost = 5
     publisher.publish()
 
     with urlopen(f"{publisher.last()['address']}/metrics") as answer:
@@ -111,6 +114,19 @@ def test_prometheus_reads_the_same_numbers(publisher: Publisher) -> None:
     assert samples["catchment_pipeline_watermark_seconds", "clean", None] == START.timestamp() + 10
     assert samples["catchment_pipeline_driver_starts_total", None, None] == 3
     assert {name for name, _, _ in samples} == set(metrics.NAMES)
+    told = {
+        (one.labels.get("alert") or one.labels.get("target"), one.labels.get("outcome")): one.value
+        for family in families
+        for one in family.samples
+        if one.name in (metrics.ALERTS, metrics.NOTIFICATIONS, metrics.LINEAGE_LOST)
+    }
+    assert told == {
+        ("hot", "fired"): 2,
+        ("hot", "cooling"): 7,
+        ("hot.webhook-0", "delivered"): 1,
+        ("hot.webhook-0", "given_up"): 1,
+        (None, None): 5,
+    }
 
 
 def test_every_metric_is_in_the_guide() -> None:

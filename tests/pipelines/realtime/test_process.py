@@ -19,10 +19,11 @@ from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Decision, Plan, Signature, keep
-from catchment.pipelines.realtime.process import command
+from catchment.pipelines.realtime.process import RUNNING, command, failure_of
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, read_reasons
 from catchment.pipelines.realtime.running import require_slots, start_all
 from catchment.pipelines.specification import PipelineSpecification
+from catchment.ports.loopback import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,11 +73,11 @@ def keep_version(home: Home, query: str, version: int) -> None:
     keep(home, Plan({query: Decision("new version", version)}, current))
 
 
-def start(logs: CatchmentLogs, specification: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
+def start(servers: str, specification: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
     # YAML reads JSON.
     (folder / "hosts.yaml").write_text(json.dumps(specification))
-    arguments = command(folder / "hosts.yaml", folder / "home", "local[1]", logs.bootstrap_servers)
-    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = command(folder / "hosts.yaml", folder / "home", "local[1]", servers)
+    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its_input_ends(
@@ -88,17 +89,18 @@ def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its
     topic, sink = catchment_logs.topic(partitions=2), catchment_logs.topic()
     specification = declared(topic, sink)
     catchment_logs.create(f"{specification['pipeline']}.alerts", 1, {})
-    catchment_logs.fill(topic, [b"a;2026-03-01T12:00:00Z;0.95", b"b;2026-03-01T12:00:00Z;0.5"])
+    catchment_logs.fill(topic, [b"a;2020-03-01T12:00:00Z;0.95", b"b;2020-03-01T12:00:00Z;0.5"])
     keep_version(Home(tmp_path / "home", specification["pipeline"]), "outlet-alert-hot", 2)
-    catchment_logs.fill(topic, [b"c;2026-03-01T12:00:00Z;0.99", b"d;2026-03-01T12:00:00Z;500"], partition=1)
-    with start(catchment_logs, specification, tmp_path) as process:
+    sent = [b"d;2020-03-01T12:00:00Z;500", b"e;2020-03-01T12:00:00Z;0.99;more", b"f;2099-03-01T12:00:00Z;0.99"]
+    catchment_logs.fill(topic, [*sent, b"c;2020-03-01T12:00:00Z;0.99"], partition=1)
+    with start(catchment_logs.bootstrap_servers, specification, tmp_path) as process:
         try:
             eventually(lambda: len(catchment_logs.values(sink)) == 2 or process.poll() is not None, timeout_s=START_S)
             # This closes its input.
-            _, said = process.communicate(timeout=END_S)
+            reported, said = process.communicate(timeout=END_S)
         finally:
             process.kill()
-    assert process.returncode == ExitCode.DONE, said
+    assert (process.returncode, reported) == (ExitCode.DONE, RUNNING.decode()), said
     found = [json.loads(value or b"") for value in catchment_logs.values(sink)]
     assert sorted(one["row"]["host"] for one in found) == ["a", "c"]
     checkpoints = tmp_path / "home" / specification["pipeline"] / "checkpoints"
@@ -108,7 +110,9 @@ def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its
 def test_what_the_mode_does_not_allow_is_told_before_spark_starts(
     catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:
-    with start(catchment_logs, declared("readings", "out", cooldown="5 minutes"), tmp_path) as process:
+    with start(
+        catchment_logs.bootstrap_servers, declared("readings", "out", cooldown="5 minutes"), tmp_path
+    ) as process:
         _, said = process.communicate(timeout=END_S)
     assert process.returncode == NOT_ALLOWED
     assert said.startswith("alert hot cannot run in real-time mode: cooldown needs the memory")
@@ -121,7 +125,7 @@ def test_jars_that_cannot_be_had_are_a_reason_of_every_alert(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with start(catchment_logs, declared(catchment_logs.topic(), "out"), tmp_path) as process:
+    with start(catchment_logs.bootstrap_servers, declared(catchment_logs.topic(), "out"), tmp_path) as process:
         _, said = process.communicate(timeout=END_S)
     assert process.returncode == NOT_ALLOWED, said
     (folder,) = (tmp_path / "home").iterdir()
@@ -133,11 +137,26 @@ def test_settings_that_java_has_no_form_for_are_a_reason_of_every_alert(
     catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:
     specification = declared("readings", "out") | {"kafka": {"ssl.ca.location": str(tmp_path)}}
-    with start(catchment_logs, specification, tmp_path) as process:
+    with start(catchment_logs.bootstrap_servers, specification, tmp_path) as process:
         _, said = process.communicate(timeout=END_S)
     assert process.returncode == NOT_ALLOWED, said
     (reason,) = read_reasons(Home(tmp_path / "home", "readings-hosts"))["hot"]
     assert reason.startswith("ssl.ca.location names the directory")
+
+
+def test_brokers_that_are_away_are_told_apart_from_what_is_wrong(tmp_path: Path) -> None:
+    specification = declared("readings", "out") | {"kafka": {"default.api.timeout.ms": "500"}}
+    with start(f"127.0.0.1:{free_port()}", specification, tmp_path) as process:
+        _, said = process.communicate(timeout=END_S)
+    assert process.returncode == ExitCode.AWAY, said
+
+
+def test_a_query_that_the_java_client_left_without_brokers_waits_for_them() -> None:
+    lost_task = "Lost task 0.0 in stage 1.0 (TID 1) (192.0.2.2 executor driver)"
+    away = "org.apache.kafka.common.errors.TimeoutException: Topic city.alerts not present in metadata after 60000 ms."
+    assert failure_of("hot", Exception(f"{lost_task}: {away}")).exit_code == ExitCode.AWAY
+    assert failure_of("hot", Exception(f"{lost_task}: java.lang.ArithmeticException")).exit_code == ExitCode.FAILED
+    assert failure_of("hot", None).exit_code == ExitCode.FAILED
 
 
 def test_too_few_slots_are_refused_before_any_query_starts(

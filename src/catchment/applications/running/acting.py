@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event as Flag
@@ -24,12 +23,12 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from catchment.applications.catalogue import Actuator, actuator_of
+from catchment.pipelines.alerts.remembered import Remembered
 from catchment.pipelines.driving.stop_flag import StopFlag
 
 _POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5
 _BATCH: Final = 100
-_REMEMBERED: Final = 10_000
 _TRANSACTION_S: Final = 10.0
 _STUCK_S: Final = 25.0
 
@@ -59,14 +58,12 @@ class _Once:
 
     def __init__(self, actuator: Actuator) -> None:
         self._actuator = actuator
-        self._done: OrderedDict[str, str] = OrderedDict()
+        self._done: Remembered[str] = Remembered()
 
     def act(self, command: dict[str, Any]) -> str:
         identity = str(command["id"])
         if identity not in self._done:
             self._done[identity] = self._actuator.act(command) or "nothing to do"
-            if len(self._done) > _REMEMBERED:
-                self._done.popitem(last=False)
         return self._done[identity]
 
 

@@ -1,4 +1,4 @@
-"""One listener and its alerts: read from the log in order, told at least once, given up after a bounded time.
+"""One listener and its alerts: read from the log in order, told or given up, and the place in the log kept.
 
 Each webhook and each address for mail of an alert is a lane with a thread, a position in the log and a fate of its own: one
 that does not answer holds up nobody else. The position is committed to a consumer group that is named after the alert, so
@@ -6,60 +6,39 @@ that a changed address goes on where the one before it stood.
 
 Behaviour
     A new lane begins with alerts that fire after it is opened. Within a partition of the log, and so for a key, alerts are
-    told in order. What cannot be told goes to the topic of undelivered alerts with the reason.
+    told in order. What cannot be told goes to the topic of undelivered alerts with the reason. A record whose id was told or
+    given up before is passed over: real-time mode writes an alert again for each event that goes on satisfying it.
 Gaps
+    Ids are known of the last 10,000 records of the log before the place where the lane began, and of as many since.
     Partitions that are added to the log are seen at the next start.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow
 
 from catchment.client.cluster import Cluster
-from catchment.client.columns import HEADER_TYPE
 from catchment.client.errors import ClientError
-from catchment.client.offsets import LATEST
-from catchment.client.producer import Producer
+from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.client.topic_metadata import Place
-from catchment.pipelines.alerts.log import alert_of
-from catchment.pipelines.alerts.rule import log_topic, undelivered_topic
-from catchment.pipelines.alerts.telling import Listener, TellingFailed, TellingRefused, Told
+from catchment.pipelines.alerts.delivery import Delivery, DeliveryLimits, LaneStatus
+from catchment.pipelines.alerts.log import alert_of, ids_of
+from catchment.pipelines.alerts.rule import log_topic
+from catchment.pipelines.alerts.telling import Listener
 from catchment.spark.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
 _POLL_S: Final = 0.5
 _COMMIT_EVERY_S: Final = 1.0
 _BROKER_PAUSE_S: Final = 1.0
-
-
-class Patience(NamedTuple):
-    """How often a listener is tried before an alert is given up, and with which pauses, each twice the one before."""
-
-    attempts: int = 8
-    first_pause_s: float = 0.5
-    longest_pause_s: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class LaneStatus:
-    """What a lane has done since it was opened, and what is in its way."""
-
-    name: str
-    delivered: int = 0
-    given_up: int = 0
-    lost: int = 0
-    """Alerts that retention removed from the log before they could be told."""
-    trouble: str | None = None
 
 
 class Lane:
@@ -72,23 +51,29 @@ class Lane:
         alert: str,
         name: str,
         listener: Listener,
-        patience: Patience | None = None,
+        limits: DeliveryLimits | None = None,
     ) -> None:
         self._connection = connection
         self._pipeline = pipeline
         self._alert = alert
         self._group = f"{pipeline}.alerts.{alert}.{name}"
-        self._listener = listener
-        self._patience = patience or Patience()
-        self._status = LaneStatus(f"{alert}.{name}")
-        self._lock = Lock()
         self._stopping = Event()
+        self._delivery = Delivery(
+            connection, pipeline, self._group, listener, limits or DeliveryLimits(), self._stopping
+        )
+        self._has_looked_back = False
+        self._lock = Lock()
+        self._reached: dict[Place, int] = {}
         self._thread = Thread(target=self._work, name=f"catchment-alerts-{alert}-{name}", daemon=True)
 
     @property
     def status(self) -> LaneStatus:
+        return self._delivery.status
+
+    def has_reached(self, ends: Mapping[Place, int]) -> bool:
+        """Whether everything before these places of the log has been told or given up."""
         with self._lock:
-            return self._status
+            return all(self._reached.get(place, -1) >= end for place, end in ends.items())
 
     def open(self) -> None:
         """Take a place at the end of the log if this is the first time, and begin."""
@@ -110,19 +95,20 @@ class Lane:
             except OffsetOutOfRange as gone:
                 self._skip(gone)
             except ClientError as error:
-                self._note(trouble=f"the log cannot be read: {error}")
+                self._delivery.trouble(f"the log cannot be read: {error}")
                 self._stopping.wait(_BROKER_PAUSE_S)
 
     def _follow(self, cluster: Cluster) -> None:
         positions = self._positions(cluster)
+        self._look_back(cluster, positions)
         spans = [Span(*place, offset) for place, offset in positions.items()]
         committed_at_s = time.monotonic()
         with Reader(cluster, spans, columns=["key", "value", "headers", "offset"]) as reader:
-            self._note(trouble=None)
+            self._delivery.trouble(None)
             while not self._stopping.is_set():
                 for read in reader.poll(_POLL_S):
                     for offset, alert in self._alerts(read.batch):
-                        if self._stopping.is_set() or not self._deliver(alert):
+                        if self._stopping.is_set() or not self._delivery.deliver(alert):
                             cluster.commit(self._group, positions)
                             return
                         positions[read.topic, read.partition] = offset + 1
@@ -132,6 +118,25 @@ class Lane:
                     positions[read.topic, read.partition] = read.next_offset
                     cluster.commit(self._group, positions)
                     committed_at_s = time.monotonic()
+                with self._lock:
+                    self._reached = reader.positions
+
+    def _look_back(self, cluster: Cluster, positions: Mapping[Place, int]) -> None:
+        """Learn the ids of what was told before the driver started, as many as are remembered: they may come again."""
+        if self._has_looked_back:
+            return
+        longest = self._delivery.remembered // len(positions)
+        starts = cluster.list_offsets(list(positions), EARLIEST)
+        spans = [Span(*place, max(starts[place].offset, end - longest), end) for place, end in positions.items()]
+        with Reader(cluster, spans, columns=["key", "headers"]) as reader:
+            try:
+                while not reader.is_finished and not self._stopping.is_set():
+                    for read in reader.poll(_POLL_S):
+                        self._delivery.remember(ids_of(read.batch, self._alert))
+            except OffsetOutOfRange as gone:
+                # It is about what lies behind us: to know less is no harm.
+                _log.warning("%s knows less of what was told: %s", self._group, gone)
+        self._has_looked_back = True
 
     def _positions(self, cluster: Cluster) -> dict[Place, int]:
         """Where the lane stands; where it is new, the end of the log, from now on and after a restart too."""
@@ -149,53 +154,6 @@ class Lane:
             if alert_of(record["key"]) == self._alert:
                 yield record["offset"], record
 
-    def _deliver(self, record: dict[str, Any]) -> bool:
-        """Tell of one alert or give it up; False if the lane is being closed meanwhile."""
-        try:
-            body = json.loads(record["value"])
-            alert = Told(body["id"], body["message"], record["value"])
-        except (ValueError, KeyError, TypeError) as error:
-            self._give_up(record, f"somebody else wrote to the log: {error!r}", attempts=0)
-            return True
-        pause_s = self._patience.first_pause_s
-        for attempt in range(1, self._patience.attempts + 1):
-            try:
-                self._listener.tell(alert)
-            except TellingRefused as error:
-                self._give_up(record, str(error), attempt)
-                return True
-            except TellingFailed as error:
-                self._note(trouble=str(error))
-                if attempt == self._patience.attempts:
-                    self._give_up(record, str(error), attempt)
-                    return True
-                wanted_s = max(pause_s, error.retry_after_s or 0.0)
-                if self._stopping.wait(min(wanted_s, self._patience.longest_pause_s)):
-                    return False
-                pause_s *= 2
-            except Exception as error:  # Whatever it is, it must not end the lane.
-                self._give_up(record, f"unexpected {error!r}", attempt)
-                return True
-            else:
-                self._note(trouble=None, delivered=1)
-                return True
-        raise AssertionError("the last attempt returns")
-
-    def _give_up(self, record: dict[str, Any], reason: str, attempts: int) -> None:
-        _log.error("alert %s of pipeline %s is given up for %s: %s", self._alert, self._pipeline, self._group, reason)
-        added = {"listener": self._group, "error": reason, "attempts": str(attempts)}
-        headers = [*(record["headers"] or ()), *({"key": key, "value": text.encode()} for key, text in added.items())]
-        rows = pyarrow.table(
-            {
-                "key": pyarrow.array([record["key"]], pyarrow.binary()),
-                "value": pyarrow.array([record["value"]], pyarrow.binary()),
-                "headers": pyarrow.array([headers], pyarrow.list_(HEADER_TYPE)),
-            }
-        )
-        with closing(self._connection.new_cluster()) as cluster, Producer(cluster) as producer:
-            producer.write(undelivered_topic(self._pipeline), rows)
-        self._note(trouble=reason, given_up=1)
-
     def _skip(self, gone: OffsetOutOfRange) -> None:
         """Go on with the oldest alert that is left."""
         lost = max(0, gone.log_start - gone.offset)
@@ -203,18 +161,8 @@ class Lane:
         try:
             with closing(self._connection.new_cluster()) as cluster:
                 cluster.commit(self._group, {(gone.topic, gone.partition): min(gone.log_start, gone.log_end)})
-            self._note(trouble=str(gone), lost=lost)
+            self._delivery.trouble(str(gone))
+            self._delivery.count(lost=lost)
         except ClientError as error:
-            self._note(trouble=str(error))
+            self._delivery.trouble(str(error))
             self._stopping.wait(_BROKER_PAUSE_S)
-
-    def _note(self, *, trouble: str | None, delivered: int = 0, given_up: int = 0, lost: int = 0) -> None:
-        with self._lock:
-            known = self._status
-            self._status = replace(
-                known,
-                trouble=trouble,
-                delivered=known.delivered + delivered,
-                given_up=known.given_up + given_up,
-                lost=known.lost + lost,
-            )

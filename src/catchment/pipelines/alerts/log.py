@@ -23,6 +23,7 @@ from catchment.client.reader import Reader, Span
 from catchment.client.transactions import Transactions
 from catchment.pipelines.alerts.deciding import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.spark.connection import Connection
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
@@ -58,6 +59,7 @@ class AlertLog:
                 self._cluster,
                 transactional_id=rule.transactional_id,
                 transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+                max_record_bytes=LARGEST_RECORD_BYTES,
                 delivery_timeout_s=_DELIVERY_TIMEOUT_S,
             )
         except BaseException:
@@ -131,6 +133,15 @@ def fired_before(cluster: Cluster, rule: AlertRule) -> list[tuple[str, int]]:
 def alert_of(record_key: bytes | None) -> str:
     """The alert's name, of the key of a record in the log."""
     return (record_key or b"").partition(b":")[0].decode(errors="replace")
+
+
+def ids_of(batch: pyarrow.RecordBatch, alert: str) -> list[str]:
+    """The ids of an alert's records in a batch that has the columns key and headers."""
+    ours = compute.starts_with(batch.column("key"), f"{alert}:")
+    headers = batch.column("headers").filter(ours).to_pylist()
+    return [
+        (one["value"] or b"").decode(errors="replace") for found in headers for one in found or () if one["key"] == _ID
+    ]
 
 
 def _headers(alert: Candidate) -> list[dict[str, str | bytes]]:

@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, unquote
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.addresses import split_url
-from catchment.pipelines.alerts.telling import Listener, TellingFailed, TellingRefused, Told
+from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
 
-DEFAULT_TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 10.0
 _PORTS: Final = {"smtp": 587, "smtps": 465}
 _PERMANENT: Final = 500
 _SUBJECT_LENGTH: Final = 150
@@ -27,7 +27,7 @@ _ADVICE: Final = "Write it as smtp://user:password@host:587?from=alerts@example.
 class Mail(Listener):
     """One address, and the server that takes mail for it."""
 
-    def __init__(self, address: str, server: str | None, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, address: str, server: str | None) -> None:
         if server is None:
             raise SettingsError(f"there is no SMTP server to send mail to {address} with", f"Set smtp. {_ADVICE}")
         parts = split_url(server)
@@ -42,9 +42,8 @@ class Mail(Listener):
         self._user = unquote(parts.username or "")
         self._password = unquote(parts.password or "")
         self._sender = parse_qs(parts.query).get("from", [f"catchment@{self._host}"])[0]
-        self._timeout_s = timeout_s
 
-    def tell(self, alert: Told) -> None:
+    def tell(self, alert: Notification) -> None:
         letter = _letter(alert, self._sender, self._address)
         try:
             with self._connect() as server:
@@ -64,8 +63,8 @@ class Mail(Listener):
     def _connect(self) -> smtplib.SMTP:
         if self._is_encrypted:
             context = ssl.create_default_context()
-            return smtplib.SMTP_SSL(self._host, self._port, timeout=self._timeout_s, context=context)
-        return smtplib.SMTP(self._host, self._port, timeout=self._timeout_s)
+            return smtplib.SMTP_SSL(self._host, self._port, timeout=_TIMEOUT_S, context=context)
+        return smtplib.SMTP(self._host, self._port, timeout=_TIMEOUT_S)
 
     def _encrypt(self, server: smtplib.SMTP) -> None:
         server.ehlo()
@@ -77,7 +76,7 @@ class Mail(Listener):
             )
 
 
-def _letter(alert: Told, sender: str, address: str) -> EmailMessage:
+def _letter(alert: Notification, sender: str, address: str) -> EmailMessage:
     letter = EmailMessage()
     letter["Subject"] = " ".join(alert.message.split())[:_SUBJECT_LENGTH]
     letter["From"] = sender

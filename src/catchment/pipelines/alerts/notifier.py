@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from types import TracebackType
 from typing import Final, Self
 
-from catchment.pipelines.alerts.lane import Lane, LaneStatus, Patience
+from catchment.client.errors import ClientError
+from catchment.client.offsets import LATEST
+from catchment.client.topic_metadata import Place
+from catchment.pipelines.alerts.delivery import DeliveryLimits, LaneStatus
+from catchment.pipelines.alerts.lane import Lane
 from catchment.pipelines.alerts.mail import Mail
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.alerts.telling import Listener
 from catchment.pipelines.alerts.webhook import Webhook
 from catchment.spark.connection import Connection
 
+_log: Final = logging.getLogger("catchment.pipelines")
 _CLOSE_S: Final = 15.0
+_FINISH_S: Final = 30.0
+"""How long a run that ends by itself waits for listeners: one that is away must not keep a scheduler waiting."""
 
 
 class Notifier:
@@ -26,14 +35,19 @@ class Notifier:
         connection: Connection,
         *,
         smtp: str | None = None,
-        patience: Patience | None = None,
+        limits: DeliveryLimits | None = None,
     ) -> None:
         """SettingsError says which address is none."""
+        rules = list(rules)
+        self._connection = connection
+        self._topics = {rule.log_topic for rule in rules}
         self._lanes = [
-            Lane(connection, rule.pipeline, rule.name, name, listener, patience)
+            Lane(connection, rule.pipeline, rule.name, name, listener, limits)
             for rule in rules
             for name, listener in _listeners(rule, smtp)
         ]
+        self._finish_by_s: float | None = None
+        self._ends: dict[Place, int] | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -54,6 +68,22 @@ class Notifier:
         """How each lane is doing."""
         return [lane.status for lane in self._lanes]
 
+    def has_finished(self) -> bool:
+        """Whether all has been told that was in the log when this was first asked, or is left to the next start: that takes
+        too long. To be asked again and again once no alert fires any more."""
+        if not self._lanes:
+            return True
+        now_s = time.monotonic()
+        if self._finish_by_s is None:
+            self._finish_by_s = now_s + _FINISH_S
+        try:
+            self._ends = self._log_ends() if self._ends is None else self._ends
+        except ClientError as error:
+            _log.warning("nobody knows whether all alerts have been told: %s", error)
+            return now_s > self._finish_by_s
+        ends = self._ends
+        return now_s > self._finish_by_s or all(lane.has_reached(ends) for lane in self._lanes)
+
     def close(self) -> None:
         """What could not be told by now is told after the next start."""
         deadline_s = time.monotonic() + _CLOSE_S
@@ -61,6 +91,11 @@ class Notifier:
             lane.close(timeout_s=0)
         for lane in self._lanes:
             lane.close(timeout_s=max(0.0, deadline_s - time.monotonic()))
+
+    def _log_ends(self) -> dict[Place, int]:
+        with closing(self._connection.new_cluster()) as cluster:
+            places = [(topic, number) for topic in self._topics for number in cluster.partitions(topic)]
+            return {place: found.offset for place, found in cluster.list_offsets(places, LATEST).items()}
 
 
 def _listeners(rule: AlertRule, smtp: str | None) -> Iterator[tuple[str, Listener]]:

@@ -2,16 +2,18 @@
 
     rows.writeStream.foreachBatch(AlertOutlet(rule, connection).handle)
 
-What has fired is known from the log alone. Whenever a write fails, its outcome may be unknown: the log is opened anew, read
-back, and the batch decided again.
+A batch is decided in slices of a bounded size, each written in a transaction of its own. What has fired is known from the log
+alone. Whenever a write fails, its outcome may be unknown: the log is opened anew, read back, and the slice decided again.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import pyarrow
 from pyspark.sql import functions as F
 
 from catchment.client.errors import ClientError
@@ -25,21 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _log: Final = logging.getLogger("catchment.pipelines")
-_NUMBER: Final = "row_number"
-_IN_PARTITION: Final = 2**33 - 1
-"""The lower bits of Spark's increasing number count the rows of a partition."""
-
-
-class TooManyCandidates(ClientError):
-    """More rows of a batch satisfy the condition than a driver should hold."""
-
-    def __init__(self, rule: AlertRule, batch_id: int) -> None:
-        super().__init__(
-            f"more than {rule.max_candidates:,} rows of batch {batch_id} satisfy alert {rule.name} of pipeline "
-            f"{rule.pipeline}: {rule.when}",
-            "An alert is for the exception: narrow its condition, alert on a windowed count, or send such rows to a topic.",
-        )
-        self.args = (rule, batch_id)
+_ORDER: Final = ("event_time_us", "key", "value")
+"""That of `Memory.decide`; rows without a time come first."""
 
 
 @dataclass(slots=True)
@@ -65,7 +54,13 @@ class AlertOutlet:
 
     def handle(self, rows: DataFrame, batch_id: int) -> None:
         """Decide on a batch of the stage's rows; for `foreachBatch`."""
-        self.fire(self._collect(rows, batch_id))
+        # All rows are computed, and once: a stage with state must not be cut short, nor be asked a second time.
+        found = candidate_rows(rows, self._rule).persist()
+        try:
+            for one in self._slices(found):
+                self.fire(self._timed(one, batch_id))
+        finally:
+            found.unpersist()
 
     def fire(self, candidates: list[Candidate]) -> Decision:
         """Write those candidates that are due; the second attempt is made with what the log says by then."""
@@ -110,18 +105,24 @@ class AlertOutlet:
             raise
         return self._open
 
-    def _bounded(self, rows: DataFrame) -> DataFrame:
-        """The batch's candidates, of each partition one more than the bound at most.
+    def _slices(self, found: DataFrame) -> Iterator[pyarrow.Table]:
+        """A batch's candidates in the order in which they are decided, no more at once than the driver should hold.
 
-        All rows are computed, and once: a stage with state must not be cut short, as it would be by a limit.
+        Cut in this order, a batch fires what it would fire if it were decided as a whole.
         """
-        numbered = candidate_rows(rows, self._rule).withColumn(_NUMBER, F.monotonically_increasing_id())
-        return numbered.where(F.col(_NUMBER).bitwiseAND(_IN_PARTITION) <= self._rule.max_candidates)
+        limit, left = self._rule.candidates_at_once, found
+        while True:
+            slice_ = left.orderBy(*_ORDER).limit(limit).select(*Candidate._fields).toArrow()
+            if slice_.num_rows:
+                yield slice_
+            if slice_.num_rows < limit:
+                return
+            (last,) = slice_.slice(limit - 1).to_pylist()
+            reached = [F.lit(last[name]).cast(found.schema[name].dataType).alias(name) for name in _ORDER]
+            left = found.where(F.struct(*_ORDER) > F.struct(*reached))
 
-    def _collect(self, rows: DataFrame, batch_id: int) -> list[Candidate]:
-        found = self._bounded(rows).select(*Candidate._fields).toArrow()
-        if found.num_rows > self._rule.max_candidates:
-            raise TooManyCandidates(self._rule, batch_id)
+    def _timed(self, found: pyarrow.Table, batch_id: int) -> list[Candidate]:
+        """Without those that have no time by which they could be told apart."""
         candidates = [Candidate(**one) for one in found.to_pylist() if one["event_time_us"] is not None]
         if without_time := found.num_rows - len(candidates):
             self.counts.without_time += without_time

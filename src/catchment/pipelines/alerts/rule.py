@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-MAX_CANDIDATES: Final = 10_000
+CANDIDATES_AT_ONCE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class AlertRule:
     message: str | None = None
     """What people read, with columns in braces."""
     version: int = 1
-    max_candidates: int = MAX_CANDIDATES
-    """How many rows of one batch may satisfy the condition."""
+    candidates_at_once: int = CANDIDATES_AT_ONCE
+    """How many rows that satisfy the condition the driver holds; a batch with more is decided in slices."""
 
     @property
     def log_topic(self) -> str:

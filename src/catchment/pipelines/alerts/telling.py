@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 
-class Told(NamedTuple):
-    """An alert to be told."""
+class Notification(NamedTuple):
+    """An alert as somebody outside is told of it."""
 
     id: str
     message: str
@@ -32,5 +32,5 @@ class Listener(ABC):
     """Somebody who is told. At least once: whoever minds finds the alert's id in what is sent."""
 
     @abstractmethod
-    def tell(self, alert: Told) -> None:
+    def tell(self, alert: Notification) -> None:
         """Return when the other side has taken it; raise TellingFailed or TellingRefused."""

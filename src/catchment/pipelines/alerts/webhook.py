@@ -19,9 +19,9 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.addresses import split_url
-from catchment.pipelines.alerts.telling import Listener, TellingFailed, TellingRefused, Told
+from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
 
-DEFAULT_TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 10.0
 _PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _SHOWN_BYTES: Final = 200
 
@@ -34,19 +34,18 @@ class _NoRedirects(HTTPRedirectHandler):
 class Webhook(Listener):
     """One address. It may hold a secret, so it is never shown."""
 
-    def __init__(self, url: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, url: str) -> None:
         parts = split_url(url)
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise SettingsError("a webhook is no address", "Write it as https://host/path.")
         self._url = url
-        self._timeout_s = timeout_s
         self._opener = build_opener(_NoRedirects)
 
-    def tell(self, alert: Told) -> None:
+    def tell(self, alert: Notification) -> None:
         headers = {"Content-Type": "application/json", "Idempotency-Key": alert.id, "User-Agent": "catchment"}
         request = Request(self._url, alert.value, headers, method="POST")
         try:
-            with self._opener.open(request, timeout=self._timeout_s):
+            with self._opener.open(request, timeout=_TIMEOUT_S):
                 return
         except HTTPError as error:
             with error:

@@ -1,12 +1,14 @@
 """The process beside the driver that has the real-time alerts: Spark runs them in a session of their own.
 
-It ends when its standard input does, and so with the driver. Alerts that real-time mode does not allow, and every alert of a run
-that is to end, are decided in micro-batches like the others. What a declaration cannot tell, the process itself finds out.
+It ends when its standard input does, and so with the driver; on its standard output it says when its queries run. Alerts that
+real-time mode does not allow, and every alert of a run that is to end, are decided in micro-batches like the others. What a
+declaration cannot tell, the process itself finds out.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -26,9 +28,11 @@ _logger = logging.getLogger(__name__)
 
 _NAME: Final = "realtime-alerts"
 _ENDS: Final = "a run that processes what is there now ends, and real-time mode does not"
+_BROKERS: Final = "the brokers"
 _END_S: Final = 20.0
-_WELL_S: Final = 60.0
-"""Who has lived for this long was well."""
+_WELL_S: Final = 120.0
+"""Whose queries have run for this long was well: Spark's connector waits a minute for brokers before it fails."""
+_REPORT_BYTES: Final = 64
 
 
 class RealtimeAlerts(NamedTuple):
@@ -70,21 +74,20 @@ class Companion:
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._start_at_s = clock()
-        self._started_s = 0.0
-        self._failures = 0
+        self._running_since_s: float | None = None
+        self._failing_since_s: float | None = None
+        self._failures = self._losses = 0
 
     def look(self) -> Failure | None:
         """A failure that ends the run, or None."""
         now_s = self._clock()
         if self._process is None:
             if not self.is_refused and now_s >= self._start_at_s:
-                self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
-                self._started_s = now_s
-                self.status.state = "running"
+                self._process = _started(self._command)
+                self._running_since_s = None
             return None
         if (code := self._process.poll()) is None:
-            if now_s - self._started_s > _WELL_S:
-                self._failures = 0
+            self._note_health(self._process, now_s)
             return None
         self._close()
         return self._ended(code, now_s)
@@ -99,22 +102,63 @@ class Companion:
             self.is_refused = True
             self.status.state = "stopped"
             return None
+        failure = _judged(code)
+        self.status.last_error = failure.message
         self._failures += 1
-        message = f"the process of the real-time alerts ended with {code}; what it said is in the log"
-        self.status.last_error = message
-        is_final = code in (ExitCode.CONFIGURATION, ExitCode.REFUSED)
-        if is_final or self._failures > self._patience.lost:
+        self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
+        is_away = failure.kind is FailureKind.BROKERS_AWAY
+        self._losses = 0 if is_away else self._losses + 1
+        has_waited = now_s - self._failing_since_s > self._patience.away_s
+        if not failure.is_transient or self._losses > self._patience.lost or (is_away and has_waited):
             self.status.state = "failed"
-            exit_code = ExitCode(code) if is_final else ExitCode.FAILED
-            return Failure(FailureKind.PERMANENT, f"{_NAME}: {message}", exit_code)
-        pause_s = min(self._patience.first_pause_s * 2 ** (self._failures - 1), self._patience.longest_pause_s)
-        _logger.warning("%s; it is started again in %.1f s", message, pause_s)
+            return failure._replace(message=f"{_NAME}: {failure.message}")
+        pause_s = min(self._patience.first_pause_s * 2 ** min(self._failures - 1, 10), self._patience.longest_pause_s)
+        _logger.warning("%s; it is started again in %.1f s", failure.message, pause_s)
         self._start_at_s = now_s + pause_s
         self.status.state = "waiting"
+        self.status.waits_for = _BROKERS if is_away else None
         self.status.restarts += 1
         return None
+
+    def _note_health(self, process: subprocess.Popen[bytes], now_s: float) -> None:
+        """The process says when its queries run. Until then it may still be waiting for brokers that are away."""
+        if self._running_since_s is None and _has_reported(process):
+            self._running_since_s = now_s
+            self.status.state = "running"
+            self.status.waits_for = None
+        if self._running_since_s is not None and now_s - self._running_since_s > _WELL_S:
+            self._failing_since_s = None
+            self._failures = self._losses = 0
 
     def _close(self) -> None:
         process, self._process = self._process, None
         assert process is not None, "only a process that was started is closed"
         end_with_input(process, _END_S)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None, "its output is a pipe"
+    os.set_blocking(process.stdout.fileno(), False)
+    return process
+
+
+def _has_reported(process: subprocess.Popen[bytes]) -> bool:
+    assert process.stdout is not None, "its output is a pipe"
+    try:
+        return bool(os.read(process.stdout.fileno(), _REPORT_BYTES))
+    except BlockingIOError:
+        return False
+
+
+def _judged(code: int) -> Failure:
+    """What became of a process, by what it returned."""
+    if code == ExitCode.AWAY:
+        message = "the brokers do not answer the process of the real-time alerts; what it said is in the log"
+        return Failure(FailureKind.BROKERS_AWAY, message, ExitCode.AWAY)
+    message = f"the process of the real-time alerts ended with {code}; what it said is in the log"
+    if code in (ExitCode.CONFIGURATION, ExitCode.REFUSED):
+        return Failure(FailureKind.PERMANENT, message, ExitCode(code))
+    return Failure(FailureKind.WORK_LOST, message, ExitCode.FAILED)

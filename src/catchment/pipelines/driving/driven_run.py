@@ -6,11 +6,13 @@ import os
 import sys
 import threading
 import time
+from dataclasses import asdict
 from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.brokers import brokers
 from catchment.pipelines.driving.companion import Companion, realtime_alerts
 from catchment.pipelines.driving.driver_options import DriverOptions
@@ -61,13 +63,15 @@ class DrivenRun:
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
         self._elsewhere = {f"outlet-alert-{name}" for name in realtime.names}
         self._companion: Companion | None = None
+        patience = Patience(away_s=options.patience_s)
         if realtime.names:
-            self._companion = Companion(realtime_command(options.file, options.home, options.master, options.servers))
+            command = realtime_command(options.file, options.home, options.master, options.servers)
+            self._companion = Companion(command, patience)
         self._fleet = Fleet(
             self._graph,
             self,
             is_endless=options.is_endless,
-            patience=Patience(away_s=options.patience_s),
+            patience=patience,
             without=self._elsewhere,
         )
         statuses = [*self._fleet.statuses, *([self._companion.status] if self._companion else [])]
@@ -160,17 +164,27 @@ class DrivenRun:
         with notifier(run.place) as telling, TopicEnds(Connection.read(run.place.connection)) as ends:
             published_s = 0.0
             while not self._stop.is_set():
-                if (failure := self._look()) is not None:
+                failure = self._look()
+                self._note_alerts(run, telling)
+                if failure is not None:
                     return failure
-                if self._fleet.is_done:
+                if self._fleet.is_done and telling.has_finished():
                     return None
                 if (now_s := time.monotonic()) - published_s > _PUBLISH_S:
                     self._fleet.measure(ends)
-                    self._status.troubles = [f"{one.name}: {one.trouble}" for one in telling.statuses if one.trouble]
                     self._publisher.publish()
                     published_s = now_s
                 self._stop.wait(_LOOK_S)
         return None
+
+    def _note_alerts(self, run: Run, telling: Notifier) -> None:
+        """Take over what was counted of alerts and of those who are told of them."""
+        statuses = telling.statuses
+        self._status.troubles = [f"{one.name}: {one.trouble}" for one in statuses if one.trouble]
+        self._status.notifications = {one.name: one.outcomes for one in statuses}
+        self._status.alerts = {name: asdict(counts) for name, counts in run.place.alert_counts.items()}
+        if self._lineage is not None:
+            self._status.lineage_lost = self._lineage.lost
 
     def _look(self) -> Failure | None:
         failure = self._fleet.look()
@@ -201,6 +215,7 @@ class DrivenRun:
         if self._lineage is not None:
             self._lineage.ended("COMPLETE" if failure is None else "FAIL", failure.message if failure else None)
             self._lineage.close()
+            self._status.lineage_lost = self._lineage.lost
         self._publisher.publish()
         end_by_force_after(STOP_S, code)
         if self._companion is not None:

@@ -49,7 +49,19 @@ STATE: Final = "catchment_pipeline_state"
 DRIVER_STARTS: Final = "catchment_pipeline_driver_starts_total"
 WATERMARK: Final = "catchment_pipeline_watermark_seconds"
 LATENCY: Final = "catchment_pipeline_latency_seconds"
-NAMES: Final = (STATE, DRIVER_STARTS, *(one.name for one in QUERY_METRICS), WATERMARK, LATENCY)
+ALERTS: Final = "catchment_pipeline_alerts_total"
+NOTIFICATIONS: Final = "catchment_pipeline_notifications_total"
+LINEAGE_LOST: Final = "catchment_pipeline_lineage_lost_total"
+NAMES: Final = (
+    STATE,
+    DRIVER_STARTS,
+    *(one.name for one in QUERY_METRICS),
+    WATERMARK,
+    LATENCY,
+    ALERTS,
+    NOTIFICATIONS,
+    LINEAGE_LOST,
+)
 _QUANTILES: Final = {"p50": "0.5", "p99": "0.99"}
 _LABELS: Final = ("pipeline", "query")
 
@@ -81,6 +93,7 @@ class PipelineMetrics(Collector):
                     family.add_metric((pipeline, query["name"]), query[metric.field] * metric.factor)
             yield family
         yield from _times(pipeline, queries)
+        yield from _told(run)
 
 
 def _times(pipeline: str, queries: list[dict[str, Any]]) -> Iterator[MetricFamily]:
@@ -95,3 +108,20 @@ def _times(pipeline: str, queries: list[dict[str, Any]]) -> Iterator[MetricFamil
             latency.add_metric((pipeline, query["name"], quantile), query["latency_ms"][name] * _MS)
     yield watermark
     yield latency
+
+
+def _told(run: dict[str, Any]) -> Iterator[MetricFamily]:
+    """What has become of alerts, and of those who were to be told of something."""
+    pipeline = run["pipeline"]
+    for name, documentation, label, outcomes in (
+        (ALERTS, "Rows that satisfied an alert, by what became of them.", "alert", run["alerts"]),
+        (NOTIFICATIONS, "Alerts for a webhook or an address, by what became of them.", "target", run["notifications"]),
+    ):
+        family = CounterMetricFamily(name, documentation, labels=("pipeline", label, "outcome"))
+        for one, counts in outcomes.items():
+            for outcome, count in counts.items():
+                family.add_metric((pipeline, one, outcome), count)
+        yield family
+    lost = CounterMetricFamily(LINEAGE_LOST, "Events of lineage that nobody was told of.", labels=("pipeline",))
+    lost.add_metric((pipeline,), run["lineage_lost"])
+    yield lost

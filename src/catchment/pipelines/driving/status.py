@@ -58,6 +58,12 @@ class RunStatus:
     """What is done otherwise than the pipeline's file asks for, and why."""
     troubles: list[str] = field(default_factory=list)
     """What is in the way of telling people of alerts."""
+    alerts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What has become of the candidates of each alert that is decided in micro-batches."""
+    notifications: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What has become of the alerts for each webhook and address for mail."""
+    lineage_lost: int = 0
+    """Events of lineage that nobody was told of."""
     spark_pid: int | None = None
     address: str | None = None
 
@@ -97,6 +103,9 @@ class RunStatus:
             "faults": self.faults,
             "notes": list(self.notes),
             "latency_ms": worst_latency(self.queries),
+            "alerts": self.alerts,
+            "notifications": self.notifications,
+            "lineage_lost": self.lineage_lost,
             "spark_pid": self.spark_pid,
             "address": self.address,
             "updated_at": now_text(),

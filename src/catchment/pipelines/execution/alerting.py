@@ -52,6 +52,7 @@ def alert_candidates(place: Workplace, outlet: Outlet, rows: DataFrame) -> tuple
         rows = absent_rows(rows, alert.key, event_time, alert.absent_for)
         event_time = LAST_SEEN
     alerts = AlertOutlet(alert_rule(place, outlet, event_time), Connection.read(place.connection))
+    place.alert_counts[outlet.name.removeprefix("alert-")] = alerts.counts
     place.at_end.callback(alerts.close)
     return rows, alerts
 

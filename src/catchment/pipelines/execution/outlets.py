@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from catchment.client.errors import SettingsError
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.handling import BatchHandler, in_few_words
 from catchment.pipelines.execution.lake_upkeep import LakeUpkeep
 from catchment.pipelines.execution.steps import input_rows, step_rows
 from catchment.pipelines.execution.storing import StoreOutlet
-from catchment.pipelines.execution.topics import LARGEST_RECORD_BYTES
 from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
 from catchment.pipelines.lakes.delta import DeltaLake

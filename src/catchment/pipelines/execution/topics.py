@@ -9,6 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from catchment.client.errors import ClientError, SettingsError, Unreachable
+from catchment.pipelines.alerts.rule import log_topic, undelivered_topic
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import REPLAYED_SUFFIX
@@ -18,9 +20,7 @@ _TIMEOUT_S = 30.0
 _LOOK_S = 10.0
 _AWAY: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 """What the library itself says of brokers that do not answer; it takes only their own answers for retriable."""
-LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 _LARGE = {"max.message.bytes": str(LARGEST_RECORD_BYTES)}
-"""What is set aside has headers of ours, and JSON takes more room than Avro: a record may grow on its way between queries."""
 _CHANGELOG = {"cleanup.policy": "compact"}
 _TIMES = "message.timestamp.type"
 _AS_WRITTEN = "CreateTime"
@@ -70,7 +70,10 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
     written = (
         [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes or graph.table_intakes else []
     )
-    written += [f"{pipeline}.alerts"] if graph.specification.alerts else []
+    alerts = graph.specification.alerts.values()
+    written += [log_topic(pipeline)] if alerts else []
+    tells_people = any(not isinstance(one, TopicOut) for alert in alerts for one in alert.to)
+    written += [undelivered_topic(pipeline)] if tells_people else []
     for topic, partitions in (dict.fromkeys(written) | _named(graph)).items():
         wanted.setdefault(topic, NewTopic(topic, num_partitions=partitions or parallelism, config=_LARGE))
     return wanted

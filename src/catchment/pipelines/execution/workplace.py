@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from catchment.pipelines.alerts.outlet import AlertCounts
 from catchment.pipelines.execution.store_calls import StoreCalls
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
@@ -36,6 +37,8 @@ class Workplace:
     schemas: dict[str, StructType] = field(default_factory=dict)
     """The columns of each boundary, known once the query that writes it is built."""
     store_calls: StoreCalls = field(default_factory=StoreCalls)
+    alert_counts: dict[str, AlertCounts] = field(default_factory=dict)
+    """What has become of the candidates of each alert, known once its query is built."""
     at_end: ExitStack = field(default_factory=ExitStack)
     """What outlets have open, to be closed when no query runs any more."""
 

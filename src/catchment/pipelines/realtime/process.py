@@ -1,28 +1,33 @@
 """The process that has the session of a pipeline's real-time alerts.
 
-It runs until it is told to stop, its standard input ends, or one of its queries does. What went wrong is on its standard error,
-for whoever started it; starting it again goes on where the checkpoints stand. Where real-time mode is not allowed, or cannot be
-had, it leaves the reasons in the pipeline's folder and returns `NOT_ALLOWED`.
+It runs until it is told to stop, its standard input ends, or one of its queries does. When its queries run it says so on its
+standard output, and nothing else is written there. What went wrong is on its standard error, for whoever started it; starting it
+again goes on where the checkpoints stand. Where real-time mode is not allowed, or cannot be had, it leaves the reasons in the
+pipeline's folder and returns `NOT_ALLOWED`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.jvm import end_jvm
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.run import workplace
+from catchment.pipelines.execution.spark_errors import cause_of, text_of
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import Loaded, load
@@ -41,6 +46,11 @@ if TYPE_CHECKING:
 _MODULE: Final = "catchment.pipelines.realtime.process"
 _LOOK_S: Final = 0.5
 _STANDARD_INPUT: Final = 0
+_STANDARD_OUTPUT: Final = 1
+_STANDARD_ERROR: Final = 2
+RUNNING: Final = b"running\n"
+_BROKERS_AWAY: Final = re.compile(r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network)Exception")
+"""What the Java client says of brokers that do not answer."""
 
 
 def command(file: Path, home: Path, master: str, servers: str | None) -> list[str]:
@@ -62,24 +72,23 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
+    report = os.dup(_STANDARD_OUTPUT)
+    # What Spark and the functions of stages print is for the log.
+    os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)
     try:
-        return _run(given, stopping)
-    except Mistakes as error:
-        # To try again would end the same way.
+        return _run(given, stopping, report)
+    except (Mistakes, ClientError) as error:
         sys.stderr.write(f"{error}\n")
-        return ExitCode.CONFIGURATION
-    except ClientError as error:
-        sys.stderr.write(f"{error}\n")
-        return ExitCode.FAILED
+        return judge(error).exit_code
 
 
-def _run(given: argparse.Namespace, stopping: StopFlag) -> int:
+def _run(given: argparse.Namespace, stopping: StopFlag, report: int) -> int:
     loaded = load(given.file.resolve())
     carry_modules(loaded.folder)
     specification = loaded.specification
     home = Home(given.home, specification.pipeline)
     try:
-        return _run_alerts(given, loaded, home, stopping)
+        return _run_alerts(given, loaded, home, stopping, report)
     except NotInRealTime as error:
         reasons = {error.alert: error.reasons}
         said: ClientError = error
@@ -92,7 +101,7 @@ def _run(given: argparse.Namespace, stopping: StopFlag) -> int:
     return NOT_ALLOWED
 
 
-def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping: StopFlag) -> int:
+def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping: StopFlag, report: int) -> int:
     specification = loaded.specification
     servers = brokers(specification, given.servers)
     connection = {"kafka.bootstrap.servers": servers} | {
@@ -109,17 +118,21 @@ def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping:
         queries = start_all(
             workplace(spark, Graph(specification), home=home, folder=loaded.folder, servers=servers, versions=versions)
         )
+        with suppress(BrokenPipeError):
+            # Who is gone has closed the input too.
+            os.write(report, RUNNING)
         failure = _watch(queries, stopping)
         for query in queries.values():
             query.stop()
     finally:
         end_jvm(spark, None)
-    if failure:
-        sys.stderr.write(f"{failure}\n")
-    return ExitCode.FAILED if failure else ExitCode.DONE
+    if failure is None:
+        return ExitCode.DONE
+    sys.stderr.write(f"{failure.message}\n")
+    return failure.exit_code
 
 
-def _watch(queries: dict[str, StreamingQuery], stopping: StopFlag) -> str | None:
+def _watch(queries: dict[str, StreamingQuery], stopping: StopFlag) -> Failure | None:
     """Wait until a query fails, or until the end; raises NotInRealTime if it failed at Spark's own check."""
     while not stopping.wait(_LOOK_S):
         for name, query in queries.items():
@@ -127,8 +140,18 @@ def _watch(queries: dict[str, StreamingQuery], stopping: StopFlag) -> str | None
                 error = query.exception()
                 if error is not None and (reason := refusal_of_spark(error)) is not None:
                     raise NotInRealTime(name, [reason])
-                return f"alert {name} has ended: {error or 'nobody knows why'}"
+                return failure_of(name, error)
     return None
+
+
+def failure_of(name: str, error: BaseException | None) -> Failure:
+    """How the query of an alert has ended. Whatever it was, it may be cured by another start."""
+    if error is None:
+        return Failure(FailureKind.WORK_LOST, f"alert {name} has ended: nobody knows why", ExitCode.FAILED)
+    message = f"alert {name} has ended: {cause_of(error)}"
+    if _BROKERS_AWAY.search(text_of(error)):
+        return Failure(FailureKind.BROKERS_AWAY, message, ExitCode.AWAY)
+    return Failure(FailureKind.WORK_LOST, message, ExitCode.FAILED)
 
 
 def _await_end_of_input(stopping: StopFlag) -> None:

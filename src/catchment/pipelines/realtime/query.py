@@ -4,9 +4,11 @@ Behaviour
     Delivery is at least once: after a restart, the events since the last checkpoint, at most one batch's length, are looked at
     again. Each alert has the same id as in micro-batches, so whoever receives it can tell. It is written to the same topics
     and to the alerts topic, from which webhooks and mail are served.
-    A record that Spark cannot decode, or without an event time, gives no alert; to keep such records aside is the intake's
-    task, in micro-batches.
+    A record gives no alert that Spark cannot decode, that has no event time, or one too far ahead of the record's own, which
+    would move the watermark for good; to keep such records aside is the intake's task, in micro-batches.
 Gaps
+    What is late is known to aggregations alone: other stages let it through. Spark takes a number for a text or a moment where
+    the intake does not.
     Topics are not written in one transaction, and cooldown is not kept: both need the memory that micro-batches have.
 """
 
@@ -17,21 +19,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.durations import interval
+from catchment.pipelines.execution.intake import DECODE_ERROR
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.realtime.connector_settings import connector_options
-from catchment.pipelines.specification import Stage
+from catchment.pipelines.specification import DEFAULT_AHEAD_MS, Stage
+from catchment.spark.formats import json_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 BATCH: Final = "5 minutes"
+_ROW: Final = "row"
+_TELL_ERRORS: Final = {"columnNameOfCorruptRecord": DECODE_ERROR}
+"""Otherwise Spark reads a field of a wrong type as null, and says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +56,13 @@ class RealtimeSource:
     """CSV: what separates the columns."""
     event_time: str | None = None
     lateness_ms: int = 0
+    ahead_ms: int = DEFAULT_AHEAD_MS
 
 
 def start_alert(records: DataFrame, name: str, options: Mapping[str, str], checkpoint: str) -> StreamingQuery:
     """Start the query of an alert that `alert_records` has made; `options` begin with `kafka.`."""
-    writer = records.writeStream.format("kafka").options(**connector_options(options))
+    own = {"kafka.max.request.size": str(LARGEST_RECORD_BYTES)}
+    writer = records.writeStream.format("kafka").options(**connector_options({**own, **options}))
     # PySpark's types do not know this trigger yet.
     trigger: dict[str, Any] = {"realTime": BATCH}
     return (
@@ -61,13 +71,15 @@ def start_alert(records: DataFrame, name: str, options: Mapping[str, str], check
 
 
 def source_rows(spark: SparkSession, source: RealtimeSource, options: Mapping[str, str]) -> DataFrame:
-    """The topic's records, decoded."""
+    """The topic's records, decoded, without those that the intake would set aside for what they are."""
     reader = read_stream(spark, source.name).format("kafka").options(**connector_options(options))
     records = reader.option("subscribe", source.topic).option("startingOffsets", source.start).load()
-    rows = records.select(_decoded(source).alias("row")).select("row.*")
-    if source.event_time is not None:
-        rows = rows.withWatermark(source.event_time, interval(source.lateness_ms))
-    return rows
+    decoded = records.select("timestamp", _decoded(source).alias(_ROW)).where(_has_decoded(source))
+    if source.event_time is None:
+        return _columns(decoded)
+    latest = F.col("timestamp") + F.expr(f"INTERVAL '{source.ahead_ms / 1000}' SECOND")
+    in_time = decoded.where(F.col(f"{_ROW}.`{source.event_time}`") <= latest)
+    return _columns(in_time).withWatermark(source.event_time, interval(source.lateness_ms))
 
 
 def staged_rows(rows: DataFrame, source: RealtimeSource, stages: Sequence[tuple[str, Stage]]) -> DataFrame:
@@ -102,15 +114,27 @@ def alert_records(rows: DataFrame, rule: AlertRule) -> DataFrame:
 
 
 def _decoded(source: RealtimeSource) -> Column:
+    """The row as a struct; what Spark cannot make sense of is in a column of its own."""
     text = F.col("value").cast("string")
+    if source.format == "text":
+        return F.struct(text.alias("value"))
+    schema = json_schema.parse(source.schema, {}) if isinstance(source.schema, str) else source.schema
+    assert isinstance(schema, StructType), "a record has columns"
+    fields = [*schema.fields, StructField(DECODE_ERROR, StringType())]
     if source.format == "json":
-        schema = source.schema
-        assert isinstance(schema, str | StructType), "a record is an object"
-        return F.from_json(text, schema)
-    if source.format == "csv":
-        columns = source.schema if isinstance(source.schema, str) else source.schema.simpleString()
-        return F.from_csv(text, columns, {"sep": source.delimiter} if source.delimiter else None)
-    return F.struct(text.alias("value"))
+        return F.from_json(text, StructType(fields), _TELL_ERRORS)
+    columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+    return F.from_csv(text, columns, {**_TELL_ERRORS, **({"sep": source.delimiter} if source.delimiter else {})})
+
+
+def _has_decoded(source: RealtimeSource) -> Column:
+    if source.format == "text":
+        return F.is_valid_utf8(F.col(f"{_ROW}.value"))
+    return F.col(_ROW).isNotNull() & F.col(f"{_ROW}.{DECODE_ERROR}").isNull()
+
+
+def _columns(decoded: DataFrame) -> DataFrame:
+    return decoded.select(f"{_ROW}.*").drop(DECODE_ERROR)
 
 
 def _header(name: str, text: Column) -> Column:

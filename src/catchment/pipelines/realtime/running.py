@@ -129,6 +129,7 @@ def declared_source(path: Path, folder: FilePath) -> RealtimeSource:
         source.delimiter,
         source.event_time,
         source.lateness or 0,
+        source.ahead,
     )
 
 
