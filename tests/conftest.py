@@ -8,6 +8,8 @@ the order stays random. Processes take files in this order with `--no-loadscope-
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
@@ -34,6 +36,20 @@ settings.load_profile("untimed")
 def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Pipelines that run in tests are noted here, and not where those of the user are."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _start_up_cache() -> None:
+    """Spark starts from the cache of classes that `make test` has made; without one, no test leaves a run behind that makes it."""
+    if find_spec("pyspark") is None:
+        return
+    from catchment.spark.java import JavaMissing, find_java
+    from catchment.spark.start_up_cache import SWITCH, cache_path
+
+    with suppress(JavaMissing):
+        path = cache_path(find_java())
+        if path is None or not path.exists():
+            os.environ[SWITCH] = "off"
 
 
 def pytest_xdist_auto_num_workers() -> int:

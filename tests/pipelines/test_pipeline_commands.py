@@ -122,7 +122,7 @@ def test_a_plan_shows_what_is_refused_and_what_is_missing(tmp_path: Path) -> Non
     environment = {name: value for name, value in os.environ.items() if name != "HOOK"}
     # Nothing listens on port 1.
     done = subprocess.run(
-        [*command, "--servers", "127.0.0.1:1"],
+        [*command, "--bootstrap-server", "127.0.0.1:1"],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,

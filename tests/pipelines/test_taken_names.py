@@ -95,6 +95,14 @@ def test_a_name_that_an_intake_gets_is_nobody_elses(tmp_path: Path, declared: tu
     assert found == [f"city.yaml:{line}: the name reports-input is taken: the intake of reports has it"]
 
 
+def test_a_name_that_the_intake_of_a_table_gets_is_nobody_elses(tmp_path: Path) -> None:
+    table = ("key: district}", "key: district, on_error: quarantine}")
+    found = _mistakes(
+        tmp_path, table, ("stages:\n", "stages:\n  crews-input: {from: clean, sql: SELECT * FROM clean}\n")
+    )
+    assert found == ["city.yaml:9: the name crews-input is taken: the intake of crews has it"]
+
+
 def test_an_intake_whose_topic_is_a_source_says_how_it_gets_another(tmp_path: Path) -> None:
     (found,) = _mistakes(
         tmp_path,

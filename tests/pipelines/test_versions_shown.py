@@ -187,7 +187,7 @@ def test_the_command_says_what_changes_and_the_next_run_goes_on_with_what_it_has
         city.send([Report(f"a{seconds}", seconds)], seconds=seconds)
         drain_file(city, wrong)
     assert counts(city) == {0: 2, 60: 4}
-    place = ["--home", str(city.home.root), "--servers", city.servers, "--json"]
+    place = ["--home", str(city.home.root), "--bootstrap-server", city.servers, "--json"]
 
     result = CliRunner().invoke(app, ["pipeline", "backfill", str(repaired), "board", *place])
 

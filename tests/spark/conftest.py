@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -31,10 +30,7 @@ def peer_jars() -> str | None:
 def spark(peer_jars: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
     from catchment.spark import session
-    from catchment.spark.start_up_cache import SWITCH
 
-    # Tests leave no training run behind.
-    os.environ[SWITCH] = "off"
     config = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")), "spark.jars": peer_jars or ""}
     with session("local[2]", app_name="tests", config=config) as running:
         yield running

@@ -35,7 +35,7 @@ AnyHome = Annotated[
 Servers = Annotated[
     str | None,
     typer.Option(
-        "--servers",
+        "--bootstrap-server",
         "-b",
         metavar="HOST:PORT[,…]",
         help=f"The brokers. Else those that the file names, or {BOOTSTRAP_VARIABLE}.",

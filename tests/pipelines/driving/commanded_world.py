@@ -64,7 +64,7 @@ class CommandedWorld:
         return subprocess.run(line, capture_output=True, text=True, timeout=COMMAND_S)
 
     def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        return self.command("run", self.file, "--servers", self.servers, "--master", "local[2]", *arguments)
+        return self.command("run", self.file, "--bootstrap-server", self.servers, "--master", "local[2]", *arguments)
 
     def status(self) -> dict[str, Any]:
         return read_run(self.home) or {}

@@ -20,7 +20,6 @@ from catchment.pipelines.driving.run_file import read_run
 from catchment.spark.noted_offsets import read_up_to
 from catchment.spark.python_launcher import python_command
 from catchment.spark.spark_checkpoint import SparkCheckpoint
-from catchment.spark.start_up_cache import SWITCH
 
 _DEADLINE_S: Final = 240.0
 _STOP_S: Final = 90.0
@@ -107,14 +106,14 @@ def commanded_run(file: Path, city: City, master: str, spark_settings: dict[str,
     configuration.mkdir()
     lines = [f"{name} {value}\n" for name, value in spark_settings.items()]
     (configuration / "spark-defaults.conf").write_text("".join(lines))
-    options = ["--servers", city.servers, "--master", master, "--home", str(city.home.root)]
+    options = ["--bootstrap-server", city.servers, "--master", master, "--home", str(city.home.root)]
     # Workers on this machine may have the interpreter that starts quickly, as those of a local master do.
     python = python_command("local")
     log = city.folder / "run.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "catchment.cli", "pipeline", "run", str(file), *options],
-            env=os.environ | {"SPARK_CONF_DIR": str(configuration), "PYSPARK_PYTHON": python, SWITCH: "off"},
+            env=os.environ | {"SPARK_CONF_DIR": str(configuration), "PYSPARK_PYTHON": python},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -128,7 +128,7 @@ class World:
         layout = self.layout
         arguments = [
             str(layout.file),
-            "--servers",
+            "--bootstrap-server",
             self.broker.servers,
             "--home",
             str(layout.home.root),
