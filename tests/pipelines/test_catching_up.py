@@ -122,9 +122,9 @@ def test_a_backfill_beside_a_run_of_the_same_version_leaves_the_checkpoint_to_th
     assert reference_version(place, QUERY, first, told.append) == 1, "nobody has the second version's checkpoint"
 
     lock = RunLock(way.home)
-    write_run(way.home, {"version": 1})
+    write_run(way.home, {"state": "running", "version": 1})
     assert reference_version(place, QUERY, first, told.append) == 1, "the run goes on with the first"
-    write_run(way.home, {"version": 2})
+    write_run(way.home, {"state": "running", "version": 2})
     assert reference_version(place, QUERY, first, told.append) == 2
     lock.close()
     assert reference_version(place, QUERY, first, told.append) == 1
