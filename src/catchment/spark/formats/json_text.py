@@ -33,10 +33,6 @@ _KNOWN_TO_ARROW: Final = (
     spark.TimestampType,
     spark.DecimalType,
 )
-_EARLIEST, _LATEST = (
-    pa.scalar(moment, pa.timestamp("us", "UTC"))
-    for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
-)
 
 
 @dataclass(frozen=True)
@@ -122,9 +118,18 @@ def _is_as_python_has_it(column: Any) -> bool:
     if pa.types.is_floating(column.type):
         return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
     if pa.types.is_timestamp(column.type):
-        is_inside = pc.and_(pc.greater_equal(column, _EARLIEST), pc.less_equal(column, _LATEST))
+        earliest, latest = _python_years()
+        is_inside = pc.and_(pc.greater_equal(column, earliest), pc.less_equal(column, latest))
         return bool(pc.all(is_inside, min_count=0).as_py())
     return True
+
+
+@cache
+def _python_years() -> tuple[pa.Scalar, pa.Scalar]:
+    """Made with the first record: whatever Arrow makes of Python's values, it loads Pandas for, where that is installed."""
+    moments = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    earliest, latest = (pa.scalar(moment, pa.timestamp("us", "UTC")) for moment in moments)
+    return earliest, latest
 
 
 def read_by_python(rows: list[bytes | None], data_type: spark.DataType) -> Decoded:

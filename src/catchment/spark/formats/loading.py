@@ -1,4 +1,8 @@
-"""From options to a decoder, on the driver: the schema is parsed, or fetched from the registry, once for the whole query."""
+"""From options to a decoder, on the driver: the schema is parsed, or fetched from the registry, once for the whole query.
+
+Every streaming query starts a process that plans, and it comes by here. So a format is loaded where it is asked for: Avro's loops
+bring a compiler with them, which takes longer to load than all the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,13 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from catchment.client.errors import SettingsError
-from catchment.spark.formats import json_schema, protobuf_schema
-from catchment.spark.formats.avro import AvroDecoder, AvroSchema
+from catchment.spark.formats import json_schema
 from catchment.spark.formats.csv_text import CsvDecoder, check_csv
 from catchment.spark.formats.decoder import Decoder
 from catchment.spark.formats.format_options import FormatOptions
 from catchment.spark.formats.json_text import JsonDecoder
 from catchment.spark.formats.json_values import converter
 from catchment.spark.formats.payloads import Payloads
-from catchment.spark.formats.protobuf import ProtobufDecoder
 from catchment.spark.formats.registry import Registry, UnknownSchema
 from catchment.spark.formats.text import TextDecoder
 
@@ -45,6 +47,8 @@ def load_decoder(
     framed = options.framing == "confluent" or (options.framing is None and source.registry is not None)
     decoder: Decoder
     if format_name == "avro":
+        from catchment.spark.formats.avro import AvroDecoder, AvroSchema
+
         schema = AvroSchema(source.text, tuple(text for _, text in source.references))
         decoder = AvroDecoder(schema, framed, source.schema_id, source.registry)
         # Its loops are compiled here, once for this machine, rather than in all tasks at the same time.
@@ -53,6 +57,9 @@ def load_decoder(
         decoder = JsonDecoder(json_schema.parse(source.text, dict(source.references)), framed)
         converter(decoder.data_type)
     else:
+        from catchment.spark.formats import protobuf_schema
+        from catchment.spark.formats.protobuf import ProtobufDecoder
+
         descriptors = protobuf_schema.compiled(source.text, dict(source.references))
         message = protobuf_schema.message_name(descriptors, options.message)
         decoder = ProtobufDecoder(
