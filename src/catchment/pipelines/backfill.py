@@ -27,6 +27,7 @@ from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph, Outlet, Step
 from catchment.pipelines.history_changes import Changes, changes_between, taken_over
 from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.naming import outlet_query
 from catchment.pipelines.planning import Decision, Plan, examine, keep
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
@@ -100,7 +101,7 @@ def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[RolledBack]:
 
 def keep_version(place: Workplace, done: Backfilled) -> None:
     """Have the next run of the pipeline go on with the checkpoint that a backfill has begun."""
-    query = f"outlet-{done.outlet}"
+    query = outlet_query(done.outlet)
     current = examine(place.spark, place.graph, place.home, place.folder).current
     keep(place.home, Plan({query: Decision("new version", done.version)}, current))
 
@@ -132,7 +133,7 @@ def _backfill_store(
     is_dry_run: bool,
     tell: Tell,
 ) -> Backfilled:
-    query = f"outlet-{outlet.name}"
+    query = outlet.query
     version = place.graph.specification.version
     with _open(place.folder, sink) as store:
         live = next((one for one in store.versions() if one.is_live), None)
@@ -211,7 +212,7 @@ def _history(place: Workplace, name: str, plan: BatchPlan, until: datetime, tell
 
 def _wait_for_lake(place: Workplace, lake: Outlet, topic: str, ends: Mapping[str, int], tell: Tell) -> None:
     """Until the lake has read as far as the store."""
-    query = f"outlet-{lake.name}"
+    query = lake.query
     notes = SparkCheckpoint.at(place.checkpoint(query))
     deadline_s = time.monotonic() + _WAIT_S
     while True:

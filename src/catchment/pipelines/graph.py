@@ -108,6 +108,11 @@ class Outlet:
     """An intake or step, or a source that needs neither."""
     target: StoreSink | LakeSink | TopicSink | Alert
 
+    @property
+    def query(self) -> str:
+        """The name of its query."""
+        return outlet_query(self.name)
+
 
 class Graph:
     """All queries of a pipeline, each in its first version unless told otherwise."""
@@ -127,6 +132,7 @@ class Graph:
             self._add_stage(name, stage)
         for name, outlet in self._outlets():
             self.outlets[name] = outlet
+        self.outlets_by_query: dict[str, Outlet] = {one.query: one for one in self.outlets.values()}
 
     @cached_property
     def order(self) -> list[list[str]]:
@@ -140,7 +146,7 @@ class Graph:
         last = max(queries.values(), default=-1) + 1
         return [
             [name for name in queries if queries[name] == level] for level in range(last) if level in queries.values()
-        ] + [list(map(outlet_query, self.outlets))]
+        ] + [list(self.outlets_by_query)]
 
     @cached_property
     def sorted_steps(self) -> list[Step]:
@@ -164,14 +170,14 @@ class Graph:
             return (self.table_intakes[query].table_name,)
         if query in self.steps:
             return self.steps[query].inputs
-        reads = self.outlets[query.removeprefix("outlet-")].reads
+        reads = self.outlets_by_query[query].reads
         is_computed = reads in self.steps and self.steps[reads].boundary is None
         return self.steps[reads].inputs if is_computed else (reads,)
 
     def target(self, query: str) -> StoreSink | LakeSink | TopicSink | Alert | None:
-        """What an outlet writes to; None for a query that is none, though an outlet may have its name."""
-        name = query.removeprefix("outlet-")
-        return self.outlets[name].target if name != query and name in self.outlets else None
+        """What an outlet writes to; None for a query that is none."""
+        outlet = self.outlets_by_query.get(query)
+        return outlet.target if outlet is not None else None
 
     def goes_by_clock(self, query: str) -> bool:
         """Whether a query has timers: they are looked at in every batch, so there is one at each trigger even if no rows have come."""

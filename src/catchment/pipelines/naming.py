@@ -11,6 +11,8 @@ from catchment.pipelines.specification import LakeSink, PipelineSpecification, S
 QUARANTINE_SUFFIX: Final = ".quarantine"
 REPLAYED_SUFFIX: Final = ".quarantine.replayed"
 LATE_SUFFIX: Final = ".late"
+_OUTLET: Final = "outlet-"
+_ALERT: Final = "alert-"
 
 
 class MadeIntake(NamedTuple):
@@ -75,9 +77,19 @@ def named_sinks(specification: PipelineSpecification) -> Iterator[tuple[str, Sto
 
 def alert_outlet(alert: str) -> str:
     """The outlet of an alert."""
-    return f"alert-{alert}"
+    return f"{_ALERT}{alert}"
+
+
+def alert_name(outlet: str) -> str:
+    """The alert of an outlet that is one."""
+    return outlet.removeprefix(_ALERT)
 
 
 def outlet_query(outlet: str) -> str:
     """The query of a sink or an alert."""
-    return f"outlet-{outlet}"
+    return f"{_OUTLET}{outlet}"
+
+
+def without_kind(query: str) -> str:
+    """A query by the name that people have given it, whatever it is."""
+    return query.removeprefix(_OUTLET)

@@ -48,7 +48,7 @@ def prune(
             stack.callback(_lock(home).close)
         kept = kept_with_checkpoints(home) or Kept(pipeline=home.pipeline)
         stores = {
-            f"outlet-{one.name}": stack.enter_context(open_store(expanded(sink.store, folder), sink.table, sink.ttl))
+            one.query: stack.enter_context(open_store(expanded(sink.store, folder), sink.table, sink.ttl))
             for one in graph.outlets.values()
             if isinstance(sink := one.target, StoreSink)
         }

@@ -7,6 +7,7 @@ from typing import Literal
 
 from catchment.pipelines.addresses import without_credentials
 from catchment.pipelines.graph import Graph, Intake, Outlet, Step
+from catchment.pipelines.naming import alert_name
 from catchment.pipelines.specification import Alert, LakeSink, Mail, StoreSink, TopicOut, TopicSink, Webhook
 
 Kind = Literal["topic", "table", "intake", "step", "store", "lake", "alert"]
@@ -94,7 +95,7 @@ def _step(step: Step) -> Node:
 
 
 def _outlet(outlet: Outlet) -> Node:
-    query = f"outlet-{outlet.name}"
+    query = outlet.query
     match outlet.target:
         case StoreSink() as sink:
             return Node(query, "store", sink.table, (without_credentials(sink.store),), query)
@@ -103,7 +104,7 @@ def _outlet(outlet: Outlet) -> Node:
         case TopicSink() as sink:
             return Node(query, "topic", sink.topic, ("json",), query)
         case Alert() as alert:
-            name = outlet.name.removeprefix("alert-")
+            name = alert_name(outlet.name)
             condition = alert.when or f"silent for {length(alert.absent_for or 0)}"
             return Node(query, "alert", name, (condition, f"→ {', '.join(map(_target, alert.to))}"), query)
 

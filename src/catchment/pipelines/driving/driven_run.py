@@ -33,6 +33,7 @@ from catchment.pipelines.execution.run import Run, workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
+from catchment.pipelines.naming import alert_outlet, outlet_query
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.process import command as realtime_command
@@ -61,7 +62,7 @@ class DrivenRun:
         self._lineage = Lineage(options.lineage, self._graph, servers, loaded.folder) if options.lineage else None
         self._stop = StopFlag()
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
-        self._elsewhere = {f"outlet-alert-{name}" for name in realtime.names}
+        self._elsewhere = {outlet_query(alert_outlet(name)) for name in realtime.names}
         self._companion: Companion | None = None
         patience = Patience(away_s=options.patience_s)
         if realtime.names:

@@ -43,7 +43,7 @@ def outputs_of(graph: Graph, query: str, servers: str, folder: Path) -> list[Dat
     if query in graph.steps:
         boundary_of_step = graph.boundary(query)
         return [topic_dataset(servers, boundary_of_step.topic)] if boundary_of_step else []
-    match graph.outlets[query.removeprefix("outlet-")].target:
+    match graph.outlets_by_query[query].target:
         case StoreSink() as sink:
             return [table_dataset(expanded(sink.store, folder), sink.table)]
         case LakeSink() as sink:

@@ -13,6 +13,7 @@ from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph, Outlet
+from catchment.pipelines.naming import alert_name
 from catchment.pipelines.secrets import with_variables
 from catchment.pipelines.specification import Alert, Mail, TopicOut, Webhook
 from catchment.spark.connection import Connection
@@ -29,7 +30,7 @@ def alert_rule(place: Workplace, outlet: Outlet, event_time: str) -> AlertRule:
     topics = [one for one in alert.to if isinstance(one, TopicOut)]
     return AlertRule(
         pipeline=place.pipeline,
-        name=outlet.name.removeprefix("alert-"),
+        name=alert_name(outlet.name),
         when=alert.when or _ALWAYS,
         key=alert.key,
         event_time=event_time,
@@ -52,7 +53,7 @@ def alert_candidates(place: Workplace, outlet: Outlet, rows: DataFrame) -> tuple
         rows = absent_rows(rows, alert.key, event_time, alert.absent_for)
         event_time = LAST_SEEN
     alerts = AlertOutlet(alert_rule(place, outlet, event_time), Connection.read(place.connection))
-    place.alert_counts[outlet.name.removeprefix("alert-")] = alerts.counts
+    place.alert_counts[alert_name(outlet.name)] = alerts.counts
     place.at_end.callback(alerts.close)
     return rows, alerts
 

@@ -146,8 +146,7 @@ class Run:
             return topic_writer(place, table_intake_records(place, graph.table_intakes[name]), name)
         if name in graph.steps:
             return self._step_writer(name)
-        outlet = graph.outlets[name.removeprefix("outlet-")]
-        return outlet_writer(place, outlet, name)
+        return outlet_writer(place, graph.outlets_by_query[name], name)
 
     def _step_writer(self, name: str) -> DataStreamWriter:
         place, step = self.place, self.place.graph.steps[name]

@@ -7,6 +7,7 @@ stay too low where topics no longer reach back to the beginning; so it is treate
 
 from __future__ import annotations
 
+from catchment.pipelines.naming import without_kind
 from catchment.pipelines.planning.signature import Current, Kept, Made, Target
 
 
@@ -31,7 +32,7 @@ def remedy(name: str, writer: str, new: Current) -> str:
     """What to do about it."""
     if writer == name:
         return f"Give {name} another place to write to, or take the change back."
-    known = writer.removeprefix("outlet-")
+    known = without_kind(writer)
     is_sink = new.queries[name].kind == "outlet"
     back = f"give it back its name (`name: {known}`)" if is_sink else f"give it back its name, {known}"
     return f"If it is {writer} under another name, {back}; if not, give it another place to write to."

@@ -63,7 +63,7 @@ class _Signing:
             return Signature(kind="intake", reads=(self.graph.table_intakes[name].table.topic,))
         if name in self.graph.steps:
             return self._step(self.graph.steps[name])
-        return self._outlet(self.graph.outlets[name.removeprefix("outlet-")])
+        return self._outlet(self.graph.outlets_by_query[name])
 
     def _intake(self, intake: Intake) -> Signature:
         schema = columns_of(intake.source, self.place.folder)

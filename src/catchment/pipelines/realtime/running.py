@@ -13,6 +13,7 @@ from catchment.client.errors import ClientError
 from catchment.pipelines.execution.alerting import alert_rule, event_time_of
 from catchment.pipelines.execution.decoding import is_file
 from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION, pipeline_session
+from catchment.pipelines.naming import alert_outlet, outlet_query
 from catchment.pipelines.realtime.connector_settings import require_readable_key
 from catchment.pipelines.realtime.eligibility import Path, asking_alerts, path_to, reasons_against
 from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, refusal_of_spark, require_allowed
@@ -75,7 +76,7 @@ def start_all(place: Workplace) -> dict[str, StreamingQuery]:
     require_slots(place.spark, {name: one.slots for name, one in built.items()})
     queries = {}
     for name, one in built.items():
-        outlet = f"outlet-alert-{name}"
+        outlet = outlet_query(alert_outlet(name))
         checkpoint = place.home.realtime_checkpoint(outlet, place.version(outlet))
         try:
             queries[name] = start_alert(
@@ -105,7 +106,7 @@ def _built(place: Workplace, name: str) -> Built:
     path = _path(place.graph.specification, name)
     source = declared_source(path, place.folder)
     rows = staged_rows(source_rows(place.spark, source, place.connection), source, path.stages)
-    outlet = place.graph.outlets[f"alert-{name}"]
+    outlet = place.graph.outlets[alert_outlet(name)]
     rule = alert_rule(place, outlet, event_time_of(place.graph, outlet.reads, rows.columns))
     records = alert_records(rows, rule)
     require_allowed(records, name, is_append=all(stage.mode == "append" for _, stage in path.stages))

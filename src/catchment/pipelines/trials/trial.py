@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.graph import Graph
+from catchment.pipelines.naming import alert_outlet
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.pipelines.trials.row_matching import difference
 from catchment.pipelines.trials.trial_rows import Given
@@ -71,8 +72,9 @@ class Trial:
             run.run(name)
             return run.results[name]
         if name in self._graph.specification.alerts:
-            run.run_alert(f"alert-{name}")
-            return run.results[f"alert-{name}"]
+            outlet = alert_outlet(name)
+            run.run_alert(outlet)
+            return run.results[outlet]
         specification = self._graph.specification
         known = [*specification.stages, *specification.alerts, QUARANTINE, LATE]
         raise UnknownName(f"no stage or alert is named {name}; there is {', '.join(known)}")

@@ -15,6 +15,7 @@ from catchment.pipelines.alerts.deciding import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.graph import Graph, Outlet
+from catchment.pipelines.naming import alert_name
 from catchment.pipelines.specification import Alert
 from catchment.pipelines.trials.trial_rows import typed_row
 
@@ -31,7 +32,7 @@ def alert_collector(
         raise SettingsError(f"alert {outlet.name} goes by the clock", "Only alerts with `when` can be tried.")
     rule = AlertRule(
         pipeline=graph.specification.pipeline,
-        name=outlet.name.removeprefix("alert-"),
+        name=alert_name(outlet.name),
         when=alert.when,
         key=alert.key,
         event_time=event_time_of(graph, outlet.reads, schema.fieldNames()),
