@@ -36,11 +36,12 @@ def rules_of_the_page() -> dict[str, set[str]]:
 
 @cache
 def contracts() -> list[ForbiddenContract | LayersContract]:
-    """The contracts of pyproject.toml."""
+    """The contracts of pyproject.toml between packages."""
     configuration = read_configuration(str(ROOT / "pyproject.toml"))
     return [
         KINDS[options["type"]](options["name"], configuration["session_options"], options)
         for options in configuration["contracts_options"]
+        if options.get("containers", ["catchment"]) == ["catchment"]
     ]
 
 

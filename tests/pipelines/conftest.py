@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.pipelines.city import City
-from tests.spark.conftest import catchment_logs, kafka_logs, logs, peer_jars, spark
+from tests.spark.conftest import catchment_logs, kafka_logs, logs, peer_jars, spark, spark_with_peer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.client.logs import Logs
 
-__all__ = ["catchment_logs", "kafka_logs", "logs", "peer_jars", "spark"]
+__all__ = ["catchment_logs", "kafka_logs", "logs", "peer_jars", "spark", "spark_with_peer"]
 
 
 @pytest.fixture

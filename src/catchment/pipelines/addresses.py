@@ -8,7 +8,6 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.stores.errors import StoreRefused
 
 SQLITE: Final = "sqlite:///"
 POSTGRESQL: Final = ("postgresql://", "postgres://")
@@ -25,7 +24,7 @@ def check_store_address(url: str) -> None:
     """Raise what is wrong with the beginning of a store's address."""
     if not url.startswith((SQLITE, *POSTGRESQL, *REDIS)) or url == SQLITE:
         # What follows the kind may be a password.
-        raise StoreRefused(
+        raise SettingsError(
             f"no store is known by an address that starts with {url.partition(':')[0]!r}",
             "Write sqlite:///file.db (sqlite:////folder/file.db from the root), postgresql://user@host/database or redis://host.",
         )

@@ -24,6 +24,7 @@ from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.lineage import Lineage
 from catchment.pipelines.driving.publishing import Publisher
+from catchment.pipelines.driving.realtime_process import command as realtime_command
 from catchment.pipelines.driving.status import RunStatus
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.driving.topic_ends import TopicEnds
@@ -36,7 +37,6 @@ from catchment.pipelines.loading import load
 from catchment.pipelines.naming import alert_outlet, outlet_query
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
-from catchment.pipelines.realtime.process import command as realtime_command
 from catchment.pipelines.realtime.refusals import notes, read_reasons
 from catchment.spark.connection import Connection
 

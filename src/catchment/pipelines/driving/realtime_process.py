@@ -43,7 +43,7 @@ from catchment.spark.connector_jars import JarsUnavailable
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-_MODULE: Final = "catchment.pipelines.realtime.process"
+_MODULE: Final = "catchment.pipelines.driving.realtime_process"
 _LOOK_S: Final = 0.5
 _STANDARD_INPUT: Final = 0
 _STANDARD_OUTPUT: Final = 1

@@ -15,11 +15,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 
 from catchment.client.errors import ClientError
 from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.driving.realtime_process import RUNNING, command, failure_of
 from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Decision, Plan, Signature, keep
-from catchment.pipelines.realtime.process import RUNNING, command, failure_of
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, read_reasons
 from catchment.pipelines.realtime.running import require_slots, start_all
 from catchment.pipelines.specification import PipelineSpecification
