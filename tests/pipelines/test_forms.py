@@ -272,7 +272,9 @@ def test_sql_that_reads_nothing_of_the_pipeline_must_say_what_it_is_for(tmp_path
 def test_sql_that_cannot_be_read_must_say_what_it_reads(tmp_path: Path) -> None:
     unreadable = "  more: {sql: SELECT ((1 FROM clean}\n  last: {sql: 'SELECT \"1 FROM clean'}\nsinks:"
     one, other = _with(tmp_path, YAML.replace("sinks:", unreadable))
-    assert one.startswith("city.yaml:23: stages.more.from: write what it reads, which its SQL does not tell (line 1: ")
+    assert one.startswith(
+        "city.yaml:23: stages.more.from: write what it reads, which its SQL does not tell (line 1, at "
+    )
     assert other.startswith("city.yaml:24: stages.last.from: write what it reads")
     said = YAML.replace("sinks:", "  more: {from: clean, sql: SELECT ((1 FROM clean}\nsinks:")
     assert load(write_emergency(tmp_path, text=said)).specification.stages["more"].from_ == ("clean",)

@@ -25,10 +25,11 @@ def tables_read(sql: str) -> list[str]:
                 if not table.db and table.name.lower() not in made
             ]
     except ParseError as error:
-        # What it says by itself is for a terminal, with colours.
+        # What it says by itself is for a terminal, with colours, and for those who know its tokens.
         first = error.errors[0] if error.errors else {}
-        where = f"line {first['line']}: " if "line" in first else ""
-        raise SqlUnreadable(f"{where}{first.get('description', 'it is no SQL')}") from error
+        where = f"line {first['line']}, at {first['highlight']!r}: " if "line" in first else ""
+        what = first.get("description", "it is no SQL").partition(" but got <")[0]
+        raise SqlUnreadable(f"{where}{what.rstrip('.')}") from error
     except SqlglotError as error:
         raise SqlUnreadable(str(error).partition("\n")[0]) from error
     return list(dict.fromkeys(name for _, name in sorted(found)))
