@@ -1,7 +1,7 @@
 """Where `catchment consume --from` begins, as people write it."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
@@ -9,6 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 from catchment.cli.record_json import MAX_LONG
 from catchment.cli.wire import explained
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NUMBER = re.compile(r"([-@]?)(\d+)", re.ASCII)
 _FIELDS = {"": "offset", "-": "last", "@": "timestamp_ms"}
@@ -42,7 +43,8 @@ class StartPosition(NamedTuple):
             ) from None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return cls(timestamp_ms=max(0, int(moment.timestamp() * 1000)))
+        # Of the moments within a millisecond, the first record at or after them is that of the next one.
+        return cls(timestamp_ms=max(0, -((_EPOCH - moment) // timedelta(milliseconds=1))))
 
     def resolve(self, consumer: Any, topic: str, partitions: list[int], timeout_s: float) -> list[TopicPartition]:
         """The place to start at in each partition, asking the cluster where a number alone does not say it."""
