@@ -211,6 +211,11 @@ def test_without_the_extra_the_error_names_it(missing: str) -> None:
     assert f"catchment.spark.session needs {missing}: pip install 'catchment[spark]'" in failed.stderr
 
 
+def test_the_process_that_plans_a_stream_loads_no_library_of_computations() -> None:
+    script = "import sys, catchment.spark.data_source; print('pyarrow.compute' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"False\n"
+
+
 @pytest.mark.parametrize("module", ["data_source", "table_source", "batch_writer", "stream_writer", "formats.loading"])
 def test_a_process_that_only_plans_loads_no_compiler_no_pandas_and_no_file_systems(module: str) -> None:
     script = f"import sys, catchment.spark.{module}; print(*{{'numba', 'pandas', 'pyarrow.fs'}} & set(sys.modules))"
@@ -221,9 +226,8 @@ def test_workers_are_forked_with_all_that_a_task_needs_and_no_threads_are_left_b
     script = """
 import os, sys
 from pathlib import Path
-from catchment.spark.worker_daemon import load_what_tasks_need
-assert "numba" not in sys.modules, "the daemons that plan do without"
-load_what_tasks_need()
+from catchment.spark.worker_daemon import load_for
+load_for("pyspark.worker")
 print(sorted((one / "comm").read_text().strip() for one in Path("/proc/self/task").iterdir() if one.name != str(os.getpid())))
 loaded = set(sys.modules)
 if (worker := os.fork()) == 0:
@@ -232,11 +236,34 @@ if (worker := os.fork()) == 0:
     os._exit(len(sys.modules.keys() - loaded))
 assert os.waitpid(worker, 0)[1] == 0, "the worker has found everything loaded, and its loops run"
 """
+    assert threads_told_by(script) <= {"jemalloc_bg_thd"}
+
+
+@pytest.mark.parametrize("work", ["plan_data_source_read", "write_into_data_source", "python_streaming_sink_runner"])
+def test_workers_beside_the_driver_are_forked_with_the_format_and_without_its_loops(work: str) -> None:
+    script = f"""
+import os, sys
+from importlib import import_module
+from pathlib import Path
+from catchment.spark.worker_daemon import load_for
+assert "catchment.spark.data_source" not in sys.modules, "a daemon for other work does without"
+load_for("pyspark.sql.worker.{work}")
+assert "numba" not in sys.modules
+print(sorted((one / "comm").read_text().strip() for one in Path("/proc/self/task").iterdir() if one.name != str(os.getpid())))
+loaded = set(sys.modules)
+for module in ("pyspark.sql.worker.{work}", "catchment.spark.data_source", "catchment.spark.stream_writer"):
+    import_module(module)
+assert sys.modules.keys() == loaded
+"""
+    assert threads_told_by(script) <= {"jemalloc_bg_thd"}
+
+
+def threads_told_by(script: str) -> set[str]:
     # Spark sets this for its workers; jemalloc begins its thread anew in a process that is forked.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     said = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     assert (said.returncode, said.stderr) == (0, ""), said.stderr
-    assert set(ast.literal_eval(said.stdout)) <= {"jemalloc_bg_thd"}
+    return set(ast.literal_eval(said.stdout))
 
 
 @pytest.mark.parametrize(

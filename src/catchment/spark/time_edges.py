@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from catchment.client.fetching import FetchLimits
 from catchment.client.offsets import LATEST, NOT_FOUND
@@ -90,6 +89,9 @@ class TimeEdges:
         """The first record in a range that is as late as that."""
         if start >= end:
             return None
+        # Every stream's planner loads this module, and few of them ever get here.
+        import pyarrow.compute as pc
+
         earliest = pa.scalar(time_ms * 1000, pa.timestamp("us", tz="UTC"))
         with Reader(
             self._cluster,

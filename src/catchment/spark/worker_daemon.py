@@ -1,8 +1,10 @@
-"""PySpark's worker daemon with two differences: workers begin with all that a task needs, and hang-ups leave no traceback.
+"""PySpark's worker daemon with two differences: workers begin with all that they need, and hang-ups leave no traceback.
 
-A worker is a fork of the daemon. Loading our format takes it most of a second, and PySpark lets each worker do that for itself, for
-libraries may start threads, which a fork does not have. What is loaded here starts none of its own: Spark allows NumPy one, and the
-thread of Arrow's spare allocator is begun anew after a fork.
+A worker is a fork of the daemon. Loading our format takes it half a second, the loops of tasks as long again, and PySpark lets each
+worker do that for itself, for libraries may start threads, which a fork does not have. What is loaded here starts none of its own:
+Spark allows NumPy one, and the thread of Arrow's spare allocator is begun anew after a fork.
+
+There is a daemon for each kind of work, and every stream has a worker of its own in those that plan, begin and commit its batches.
 
 `python_launcher` starts it. `hang_ups` keeps quiet where our data source is loaded; some workers, such as those that look for data
 sources, never load it, and on a cluster there is no launcher.
@@ -19,25 +21,35 @@ from pyspark import daemon
 
 from catchment.spark.hang_ups import QuietTraceback
 
-_LOADED: Final = ("catchment.spark.data_source", "catchment.spark.stream_writer", "catchment.client.producer")
+_FORMAT: Final = ("catchment.spark.data_source", "catchment.spark.stream_writer")
 _TASKS: Final = "pyspark.worker"
-"""What runs tasks. Other daemons, which plan and commit, have one worker each."""
+_BESIDE_THE_DRIVER: Final = (
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.write_into_data_source",
+    "pyspark.sql.worker.python_streaming_sink_runner",
+)
+"""What runs no tasks. Other daemons have few workers, which may never see our format."""
 
 
-def load_what_tasks_need() -> None:
-    """The format, and the compiled loops; out of the garbage collector's sight, which would copy the pages that workers share."""
-    # Daemons for other work load none of it.
-    from catchment.client.warming import warm
+def load_for(work: str) -> None:
+    """What workers of this kind need, out of the garbage collector's sight, which would copy the pages that they share."""
+    if work == _TASKS:
+        # Who only plans needs no compiler.
+        from catchment.client.warming import warm
 
-    for module in _LOADED:
+        loaded = (*_FORMAT, "catchment.client.producer")
+        warm()
+    elif work in _BESIDE_THE_DRIVER:
+        loaded = (*_FORMAT, work)
+    else:
+        return
+    for module in loaded:
         import_module(module)
-    warm()
     gc.collect()
     gc.freeze()
 
 
 if __name__ == "__main__":
     daemon.__dict__["traceback"] = QuietTraceback
-    if sys.argv[1:] == [_TASKS]:
-        load_what_tasks_need()
+    load_for(sys.argv[1] if len(sys.argv) > 1 else _TASKS)
     daemon.manager()

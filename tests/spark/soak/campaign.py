@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -31,6 +32,8 @@ from tests.spark.soak.reconciling import (
     values_by_partition,
 )
 from tests.spark.soak.wire_proxy import END_TXN, Trap
+
+_logger = logging.getLogger(__name__)
 
 _PROGRESS_S: Final = 300.0
 _PAUSE_S: Final = 0.01
@@ -67,6 +70,7 @@ class Campaign:
         """Wait until both outputs have grown, then strike at a moment that chance, or the blow itself, chooses."""
         self.wait_for_growth()
         self.blows[blow] += 1
+        _logger.info("%s %s", self.blows.total(), blow)
         strikes: dict[str, Callable[[], object]] = {
             "driver": self.driver.kill,
             "jvm": self.driver.kill_jvm,
