@@ -53,8 +53,8 @@ def _start_up_cache() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """More processes than cores: a third of the time goes by waiting, such as for members of groups to be given up."""
-    return (os.cpu_count() or 1) * 3 // 2
+    """More processes than cores: much time goes by waiting, such as for members of groups to be given up."""
+    return (os.cpu_count() or 1) * 2
 
 
 @pytest.hookimpl(trylast=True)
