@@ -110,7 +110,7 @@ def test_records_that_others_put_into_the_quarantine_are_passed_over_and_told(
     assert (looked["would_be_sent"], looked["without_origin"]) == (3, ["1:0", "1:1"])
     said = run("quarantine", "replay", pipeline, "--execute")
     assert said.exit_code == 0
-    assert "2 records do not say where they came from, and stay where they are: 1:0, 1:1" in said.stderr
+    assert "2 records have no topic to go back to, and stay where they are: 1:0, 1:1" in said.stderr
     assert read_settled(f"{pipeline}-reports", bootstrap_servers, ["value"]).num_rows == 3
 
 

@@ -5,6 +5,7 @@ Set CATCHMENT_LIVE_STORES=sqlite,postgresql to have a live board read in both.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections import Counter
@@ -89,6 +90,28 @@ def test_what_cannot_be_computed_anew_is_said(city: City) -> None:
     place = city.place(city.pipeline(version=2))
     with pytest.raises(SettingsError, match=r"clean is no stage with a function or SQL.*board"):
         list(backfill(place, "clean"))
+
+
+def count_nowhere(clean: DataFrame, crews: DataFrame) -> DataFrame:
+    """A mistake in the repair: what is in the hills has no district, by which the store would find it."""
+    from pyspark.sql import functions as F
+
+    return count_reports(clean, crews).withColumn("district", F.expr("nullif(district, 'hills')"))
+
+
+def test_rows_that_a_store_can_never_take_are_left_out_of_the_history_and_told(city: City) -> None:
+    for seconds in (0, 60, 75):
+        city.send([Report(f"{seconds}-{one}", seconds, one) for one in ("harbour", "hills")], seconds=seconds)
+        city.drain(city.pipeline())
+    told: list[str] = []
+    (done,) = backfill(city.place(city.pipeline(count_nowhere, version=2)), "board", tell=told.append)
+    assert (done.rows, done.changes) == (1, Changes(same=1, changed=0, added=0, removed=1))
+    assert {district for district, _ in city.board()} == {"harbour"}
+    reason = "column 'district' is NULL, and the table finds its rows by it"
+    assert f"board: rows that the store cannot take are left out, 1 of them: {reason}" in told
+    aside = city.rows(f"{city.name}.quarantine")
+    assert {row["headers"]["catchment.sink"] for row in aside} == {b"board"}, "the speed layer has set its own aside"
+    assert all("district" not in json.loads(row["value"]) for row in aside)
 
 
 def count_below_zero(clean: DataFrame, crews: DataFrame) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -113,7 +113,8 @@ def replay(
 ) -> None:
     """Send records back to the topics they came from, each at most once, as they are or repaired by a program.
 
-    However often a record was set aside, it goes back once. Records that do not say where they came from are passed over.
+    However often a record was set aside, it goes back once. Records that do not say where they came from are passed over, and so are
+    rows that a store could not take: no record of a topic is like them.
     """
     from catchment.client.cluster import Cluster
     from catchment.pipelines import quarantine
@@ -145,7 +146,7 @@ def replay(
     print_note(f"{sent:,} records {verb}, {len(refused):,} could not be repaired, {sent_before:,} were sent before")
     if without_origin:
         some = ", ".join(without_origin[:_SHOWN_PLACES])
-        print_note(f"{len(without_origin):,} records do not say where they came from, and stay where they are: {some}")
+        print_note(f"{len(without_origin):,} records have no topic to go back to, and stay where they are: {some}")
 
 
 def _chosen(
@@ -174,13 +175,20 @@ def _described(one: Quarantined) -> dict[str, Any]:
     facts = one.facts
     return {
         "at": one.place,
-        "from": f"{facts.get('topic', '?')}-{facts.get('partition', '?')}@{facts.get('offset', '?')}",
+        "from": _origin(facts),
         "stage": facts.get("stage", ""),
         "error": one.error,
         "key": _text(one.key),
         "value": _text(one.value),
         "headers": {name: _text(value) for name, value in one.headers},
     }
+
+
+def _origin(facts: Mapping[str, str]) -> str:
+    """Where a record was; a row that was computed for a sink was nowhere before."""
+    if "sink" in facts:
+        return f"sink {facts['sink']}"
+    return f"{facts.get('topic', '?')}-{facts.get('partition', '?')}@{facts.get('offset', '?')}"
 
 
 def _text(value: bytes | None) -> str | None:

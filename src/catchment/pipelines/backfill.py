@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyarrow
+from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -31,6 +33,8 @@ from catchment.pipelines.naming import outlet_query
 from catchment.pipelines.planning import Decision, Plan, examine, keep
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
+from catchment.pipelines.stores.definition import Definition
+from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
 from catchment.pipelines.switching import Shown, Tell, reference_version, switch_when_caught_up
@@ -156,6 +160,7 @@ def _backfill_store(
                 "Return one named `end`, or name it with window_end: the two layers are told apart by it.",
             )
         rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
+        rows = _storable(store, rows, layout, tell)
         before = store.definition(live.version)
         shown = store.read().select(before.schema.names)
         if since is not None:
@@ -173,6 +178,16 @@ def _backfill_store(
             store.switch(version, until)
         tell(f"{sink.table}: version {version} is shown")
         return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=True)
+
+
+def _storable(store: RealTimeStore, rows: pyarrow.Table, layout: Layout, tell: Tell) -> pyarrow.Table:
+    """Without rows that the store can never take. The stream has set such rows aside when it came to them."""
+    reasons = store.unstorable(rows, Definition.of(rows.schema, layout))
+    is_storable = compute.is_null(reasons)
+    if count := len(reasons) - reasons.null_count:
+        first = reasons.filter(compute.invert(is_storable))[0].as_py()
+        tell(f"{layout.table}: rows that the store cannot take are left out, {count:,} of them: {first}")
+    return rows.filter(is_storable)
 
 
 def _finished_plan(checkpoint: str, query: str) -> BatchPlan:

@@ -43,7 +43,7 @@ class Quarantined:
     headers: tuple[tuple[str, bytes | None], ...]
     """Those that the record had."""
     facts: Mapping[str, str]
-    """Ours: error, stage, topic, partition, offset, timestamp."""
+    """Ours: error, stage, and topic, partition, offset, timestamp, or sink."""
 
     @property
     def place(self) -> str:
@@ -52,7 +52,7 @@ class Quarantined:
 
     @property
     def origin(self) -> str | None:
-        """Where it came from; None of a record that no pipeline has set aside."""
+        """Where it came from; None of a record that no pipeline has set aside, and of a row that a store could not take."""
         where = [self.facts.get(name) for name in ("topic", "partition", "offset")]
         return None if None in where else "{}-{}@{}".format(*where)
 

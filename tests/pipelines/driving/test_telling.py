@@ -167,7 +167,8 @@ def test_lineage_names_what_each_query_reads_and_writes_without_passwords(tmp_pa
     assert {one["name"] for one in starts["city.clean"]["outputs"]} == {"city.clean", "city.quarantine", "city.late"}
     assert [one["name"] for one in starts["city.outlet-board-store-board"]["inputs"]] == ["city.clean", "crews"]
     assert starts["city.outlet-board-store-board"]["outputs"] == [
-        {"namespace": "postgres://db:5432", "name": "city.public.board"}
+        {"namespace": "postgres://db:5432", "name": "city.public.board"},
+        {"namespace": kafka, "name": "city.quarantine"},
     ]
     assert starts["city.outlet-clean-lake-reports"]["outputs"] == [
         {"namespace": "file", "name": f"{tmp_path}/lake/reports"}

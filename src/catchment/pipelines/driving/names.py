@@ -45,7 +45,7 @@ def outputs_of(graph: Graph, query: str, servers: str, folder: Path) -> list[Dat
         return [topic_dataset(servers, boundary_of_step.topic)] if boundary_of_step else []
     match graph.outlets_by_query[query].target:
         case StoreSink() as sink:
-            return [table_dataset(expanded(sink.store, folder), sink.table)]
+            return [table_dataset(expanded(sink.store, folder), sink.table), topic_dataset(servers, graph.quarantine)]
         case LakeSink() as sink:
             return [lake_dataset(expanded(sink.lake, folder))]
         case Alert() as alert:

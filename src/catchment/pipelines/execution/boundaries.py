@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.workplace import Workplace
@@ -70,6 +71,12 @@ def stream_options(place: Workplace, topic: str, query: str, noted: tuple[str, .
     if place.graph.goes_by_clock(query):
         options["batchAtStart"] = "true"
     return options | {"noteTopics": ",".join(noted)} if noted else options
+
+
+def sink_options(place: Workplace, query: str) -> dict[str, str]:
+    """The options by which every query of a pipeline writes to topics, each record exactly once."""
+    own = {"checkpointLocation": place.checkpoint(query), "kafka.max.request.size": str(LARGEST_RECORD_BYTES)}
+    return own | place.connection
 
 
 def read_boundary(

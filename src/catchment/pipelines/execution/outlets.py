@@ -6,15 +6,14 @@ takes the id of the query and the number of the batch together with the rows, an
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.execution.alerting import alert_candidates
-from catchment.pipelines.execution.boundaries import to_records
+from catchment.pipelines.execution.boundaries import sink_options, to_records
 from catchment.pipelines.execution.handling import BatchHandler, in_few_words
 from catchment.pipelines.execution.lake_upkeep import LakeUpkeep
 from catchment.pipelines.execution.steps import input_rows, step_rows
@@ -63,17 +62,12 @@ def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWri
 
 def topic_writer(place: Workplace, records: DataFrame, query: str) -> DataStreamWriter:
     """Records into topics, each exactly once."""
-    return records.writeStream.format("catchment").outputMode("append").options(**_sink_options(place, query))
-
-
-def _sink_options(place: Workplace, query: str) -> dict[str, Any]:
-    own = {"checkpointLocation": place.checkpoint(query), "kafka.max.request.size": str(LARGEST_RECORD_BYTES)}
-    return own | place.connection
+    return records.writeStream.format("catchment").outputMode("append").options(**sink_options(place, query))
 
 
 def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query: str) -> BatchHandler:
     """Changed rows into a topic, each exactly once. Spark does not let a sink in Python take them from it directly."""
-    options = _sink_options(place, query)
+    options = sink_options(place, query)
 
     def handle(rows: DataFrame, batch_id: int) -> None:
         # What runs in here has a time of its own. The batch's is in its plan, and the same again when it is repeated.

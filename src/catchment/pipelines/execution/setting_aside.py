@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column
@@ -38,11 +39,15 @@ def headers(place: Workplace, stage: str, record: str, reason: Column) -> Column
         "timestamp": F.unix_millis(f"{record}.timestamp"),
         "batch": F.col(f"{record}.batchId"),
     }
-    ours = F.array(
+    theirs = F.coalesce(F.col(f"{record}.headers"), F.expr("array()").cast(_NO_HEADERS))
+    return F.to_json(F.concat(theirs, own_headers(facts)))
+
+
+def own_headers(facts: Mapping[str, Column]) -> Column:
+    """What Catchment itself says of a record."""
+    return F.array(
         *(
             F.struct(F.lit(f"catchment.{name}").alias("key"), fact.cast("string").cast("binary").alias("value"))
             for name, fact in facts.items()
         )
     )
-    theirs = F.coalesce(F.col(f"{record}.headers"), F.expr("array()").cast(_NO_HEADERS))
-    return F.to_json(F.concat(theirs, ours))

@@ -3,6 +3,8 @@
 A new version of a table is written beside the one that readers see. It is shown when it has caught up with where events were when
 it was started, unless a backfill has shown it before. One that somebody has gone back from is not shown again.
 
+A row that the store can never take, such as one with a NULL in its key, is set aside and stops nothing.
+
 Rows whose time is over go every minute, also while nothing comes.
 """
 
@@ -13,15 +15,18 @@ from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow
+from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampType
 
 from catchment.pipelines.execution.catching_up import CatchingUp
 from catchment.pipelines.execution.regular_work import RegularWork
+from catchment.pipelines.execution.unstorable_rows import UnstorableRows
 from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Stage, StoreSink
+from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.errors import StoreError
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
@@ -54,7 +59,9 @@ class StoreOutlet:
         stage = place.graph.specification.stages.get(outlet.reads)
         self._layout = store_layout(stage, sink, schema, self._version)
         self._store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
-        self._is_prepared = False
+        self._unstorable = UnstorableRows(place, outlet, sink, self._layout.key)
+        self._definition: Definition | None = None
+        """The table's, once it is prepared."""
         # The first version is shown from the start.
         is_later = place.shows_new_versions and self._version > 1
         self._catching_up = CatchingUp(place, query) if is_later else None
@@ -65,15 +72,25 @@ class StoreOutlet:
         """Put a batch into the store; for `foreachBatch`."""
         arrow = rows.toArrow()
         with self._place.store_calls.under_way(self._query):
-            if not self._is_prepared:
-                # What Spark takes for never null today may be null after a change of the stage.
-                self._store.prepare(pyarrow.schema([one.with_nullable(True) for one in arrow.schema]), self._layout)
-                self._is_prepared = True
+            definition = self._definition = self._definition or self._prepared(arrow.schema)
+            reasons = self._store.unstorable(arrow, definition)
+        if reasons.null_count < len(reasons):
+            # Before the rest is stored: of a batch whose number is in the store, nothing is missing.
+            is_storable = compute.is_null(reasons)
+            is_unstorable = compute.invert(is_storable)
+            self._unstorable.set_aside(rows, arrow.filter(is_unstorable), reasons.filter(is_unstorable), batch_id)
+            arrow = arrow.filter(is_storable)
+        with self._place.store_calls.under_way(self._query):
             self._store.write(arrow, query_id(rows), batch_id, self._version)
         if self._catching_up is not None and self._catching_up.is_done(batch_id):
             with self._place.store_calls.under_way(self._query):
                 self._store.show_new(self._version)
             self._catching_up = None
+
+    def _prepared(self, schema: pyarrow.Schema) -> Definition:
+        # What Spark takes for never null today may be null after a change of the stage.
+        self._store.prepare(pyarrow.schema([one.with_nullable(True) for one in schema]), self._layout)
+        return self._store.definition(self._version)
 
     def _expire(self) -> None:
         try:

@@ -14,7 +14,7 @@ from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import REPLAYED_SUFFIX
-from catchment.pipelines.specification import Alert, TopicOut
+from catchment.pipelines.specification import Alert, StoreSink, TopicOut
 
 _TIMEOUT_S = 30.0
 _LOOK_S = 10.0
@@ -67,9 +67,10 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
         )
         for boundary in graph.topics()
     }
-    written = (
-        [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}", graph.late] if graph.intakes or graph.table_intakes else []
-    )
+    has_intake = bool(graph.intakes or graph.table_intakes)
+    has_store = any(isinstance(one.target, StoreSink) for one in graph.outlets.values())
+    written = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}"] if has_intake or has_store else []
+    written += [graph.late] if has_intake else []
     alerts = graph.specification.alerts.values()
     written += [log_topic(pipeline)] if alerts else []
     tells_people = any(not isinstance(one, TopicOut) for alert in alerts for one in alert.to)

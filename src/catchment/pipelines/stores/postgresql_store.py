@@ -5,8 +5,8 @@ Behaviour
     database's own: nested ones are jsonb, moments timestamptz. A connection that is lost is made anew by the next call.
     Definitions change under a lock that readers see as a short wait; they take the view before its tables, and so do we.
     PostgreSQL has no place for the NUL character: in its stead stands U+FFFD, so that nobody who sends one can stop a pipeline.
+    A key that is longer than an index entry may be (some 2,700 bytes) makes its row unstorable, as the server itself says.
 Gaps
-    A key longer than an index entry (2,700 bytes) is refused.
     Tables are made in the first schema of the user's search path.
 """
 
@@ -24,11 +24,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyarrow import compute, csv, types
 
 from catchment.pipelines.stores.columns import from_text, to_text
+from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreError, StoreRefused
+from catchment.pipelines.stores.postgresql_keys import longest, too_long
 from catchment.pipelines.stores.postgresql_refusals import code_of_refusal
+from catchment.pipelines.stores.rows import conform
 from catchment.pipelines.stores.sql_session import Session, listed, quoted, upsert_clause
 from catchment.pipelines.stores.sql_store import SqlStore
 from catchment.pipelines.stores.store import Clock
+from catchment.pipelines.stores.unstorable import with_reason
 
 # A server or a network that is gone without a word is noticed by these.
 _DEFAULTS: Final[dict[str, str | int]] = {
@@ -107,6 +111,25 @@ class PostgresqlStore(SqlStore):
         """As the contract says. Keys that only NUL characters tell apart are one."""
         return super().write(_without_nul(rows), query, batch_id, version)
 
+    def unstorable(self, rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
+        """As the contract says; whether long keys fit into an index, the server is asked."""
+        reasons = super().unstorable(rows, definition)
+        if not definition.layout.key:
+            return reasons
+        keys = _without_nul(conform(rows, definition).select(definition.layout.key))
+
+        def can_index(some: pyarrow.Table) -> bool:
+            with self._lock, self._transaction() as session:
+                assert isinstance(session, _PostgresqlSession), "it is this store's own"
+                return session.can_index(some)
+
+        is_too_long = too_long(keys, can_index)
+        if not is_too_long.any():
+            return reasons
+        most = longest(keys.filter(is_too_long))
+        reason = f"column {most!r} makes the key too long: an index of PostgreSQL has room for some 2,700 bytes"
+        return with_reason(reasons, pyarrow.chunked_array([is_too_long]), reason)
+
     def write_batch_layer(self, rows: pyarrow.Table, version: int) -> None:
         """As the contract says."""
         super().write_batch_layer(_without_nul(rows), version)
@@ -170,6 +193,19 @@ class _PostgresqlSession(Session):
         condition = " AND ".join(f"old.{quoted(name)} = {_INCOMING}.{quoted(name)}" for name in keys.column_names)
         self.execute(f"DELETE FROM {quoted(table)} AS old USING {_INCOMING} WHERE {condition}")
         self.execute(f"DROP TABLE {_INCOMING}")
+
+    def can_index(self, keys: pyarrow.Table) -> bool:
+        """Whether an index has room for every one of these keys: tried, and nothing of it is left."""
+        columns = ", ".join(f"{quoted(field.name)} {self.type_of(field.type)}" for field in keys.schema)
+        try:
+            with self._connection.transaction() as trial:
+                self.execute(f"CREATE TEMPORARY TABLE {_INCOMING} ({columns})")
+                self._copy(_INCOMING, keys)
+                self.execute(f"CREATE INDEX ON {_INCOMING} ({listed(keys.column_names)})")
+                raise psycopg.Rollback(trial)
+        except psycopg.errors.ProgramLimitExceeded:
+            return False
+        return True
 
     def _copy_aside(self, table: str, rows: pyarrow.Table) -> None:
         names = listed(rows.column_names)

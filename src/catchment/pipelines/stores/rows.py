@@ -34,8 +34,9 @@ class Batch:
     def of(cls, rows: pyarrow.Table, definition: Definition) -> Self:
         """The last row of each key; without a key, all of them."""
         key = definition.layout.key
-        is_deleted = _deleted(rows, definition)
-        table = _conform(rows, definition)
+        is_deleted = deleted(rows, definition)
+        table = conform(rows, definition)
+        _check_calendar(table, definition)
         if key:
             last = last_of_each_key(table.select(key))
             table, is_deleted = table.take(last), is_deleted.take(last)
@@ -48,7 +49,8 @@ class Batch:
         return cls(upserts, deleted_keys)
 
 
-def _deleted(rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
+def deleted(rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
+    """Which rows are tombstones."""
     if DELETED not in rows.column_names:
         return pyarrow.chunked_array([pyarrow.array(numpy.zeros(rows.num_rows, dtype=bool))])
     column = rows.column(DELETED)
@@ -60,7 +62,8 @@ def _deleted(rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArra
     return is_deleted
 
 
-def _conform(rows: pyarrow.Table, definition: Definition) -> pyarrow.Table:
+def conform(rows: pyarrow.Table, definition: Definition) -> pyarrow.Table:
+    """The columns of the table, each of its own type."""
     for name in rows.column_names:
         if name != DELETED and definition.schema.get_field_index(name) < 0:
             raise StoreRefused(f"{definition} has no column {name!r}", "Prepare the table for the new column first.")
@@ -83,25 +86,30 @@ def _cast(column: pyarrow.ChunkedArray, field: pyarrow.Field, definition: Defini
             f"{definition}: column {field.name!r} is {field.type}, and not every value of the batch fits ({error})",
             "Cast it in the stage, or let a check quarantine such rows.",
         ) from error
-    if (types.is_timestamp(field.type) or types.is_date(field.type)) and not _in_calendar(cast):
-        raise StoreRefused(
-            f"{definition}: column {field.name!r} holds a moment outside the years 1 to 9999",
-            "Let a check quarantine such rows.",
-        )
     return cast
 
 
-def _in_calendar(column: pyarrow.ChunkedArray) -> bool:
+def outside_calendar(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray | None:
+    """Which moments lie outside the years 1 to 9999, for which stores have no place; None if the column holds no moments."""
+    is_date = types.is_date(column.type)
+    if not is_date and not types.is_timestamp(column.type):
+        return None
     limits = [pyarrow.scalar(limit.replace(tzinfo=None), pyarrow.timestamp("us")) for limit in (_EARLIEST, _LATEST)]
-    bounds = compute.min_max(column)
-    if not bounds["min"].is_valid:
-        return True
-    first, last = (limit.cast(pyarrow.date32() if types.is_date(column.type) else limit.type) for limit in limits)
-    if types.is_timestamp(column.type) and column.type.tz:
+    first, last = (limit.cast(pyarrow.date32() if is_date else limit.type) for limit in limits)
+    if not is_date and column.type.tz:
         first, last = (limit.cast(pyarrow.int64()).cast(column.type) for limit in (first, last))
-    return bool(
-        compute.and_(compute.greater_equal(bounds["min"], first), compute.less_equal(bounds["max"], last)).as_py()
-    )
+    is_outside = compute.or_(compute.less(column, first), compute.greater(column, last))
+    return compute.fill_null(is_outside, False)
+
+
+def _check_calendar(rows: pyarrow.Table, definition: Definition) -> None:
+    for name in rows.column_names:
+        is_outside = outside_calendar(rows.column(name))
+        if is_outside is not None and compute.any(is_outside).as_py():
+            raise StoreRefused(
+                f"{definition}: column {name!r} holds a moment outside the years 1 to 9999",
+                "Let a check quarantine such rows.",
+            )
 
 
 def _check_present(rows: pyarrow.Table, names: Sequence[str], definition: Definition) -> None:

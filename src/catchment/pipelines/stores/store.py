@@ -18,6 +18,7 @@ import pyarrow
 
 from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.layout import Layout, Version, Written
+from catchment.pipelines.stores.unstorable import reasons_against
 
 __all__ = ["Clock", "Layout", "RealTimeStore", "Version", "Written"]
 
@@ -41,6 +42,14 @@ class RealTimeStore(abc.ABC):
         With a key, a row replaces the one that has its key, and the last of a batch wins; where a column `__deleted` is true,
         the row goes. Without a key, rows are added. `query` is a name that belongs to one checkpoint for ever.
         """
+
+    def unstorable(self, rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
+        """Of each row, why this table can never take it, for people to read; null of a row that it can.
+
+        A row is judged by what is in it alone, so that a batch that is repeated is judged alike. `write` refuses a batch that has
+        such a row. A table need not be prepared for this.
+        """
+        return reasons_against(rows, definition)
 
     @abc.abstractmethod
     def last_batch(self, query: str) -> int | None:
