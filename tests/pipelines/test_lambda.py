@@ -22,7 +22,7 @@ from tests.pipelines.driving.supervised import wait_for
 from tests.pipelines.stores.servers import PostgresServer
 from tests.pipelines.watched_board import Reader, Rows, Sender, Window, faults, reading
 
-from catchment.client.errors import SettingsError
+from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines import Pipeline, store
 from catchment.pipelines.backfill import backfill, rollback
 from catchment.pipelines.history_changes import Changes
@@ -112,6 +112,53 @@ def test_rows_that_a_store_can_never_take_are_left_out_of_the_history_and_told(c
     aside = city.rows(f"{city.name}.quarantine")
     assert {row["headers"]["catchment.sink"] for row in aside} == {b"board"}, "the speed layer has set its own aside"
     assert all("district" not in json.loads(row["value"]) for row in aside)
+
+
+def divided(by: str) -> Callable[[DataFrame, DataFrame], DataFrame]:
+    """The counts, with a division that not every row allows."""
+
+    def count(clean: DataFrame, crews: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return count_reports(clean, crews).withColumn("share", F.expr(f"100 / ({by})"))
+
+    return count
+
+
+def count_in_python(clean: DataFrame, crews: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    number = F.udf(lambda district: int(district), "int")
+    return count_reports(clean, crews).withColumn("crew", number("district"))
+
+
+def count_what_is_not_there(clean: DataFrame, crews: DataFrame) -> DataFrame:
+    return count_reports(clean, crews).withColumn("crew", clean["helpers"])
+
+
+FAILING: Final = {
+    r"helpers.*cannot be resolved": count_what_is_not_there,
+    r"stage board over its history fails: Division by zero.*100 / \(count - 1\)": divided("count - 1"),
+    r"stage board over its history fails: ValueError: invalid literal for int\(\).* \(test_lambda.py:\d+\)": count_in_python,
+    r"stage board over new rows fails: Division by zero.*100 / \(IF\(": divided("IF(minute(start) >= 1, 0, 1)"),
+}
+"""By what is said of each stage; the last one fails for rows that are no history yet."""
+
+
+def test_a_stage_that_fails_in_a_backfill_is_named_with_what_failed_in_it_and_readers_see_no_change(city: City) -> None:
+    for seconds in (0, 60, 75):
+        city.send([Report(f"{seconds}", seconds)], seconds=seconds)
+        city.drain(city.pipeline())
+    before = city.board()
+    assert len(before) == 3
+    for said, count in FAILING.items():
+        with pytest.raises(ClientError, match=f"(?s){said}") as raised:
+            list(backfill(city.place(city.pipeline(count, version=2)), "board"))
+        # That decides the exit code.
+        assert type(raised.value) is (SettingsError if count is count_what_is_not_there else ClientError)
+        assert "Traceback" not in raised.value.message
+        assert "\tat " not in raised.value.message
+        assert city.board() == before
 
 
 def count_below_zero(clean: DataFrame, crews: DataFrame) -> DataFrame:

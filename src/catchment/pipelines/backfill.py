@@ -30,7 +30,9 @@ from catchment.pipelines.graph import Graph, Outlet, Step
 from catchment.pipelines.history_changes import Changes, changes_between, taken_over
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.naming import outlet_query
+from catchment.pipelines.opening import authors_mistakes
 from catchment.pipelines.planning import Decision, Plan, examine, keep
+from catchment.pipelines.recomputing import computing
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.definition import Definition
@@ -81,7 +83,8 @@ def backfill(
     Windows that end at or before `since` are taken over as they are shown now.
     """
     step = step_of(place.graph, stage)
-    Run(place).build(())
+    with authors_mistakes():
+        Run(place).build(())
     for outlet, sink in store_outlets(place.graph, stage):
         yield _backfill_store(place, step, outlet, sink, since, is_dry_run, tell)
 
@@ -152,14 +155,17 @@ def _backfill_store(
         plan = _finished_plan(str(place.home.checkpoint(query, reference)), query)
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
         tell(f"{sink.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
-        result = apply(place, step, [_history(place, one, plan, until, tell) for one in step.inputs])
+        history = [_history(place, one, plan, until, tell) for one in step.inputs]
+        with authors_mistakes():
+            result = apply(place, step, history)
         layout = store_layout(step.stage, sink, result.schema, version)
         if layout.window_end is None:
             raise SettingsError(
                 f"table {sink.table} has no column that says where a window ends",
                 "Return one named `end`, or name it with window_end: the two layers are told apart by it.",
             )
-        rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
+        with computing(f"stage {step.name} over its history"):
+            rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
         rows = _storable(store, rows, layout, tell)
         before = store.definition(live.version)
         shown = store.read().select(before.schema.names)
@@ -173,7 +179,8 @@ def _backfill_store(
         for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
             store.write_batch_layer(rows.slice(begin, _ROWS_AT_ONCE), version)
         if version > reference:
-            switch_when_caught_up(place, query, store, Shown(reference, version, until), tell)
+            with computing(f"stage {step.name} over new rows"):
+                switch_when_caught_up(place, query, store, Shown(reference, version, until), tell)
         else:
             store.switch(version, until)
         tell(f"{sink.table}: version {version} is shown")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from catchment.client.errors import ClientError, SettingsError
-from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
+from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
 from catchment.pipelines.execution.run import workplace
 from catchment.pipelines.execution.spark_errors import cause_of
 from catchment.pipelines.execution.workplace import Workplace
@@ -43,6 +43,7 @@ def opened(file: Path, root: Path | None, servers: str | None, master: str) -> I
     if not home.plan_file.exists():
         raise ClientError(f"pipeline {home.pipeline} never ran in {home.root}", "Run it first, or name its --home.")
     with pipeline_session(graph.specification, master) as spark:
+        silence(spark)
         with authors_mistakes():
             versions = decide(spark, graph, home, folder).versions
         graph = Graph(graph.specification, versions)

@@ -29,7 +29,7 @@ from catchment.pipelines.driving.status import RunStatus
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.execution.alerting import notifier
-from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
+from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
 from catchment.pipelines.execution.run import Run, workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
@@ -45,7 +45,6 @@ _PUBLISH_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 15.0
 STOP_S: Final = 45.0
-_TRACEBACKS: Final = "CATCHMENT_TRACEBACK"
 
 
 class DrivenRun:
@@ -91,9 +90,7 @@ class DrivenRun:
             self._publisher.publish()
             spark = pipeline_session(self._graph.specification, self._options.master)
             self._status.spark_pid = jvm_pid(spark)
-            if not os.environ.get(_TRACEBACKS):
-                # Spark logs the stack of everything that passes or is stopped. What matters reaches us with its query.
-                spark.sparkContext.setLogLevel("OFF")
+            silence(spark)
             failure = self._build(spark) or self._watch()
         except Exception as error:
             # Whatever a call to Spark raises, or Spark's start, is judged like the failure of a query.

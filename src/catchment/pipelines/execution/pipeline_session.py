@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from pyspark import cloudpickle
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -18,6 +20,9 @@ from catchment.spark import session
 from catchment.spark.session_settings import ROCKSDB, STATE_STORE
 
 SOURCE_EVOLUTION: Final = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+_TRACEBACKS: Final = "CATCHMENT_TRACEBACK"
+_PYTHON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""By which PySpark itself logs the stacks of the JVM."""
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 SETTINGS: Final[Mapping[str, str]] = {
     # Queries share the cores evenly: one with much to do does not hold up the others.
@@ -45,6 +50,15 @@ def pipeline_session(
     if specification.parallelism is not None:
         settings["spark.sql.shuffle.partitions"] = str(specification.parallelism)
     return session(master, app_name=f"catchment {specification.pipeline}", config=settings | dict(config or {}))
+
+
+def silence(spark: SparkSession) -> None:
+    """Have Spark log nothing, unless somebody wants to see stacks: what matters reaches us as exceptions, and is told in few words."""
+    if os.environ.get(_TRACEBACKS):
+        return
+    spark.sparkContext.setLogLevel("OFF")
+    for name in _PYTHON_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def carry_modules(folder: Path) -> None:
