@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 import pytest
 from tests.pipelines.driving.commanded_world import COMMAND_S, SOURCES, CommandedWorld
@@ -48,10 +49,15 @@ def write(world: CommandedWorld, version: int, counted: str) -> None:
     world.file.write_text(text.replace("count(*)", counted))
 
 
-def run_until(world: CommandedWorld, alerts: int) -> list[str]:
-    """Run until so many alerts have arrived; their ids."""
+def run_until(world: CommandedWorld, alerts: int, **counts: int) -> list[str]:
+    """Run until so many alerts have arrived, and the status has counted them; their ids."""
     assert world.run("--detach").returncode == 0
     wait_for("the alerts are there", lambda: len(ids(world)) >= alerts, COMMAND_S)
+    wait_for("they are counted", lambda: world.status()["alerts"] == {"many": counts})
+    with urlopen(f"{world.status()['address']}/metrics") as answer:
+        told = answer.read().decode()
+    for outcome, count in counts.items():
+        assert f'alerts_total{{alert="many",outcome="{outcome}",pipeline="city"}} {float(count)}' in told
     run = world.status()
     assert (run["notes"], run["error"]) == ([], None)
     assert world.command("stop", "city").returncode == 0
@@ -72,7 +78,7 @@ def test_a_changed_count_is_refused_and_a_new_version_counts_from_the_beginning(
     if peer_jars is None:
         pytest.skip("the jars of Spark's own Kafka connector cannot be fetched: they need Maven")
     world.send(range(6))
-    first = run_until(world, 2)
+    first = run_until(world, 2, fired=2, repeated=0)
     assert realtime_checkpoints(world) == ["outlet-alert-many.realtime-v1"]
 
     write(world, 1, "CAST(sum(id - id + 1) AS INT)")
@@ -82,7 +88,7 @@ def test_a_changed_count_is_refused_and_a_new_version_counts_from_the_beginning(
     assert "outlet-alert-many: aggregation" in refused.stderr
 
     write(world, 2, "CAST(sum(id - id + 1) AS INT)")
-    both = run_until(world, 4)
+    both = run_until(world, 4, fired=0, repeated=2)
 
     assert realtime_checkpoints(world) == ["outlet-alert-many.realtime-v1", "outlet-alert-many.realtime-v2"]
     assert sorted(both) == sorted([*first, *first]), "the same alerts, by the same ids"

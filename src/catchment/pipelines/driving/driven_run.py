@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from catchment.pipelines.alerts.log_counts import LogCounts
 from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.brokers import brokers
 from catchment.pipelines.driving.companion import Companion, realtime_alerts
@@ -61,6 +62,7 @@ class DrivenRun:
         self._lineage = Lineage(options.lineage, self._graph, servers, loaded.folder) if options.lineage else None
         self._stop = StopFlag()
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
+        self._realtime = realtime.names
         self._elsewhere = {outlet_query(alert_outlet(name)) for name in realtime.names}
         self._companion: Companion | None = None
         patience = Patience(away_s=options.patience_s)
@@ -159,11 +161,17 @@ class DrivenRun:
         if (run := self._run) is None:
             return None
         self._status.phase = "running"
-        with notifier(run.place) as telling, TopicEnds(Connection.read(run.place.connection)) as ends:
+        connection = Connection.read(run.place.connection)
+        # Before the first look, which starts the process of the real-time alerts.
+        with (
+            notifier(run.place) as telling,
+            TopicEnds(connection) as ends,
+            LogCounts(connection, run.place.pipeline, self._realtime) as elsewhere,
+        ):
             published_s = 0.0
             while not self._stop.is_set():
                 failure = self._look()
-                self._note_alerts(run, telling)
+                self._note_alerts(run, telling, elsewhere)
                 if failure is not None:
                     return failure
                 if self._fleet.is_done and telling.has_finished():
@@ -175,12 +183,16 @@ class DrivenRun:
                 self._stop.wait(_LOOK_S)
         return None
 
-    def _note_alerts(self, run: Run, telling: Notifier) -> None:
+    def _note_alerts(self, run: Run, telling: Notifier, elsewhere: LogCounts) -> None:
         """Take over what was counted of alerts and of those who are told of them."""
+        if not self._elsewhere:
+            elsewhere.close()
         statuses = telling.statuses
         self._status.troubles = [f"{one.name}: {one.trouble}" for one in statuses if one.trouble]
         self._status.notifications = {one.name: one.outcomes for one in statuses}
-        self._status.alerts = {name: asdict(counts) for name, counts in run.place.alert_counts.items()}
+        # Alerts that real-time mode has refused are decided, and counted, here.
+        here = {name: asdict(counts) for name, counts in run.place.alert_counts.items()}
+        self._status.alerts = elsewhere.outcomes | here
         if self._lineage is not None:
             self._status.lineage_lost = self._lineage.lost
 

@@ -59,7 +59,7 @@ class RunStatus:
     troubles: list[str] = field(default_factory=list)
     """What is in the way of telling people of alerts."""
     alerts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What has become of the candidates of each alert that is decided in micro-batches."""
+    """What has become of the candidates of each alert."""
     notifications: dict[str, dict[str, int]] = field(default_factory=dict)
     """What has become of the alerts for each webhook and address for mail."""
     lineage_lost: int = 0
