@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
-from tests.client.logs import Logs
+from tests.client.logs import CatchmentLogs, Logs
 from tests.pipelines.alerts.alert_world import candidate, connection, eventually, new_rule
 
 from catchment.pipelines.alerts.log import AlertLog
 from catchment.pipelines.alerts.log_counts import LogCounts
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.ports.loopback import free_port
+from catchment.spark.connection import Connection
+from catchment.testing.embedded import Broker
 
 
 def write(logs: Logs, rule: AlertRule, *times_us: int) -> None:
@@ -56,6 +61,23 @@ def test_records_that_are_gone_are_passed_by_and_later_ones_counted(
         write(catchment_logs, rule, 1, 2)
         eventually(lambda: counts.outcomes == {"burst": {"fired": 1, "repeated": 1}}, lambda: counts.outcomes)
     assert "are not counted" in caplog.text
+
+
+def test_brokers_that_are_away_at_first_end_nothing_and_are_counted_at_when_they_are_back() -> None:
+    port = free_port()
+    away = Connection(f"127.0.0.1:{port}", timeout_s=0.5)
+    numbers = itertools.count()
+    with LogCounts(away, "later", ["burst"]) as counts:
+        assert counts.outcomes == {"burst": {"fired": 0, "repeated": 0}}
+        with Broker(settings={"listeners": f"PLAINTEXT://127.0.0.1:{port}"}) as broker:
+            logs = CatchmentLogs(broker)
+            rule = new_rule(logs, pipeline="later")
+
+            def has_fired() -> bool:
+                write(logs, rule, next(numbers))
+                return counts.outcomes["burst"]["fired"] > 0
+
+            eventually(has_fired, lambda: counts.outcomes)
 
 
 def test_without_such_alerts_nothing_is_read(catchment_logs: Logs) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Final, Self
@@ -55,7 +55,8 @@ class LogCounts:
 
     def __enter__(self) -> Self:
         if self._known:
-            with closing(self._connection.new_cluster()) as cluster:
+            with suppress(ClientError), closing(self._connection.new_cluster()) as cluster:
+                # Where the brokers are away nothing fires, and the thread begins when they are back.
                 self._begin(cluster)
             self._thread.start()
         return self
@@ -86,6 +87,8 @@ class LogCounts:
         while not self._is_over.is_set():
             try:
                 with closing(self._connection.new_cluster()) as cluster:
+                    if not self._positions:
+                        self._begin(cluster)
                     self._follow(cluster)
             except OffsetOutOfRange as gone:
                 _log.warning("alerts of topic %s are not counted: %s", self._topic, gone)
