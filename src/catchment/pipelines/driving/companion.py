@@ -112,7 +112,7 @@ class Companion:
         if not failure.is_transient or self._losses > self._patience.lost or (is_away and has_waited):
             self.status.state = "failed"
             return failure._replace(message=f"{_NAME}: {failure.message}")
-        pause_s = min(self._patience.first_pause_s * 2 ** min(self._failures - 1, 10), self._patience.longest_pause_s)
+        pause_s = self._patience.pause_s(self._failures)
         _logger.warning("%s; it is started again in %.1f s", failure.message, pause_s)
         self._start_at_s = now_s + pause_s
         self.status.state = "waiting"

@@ -26,6 +26,7 @@ from catchment.pipelines.specification import Check
 _logger = logging.getLogger(__name__)
 
 _BROKERS: Final = "the brokers"
+_MOST_DOUBLINGS: Final = 10
 _STALLED_S: Final = 5.0
 """A store that has not answered for this long is waited for."""
 _QUIET_S: Final = 15.0
@@ -45,6 +46,10 @@ class Patience:
     """How often in a row a query may lose its work without finishing a batch."""
     first_pause_s: float = 0.5
     longest_pause_s: float = 15.0
+
+    def pause_s(self, failures: int) -> float:
+        """How long to wait after so many failures in a row: twice as long each time."""
+        return min(self.first_pause_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), self.longest_pause_s)
 
 
 class QueryKeeper:
@@ -179,11 +184,9 @@ class QueryKeeper:
             return self._ended(failure)
         if not is_lost and now_s - self._failing_since_s > self._patience.away_s:
             return self._ended(failure)
-        pause_s = self._patience.first_pause_s * 2 ** min(self._failures - 1, 10)
-        self._start_at_s = now_s + min(pause_s, self._patience.longest_pause_s)
-        _logger.warning(
-            "%s is started again in %.1f s: %s", self.status.name, self._start_at_s - now_s, failure.message
-        )
+        pause_s = self._patience.pause_s(self._failures)
+        self._start_at_s = now_s + pause_s
+        _logger.warning("%s is started again in %.1f s: %s", self.status.name, pause_s, failure.message)
         self.status.restarts += 1
         self.status.state = "waiting"
         self.status.waits_for = self._waited_for(failure.kind)
