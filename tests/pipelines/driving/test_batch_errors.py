@@ -80,18 +80,19 @@ def test_a_check_that_stops_the_pipeline(fail: Fail) -> None:
     assert failure.message == f"{STOPPED_BY_CHECK}: failed check: crew > 0"
 
 
-def test_a_worker_that_is_killed(fail: Fail, spark: SparkSession) -> None:
+@pytest.mark.parametrize("taken_by", ["collect", "toArrow"])
+def test_a_worker_that_is_killed(fail: Fail, spark: SparkSession, taken_by: str) -> None:
     from pyspark.sql import functions as F
 
     killed = F.udf(lambda text: os.kill(os.getpid(), signal.SIGKILL), "string")
 
     def handle(rows: DataFrame, batch_id: int) -> None:
-        rows.select(killed("value")).collect()
+        getattr(rows.select(killed("value")), taken_by)()
 
     failure = fail(handle)
 
     assert failure.kind is FailureKind.WORK_LOST
-    assert "Python worker exited unexpectedly" in failure.message
+    assert failure.message.startswith("work was lost: RuntimeError: Python worker exited unexpectedly")
     assert "\tat " not in failure.message
 
 

@@ -38,6 +38,7 @@ def text_of(name: str) -> str:
         (text_of("store_away"), FailureKind.STORE_AWAY, ExitCode.AWAY),
         (text_of("brokers_away"), FailureKind.BROKERS_AWAY, ExitCode.AWAY),
         (text_of("worker_killed"), FailureKind.WORK_LOST, ExitCode.FAILED),
+        (text_of("worker_killed_in_arrow"), FailureKind.WORK_LOST, ExitCode.FAILED),
         (text_of("worker_error"), FailureKind.PERMANENT, ExitCode.FAILED),
         (text_of("worker_error_in_a_batch"), FailureKind.PERMANENT, ExitCode.FAILED),
         (text_of("no_column"), FailureKind.PERMANENT, ExitCode.FAILED),
@@ -50,7 +51,19 @@ def text_of(name: str) -> str:
             ExitCode.START_AGAIN,
         ),
     ],
-    ids=["store", "brokers", "killed", "worker", "in-batch", "column", "check", "state", "spark", "java"],
+    ids=[
+        "store",
+        "brokers",
+        "killed",
+        "killed-in-arrow",
+        "worker",
+        "in-batch",
+        "column",
+        "check",
+        "state",
+        "spark",
+        "java",
+    ],
 )
 def test_what_spark_says_is_judged_by_its_innermost_cause(text: str, kind: FailureKind, code: ExitCode) -> None:
     failure = judge(SparkSaid(text))
@@ -88,13 +101,35 @@ def test_a_call_that_the_jvm_never_answers_is_for_another_driver_to_try() -> Non
             "Python worker exited unexpectedly (crashed). "
             "Consider setting 'spark.python.worker.faulthandler.enabled' to 'true'.",
         ),
+        (
+            text_of("worker_killed_in_arrow"),
+            "Python worker exited unexpectedly (crashed). Consider setting "
+            "'spark.sql.execution.pyspark.udf.faulthandler.enabled' or'spark.python.worker.faulthandler.enabled' "
+            "configuration to 'true' for the better Python traceback.",
+        ),
+        ("An error occurred while calling o1.x.\n: java.io.EOFException\n\tat a.b(c)", "java.io.EOFException"),
+        (
+            "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat a.b(c)",
+            "Exception thrown in awaitResult:",
+        ),
         (text_of("check_stops"), "stopped by a check: failed check: crew > 0"),
         (
             text_of("state_changed"),
             "Provided key schema does not match existing state key schema.\nPlease check number and type of fields.",
         ),
     ],
-    ids=["store", "worker", "in-batch", "column", "killed", "check", "state"],
+    ids=[
+        "store",
+        "worker",
+        "in-batch",
+        "column",
+        "killed",
+        "killed-in-arrow",
+        "no-words",
+        "no-cause",
+        "check",
+        "state",
+    ],
 )
 def test_people_read_the_cause_without_stacks(text: str, said: str) -> None:
     assert str(cause_in(text)) == said

@@ -70,7 +70,7 @@ _LOST_WORK: Final = re.compile(
     r"|java\.io\.EOFException|java\.net\.SocketException|Connection reset|Broken pipe"
 )
 _LOST_SPARK: Final = re.compile(
-    r"SparkContext was shut down|stopped SparkContext|Answer from Java side is empty"
+    r"SparkContext was shut down|stopped SparkContext|RpcEnv already stopped|Answer from Java side is empty"
     r"|error occurred while trying to connect to the Java server|All masters are unresponsive|application has been killed"
     r"|Java gateway process exited"
 )

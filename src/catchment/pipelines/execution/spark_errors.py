@@ -17,6 +17,11 @@ _RAISED: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?")
 _FRAME: Final = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _ENDS_MESSAGE: Final = re.compile(r"\s*$|\s*SQLSTATE: |=== Streaming Query ===|JVM stacktrace:|\tat |'\w+ \[")
 _TERMINATED: Final = re.compile(r"^.*?terminated with exception: ", re.DOTALL)
+_CALLED: Final = re.compile(r"^An error occurred while calling \S+\n: (?:\w+(?:\.[\w$]+)+: )?")
+_AWAITED: Final = re.compile(
+    r"^Exception thrown in awaitResult: *\n.*?^Caused by: (?:\w+(?:\.[\w$]+)+: )?", re.DOTALL | re.MULTILINE
+)
+"""How errors of calls from Python to the JVM begin, and those of rows that are handed over as Arrow: what happened comes after it."""
 _LOST_TASK: Final = re.compile(r"^Job aborted due to stage failure: .*? executor [^)]*\): (?:[\w.$]+: )?", re.DOTALL)
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _SQL_STATE: Final = re.compile(r";? *SQLSTATE: \w+;?")
@@ -69,7 +74,9 @@ def cause_in(text: str) -> Cause:
         ours = [one for one in raised if one.kind.startswith(_OURS)]
         found = (ours or raised)[-1]
         return _of_spark(found.message, found.place) if found.kind.startswith("pyspark.") else found
-    return _of_spark(_TERMINATED.sub("", text), None)
+    for empty_words in (_TERMINATED, _CALLED, _AWAITED):
+        text = empty_words.sub("", text)
+    return _of_spark(text, None)
 
 
 def _of_spark(text: str, place: str | None) -> Cause:
