@@ -121,7 +121,8 @@ def test_the_checkpoint_may_be_a_path_or_a_uri_and_its_name_stands_for_itself(
 
 
 def test_of_many_drivers_one_decides(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
+    # A fork of a process with threads, as that of a test with a session or a client beside it, may wait for one of them for ever.
+    context = multiprocessing.get_context("spawn")
     with context.Pool(4) as pool:
         outcomes = pool.starmap(_adds, [(str(tmp_path), batch_id % 25) for batch_id in range(100)], chunksize=1)
     assert sum(outcomes) == 25
