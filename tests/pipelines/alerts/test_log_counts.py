@@ -8,6 +8,7 @@ import pytest
 from tests.client.logs import CatchmentLogs, Logs
 from tests.pipelines.alerts.alert_world import candidate, connection, eventually, new_rule
 
+from catchment.client.cluster import Cluster
 from catchment.pipelines.alerts.log import AlertLog
 from catchment.pipelines.alerts.log_counts import LogCounts
 from catchment.pipelines.alerts.rule import AlertRule
@@ -51,8 +52,8 @@ def test_records_that_are_gone_are_passed_by_and_later_ones_counted(
     write(catchment_logs, rule, 1)
     begin = LogCounts._begin
 
-    def too_early(self: LogCounts, cluster: object) -> None:
-        begin(self, cluster)  # type: ignore[arg-type]
+    def too_early(self: LogCounts, cluster: Cluster) -> None:
+        begin(self, cluster)
         # As if retention had removed them since.
         self._positions = {place: offset - 5 for place, offset in self._positions.items()}
 
