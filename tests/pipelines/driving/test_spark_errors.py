@@ -46,6 +46,12 @@ def text_of(name: str) -> str:
         (text_of("state_changed"), FailureKind.PERMANENT, ExitCode.REFUSED),
         ("SparkContext was shut down", FailureKind.SPARK_LOST, ExitCode.START_AGAIN),
         (
+            "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
+            "\tat a.b(c)\nCaused by: org.apache.spark.rpc.RpcEnvStoppedException: RpcEnv already stopped.",
+            FailureKind.SPARK_LOST,
+            ExitCode.START_AGAIN,
+        ),
+        (
             "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
             FailureKind.SPARK_LOST,
             ExitCode.START_AGAIN,
@@ -62,6 +68,7 @@ def text_of(name: str) -> str:
         "check",
         "state",
         "spark",
+        "rpc",
         "java",
     ],
 )
