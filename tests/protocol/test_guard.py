@@ -13,9 +13,10 @@ from tests.protocol.test_codec_round_trip import CODECS, written
 
 from catchment.protocol.adapters.conversion import lift
 from catchment.protocol.apis import APIS
+from catchment.protocol.budget import REQUEST_ALLOWANCE_BYTES, response_memory
 from catchment.protocol.codec import decode_request, decode_response
 from catchment.protocol.errors import MalformedRequest
-from catchment.protocol.guard import MAXIMUM_ELEMENTS, guarded
+from catchment.protocol.guard import guarded
 from catchment.protocol.wire import unsigned_varint
 
 quick = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -74,7 +75,7 @@ def test_unknown_tagged_fields_are_cut_out_wherever_they_are(api_key: int, data:
     version = data.draw(st.sampled_from(versions(api_key)))
     message_class = KINDS[data.draw(st.sampled_from(sorted(KINDS)))](api_key, version)
     message = data.draw(messages(from_the_future(message_class)))
-    assert guarded(message_class, written(message)) == written_as(message_class, message)
+    assert guarded(message_class, written(message), response_memory(0)) == written_as(message_class, message)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,8 @@ def test_bytes_behind_a_message_are_ignored_as_kafka_does() -> None:
     assert decode_request(3, 1, b"\xff\xff\xff\xff" + b"more").topics is None
 
 
-def test_the_number_of_elements_is_bounded_however_many_bytes_there_are() -> None:
-    count = MAXIMUM_ELEMENTS + 1
+def test_the_number_of_elements_is_bounded_by_the_bytes_of_the_request() -> None:
+    count = REQUEST_ALLOWANCE_BYTES // 30
     wire = unsigned_varint(count + 1) + bytes(count)
     tracemalloc.start()
     with pytest.raises(MalformedRequest, match=f"claims {count} elements"):
@@ -106,8 +107,8 @@ def test_the_number_of_elements_is_bounded_however_many_bytes_there_are() -> Non
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_bytes < 3 * count
-    allowed = decode_request(74, 1, unsigned_varint(count) + bytes(count - 1) + b"\x00")
-    assert len(allowed.resource_types) == MAXIMUM_ELEMENTS
+    allowed = REQUEST_ALLOWANCE_BYTES // 40
+    assert len(decode_request(74, 1, unsigned_varint(allowed + 1) + bytes(allowed + 1)).resource_types) == allowed
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from catchment.protocol.records import (
     Record,
     encode_batch,
     encode_record,
+    find_without_key,
     iterate_records,
     iterate_times,
     numbered,
@@ -159,3 +160,36 @@ def test_random_bytes_are_records_or_corrupt(data: bytes, count: int) -> None:
 def test_a_broken_record_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptBatch):
         list(iterate_records(bytes((len(body) * 2,)) + body, 1))
+
+
+def _without_key_by_reading(data: bytes, count: int) -> list[int] | None:
+    try:
+        return [index for index, record in enumerate(iterate_records(data, count)) if record.key is None]
+    except CorruptBatch:
+        return None
+
+
+def _without_key_by_skipping(data: bytes, count: int) -> list[int] | None:
+    try:
+        return find_without_key(data, count, 1000, lambda: None)
+    except CorruptBatch:
+        return None
+
+
+@given(st.lists(records, max_size=20), st.data())
+def test_a_walk_over_records_judges_them_as_reading_does(batch: list[Record], choices: st.DataObject) -> None:
+    data = bytearray(b"".join(map(encode_record, batch)))
+    assert _without_key_by_skipping(bytes(data), len(batch)) == [
+        index for index, record in enumerate(batch) if record.key is None
+    ]
+    for _ in range(choices.draw(st.integers(0, 3)) if data else 0):
+        data[choices.draw(st.integers(0, len(data) - 1))] = choices.draw(st.integers(0, 255))
+    assert _without_key_by_skipping(bytes(data), len(batch)) == _without_key_by_reading(bytes(data), len(batch))
+
+
+def test_a_walk_over_many_records_pauses_and_keeps_to_its_bound() -> None:
+    pauses: list[None] = []
+    data = encode_record(Record(None, b"v")) * 1000
+    found = find_without_key(data, 1000, 10, lambda: pauses.append(None))
+    assert found == list(range(10))
+    assert len(pauses) == 3

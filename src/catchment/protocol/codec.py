@@ -18,7 +18,8 @@ from kio.static.constants import EntityType
 from catchment.protocol.adapters import ADAPTED
 from catchment.protocol.adapters.conversion import is_writable_as, lift, lower
 from catchment.protocol.apis import APIS, newest, request_class, response_class
-from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.budget import request_memory, response_memory
+from catchment.protocol.errors import MalformedRequest, is_native_panic
 from catchment.protocol.guard import guarded
 
 
@@ -48,15 +49,21 @@ def _decoder(api_key: int, version: int, kind: EntityType) -> Callable[[bytes], 
     newest_class = _message_class(api_key, newest(api_key), kind)
     read = entity_reader(version_class)
     adapt = _adapter(api_key, f"lift_{kind.name}") or lift
+    is_lifted = version_class is not newest_class
+    memory_for = request_memory if kind is EntityType.request else response_memory
 
     def decode(body: bytes) -> Any:
-        checked = guarded(version_class, body)
+        checked = guarded(version_class, body, memory_for(len(body)), is_lifted=is_lifted)
         try:
-            message, _ = read(checked, 0)
+            message, size = read(checked, 0)
+            if size != len(checked):
+                raise MalformedRequest(f"{version_class.__name__} has {len(checked)} bytes, kio has read {size}")
             return adapt(message, newest_class)
         except MalformedRequest:
             raise
-        except Exception as cause:
+        except BaseException as cause:
+            if not isinstance(cause, Exception) and not is_native_panic(cause):
+                raise
             raise MalformedRequest(f"{version_class.__name__} version {version}: {cause}") from cause
 
     return decode

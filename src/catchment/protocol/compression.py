@@ -7,12 +7,14 @@ written. Kafka's lz4 reader insists on independent blocks, which cramjam does no
 from __future__ import annotations
 
 from enum import IntEnum
+from mmap import mmap
 from struct import Struct, error
 from typing import Final
 
 import cramjam
 
 from catchment.protocol.batch import CorruptBatch
+from catchment.protocol.errors import is_native_panic
 
 
 class Compression(IntEnum):
@@ -40,6 +42,7 @@ _LZ4_END: Final = bytes(4)
 _GZIP_LEVEL: Final = 6
 _ZSTD_LEVEL: Final = 3
 _SMALLEST_GUESS_BYTES: Final = 64 * 1024
+_LARGEST_GUESS_BYTES: Final = 1024 * 1024
 _BUFFER_TOO_SMALL: Final = "failed to write whole buffer"
 
 
@@ -64,18 +67,31 @@ def compress(codec: int, data: memoryview | bytes, level: int | None = None) -> 
 
 def decompress(codec: int, data: memoryview | bytes, limit_bytes: int) -> bytes:
     """The records of a batch, or CorruptBatch if they are damaged or would be more than `limit_bytes`."""
+    return bytes(decompressed(codec, data, limit_bytes))
+
+
+def decompressed(codec: int, data: memoryview | bytes, limit_bytes: int) -> memoryview:
+    """The same without a copy: the data itself, or a view of what it was unpacked into.
+
+    No step of it holds the interpreter's lock for long, so that other threads go on while a large batch is unpacked.
+    """
     if codec == Compression.NONE and len(data) <= limit_bytes:
-        return bytes(data)
-    # No codec here says reliably how much is to come, so the buffer grows up to the limit.
-    guess_bytes = max(4 * len(data), _SMALLEST_GUESS_BYTES)
-    while True:
-        output = memoryview(bytearray(min(guess_bytes, limit_bytes)))
+        return memoryview(data)
+    # No codec here says reliably how much is to come.
+    guess_bytes = min(max(4 * len(data), _SMALLEST_GUESS_BYTES), limit_bytes)
+    if guess_bytes <= _LARGEST_GUESS_BYTES:
+        output = memoryview(bytearray(guess_bytes))
         size = decompress_into(codec, data, output)
         if size is not None:
-            return bytes(output[:size])
-        if guess_bytes >= limit_bytes:
+            return output[:size]
+        if guess_bytes == limit_bytes:
             raise CorruptBatch(f"records of more than {limit_bytes} bytes")
-        guess_bytes *= 4
+    # Pages of a mapping are there once they are written to: a large limit costs no more than what it is used for.
+    output = memoryview(mmap(-1, limit_bytes))
+    size = decompress_into(codec, data, output)
+    if size is None:
+        raise CorruptBatch(f"records of more than {limit_bytes} bytes")
+    return output[:size]
 
 
 def decompress_into(codec: int, data: memoryview | bytes, target: memoryview) -> int | None:
@@ -96,6 +112,10 @@ def decompress_into(codec: int, data: memoryview | bytes, target: memoryview) ->
         if str(cause) == _BUFFER_TOO_SMALL:
             return None
         raise CorruptBatch(f"records do not decompress: {cause}") from cause
+    except BaseException as cause:
+        if is_native_panic(cause):
+            raise CorruptBatch(f"records do not decompress: {cause}") from cause
+        raise
     raise CorruptBatch(f"there is no compression codec {codec}")
 
 

@@ -34,6 +34,9 @@ _I32 = struct.Struct(">i")
 _TRANSACTION = struct.Struct(">qq")
 _EPOCH_END = struct.Struct(">iqb")
 _LEADER = struct.Struct(">iib")
+# What the decoded topic and partition take in memory.
+_TOPIC_BYTES = 256
+_PARTITION_BYTES = 256
 _NULL_ARRAY = b"\xff\xff\xff\xff"
 
 
@@ -90,17 +93,17 @@ def decode_request(data: memoryview, position: int, version: int) -> FetchReques
     replica_id = reader.i32() if version <= 14 else CONSUMER
     max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
     session_id, session_epoch = reader.unpack(_SESSION) if version >= 7 else (0, -1)
-    topics = [_topic_request(reader, version) for _ in range(reader.array_length(3))]
+    topics = [_topic_request(reader, version) for _ in range(reader.array_length(3, _TOPIC_BYTES))]
     forgotten = []
     if version >= 7:
-        for _ in range(reader.array_length(3)):
+        for _ in range(reader.array_length(3, _TOPIC_BYTES)):
             topic = _topic_key(reader, version)
             forgotten.append((topic, [reader.i32() for _ in range(reader.array_length(4))]))
             reader.skip_tags()
     rack_id = reader.string() if version >= 11 else ""
     replica_epoch = -1
     if reader.flexible:
-        for _ in range(reader.unsigned_varint()):
+        for _ in range(reader.tag_count()):
             number, value = reader.tag()
             if number == 1 and version >= 15:
                 replica_id, replica_epoch = WireReader(value, 0, flexible=True).unpack(_REPLICA_STATE)
@@ -127,7 +130,7 @@ def _topic_key(reader: WireReader, version: int) -> TopicKey:
 def _topic_request(reader: WireReader, version: int) -> TopicRequest:
     topic = _topic_key(reader, version)
     partitions = []
-    for _ in range(reader.array_length(16)):
+    for _ in range(reader.array_length(16, _PARTITION_BYTES)):
         partitions.append(_partition_request(reader, version))
         reader.skip_tags()
     reader.skip_tags()

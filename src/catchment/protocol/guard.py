@@ -1,11 +1,13 @@
 """Walk the bytes of a message before kio decodes them.
 
-kio allocates arrays by the count on the wire, so twenty bytes from a stranger could end the process, and it refuses
-tagged fields that it does not know, which KIP-482 says to skip. The guard steps over a message by its schema, checks
-that every count and length fits into the bytes that are there, and cuts unknown tagged fields out.
+kio allocates arrays by the count on the wire, so twenty bytes could end the process, and it rejects tagged fields that
+it does not know, which KIP-482 says to skip. The guard steps over a message by its schema, checks that every count and
+length fits into the bytes that are there, and cuts unknown tagged fields out. It must read exactly as kio reads: where
+the two disagree about the place of one byte, kio finds its counts where the guard saw something else. What kio reads
+in another way than Kafka is rewritten, and `codec` checks that both end at the same byte.
 
-As in Kafka, bytes behind the end of a message are ignored. The number of array elements in one message is bounded
-as well, because an element of one byte on the wire becomes an object of a hundred in memory.
+As in Kafka, bytes behind the end of a message are ignored, and a string has at most 32,767 bytes. The memory that a
+message will take is bounded as well (see `budget`), because one byte on the wire may become an object of a hundred.
 """
 
 from __future__ import annotations
@@ -19,15 +21,23 @@ from typing import Any, Final, get_args, get_origin
 
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_field_tag, is_optional
 
+from catchment.protocol.budget import (
+    ARRAY_BYTES,
+    EDIT_BYTES,
+    POINTER_BYTES,
+    PRIMITIVE_BYTES,
+    SMALLEST_STRUCT_BYTES,
+    TAG_BYTES,
+    TEXT_BYTES,
+    struct_bytes,
+)
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.varints import read_unsigned_varint
-from catchment.protocol.wire import unsigned_varint
-
-MAXIMUM_ELEMENTS: Final = 2_000_000
-"""Array elements in one message, over all its arrays: enough for the metadata of 200,000 partitions."""
+from catchment.protocol.wire import LONGEST_STRING_BYTES, unsigned_varint
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
+_NULL_STRUCT: Final = b"\xff"
 _FIXED_SIZES: Final = {
     "bool": 1,
     "int8": 1,
@@ -46,12 +56,17 @@ _FIXED_SIZES: Final = {
 
 @dataclass(slots=True)
 class _Walk:
-    """One walk: the bytes, where they end, how many elements are still allowed, and what is to be cut."""
+    """One walk: the bytes, where they end, how much memory the message may still take, and what is to be rewritten."""
 
     data: bytes
     limit: int
-    elements_left: int = MAXIMUM_ELEMENTS
+    memory_left: int
+    is_lifted: bool
     edits: list[tuple[int, int, bytes]] = field(default_factory=list)
+
+    def replace(self, start: int, end: int, replacement: bytes) -> None:
+        self.memory_left -= EDIT_BYTES
+        self.edits.append((start, end, replacement))
 
 
 _Step = Callable[[_Walk, int], int]
@@ -59,15 +74,21 @@ _Step = Callable[[_Walk, int], int]
 
 @dataclass(frozen=True, slots=True)
 class _Skipper:
-    """How to step over one value: at least `minimum_size` bytes, and exactly so many if there is no `step`."""
+    """How to step over one value: at least `minimum_size` bytes, and exactly so many if there is no `step`.
+
+    `memory` is what the value takes once it is decoded, without what is accounted while stepping; `structs` is the part
+    of it that is allocated twice when the message is lifted to a newer class.
+    """
 
     minimum_size: int
+    memory: int
     step: _Step | None = None
+    structs: int = 0
 
 
-def guarded(message_class: Any, data: bytes) -> bytes:
-    """The bytes of a message that kio may decode, or MalformedRequest."""
-    walk = _Walk(data, len(data))
+def guarded(message_class: Any, data: bytes, memory: int, *, is_lifted: bool = False) -> bytes:
+    """The bytes of a message that kio may decode to objects of at most `memory` bytes, or MalformedRequest."""
+    walk = _Walk(data, len(data), memory, is_lifted)
     skipper = _entity(message_class)
     try:
         end = skipper.step(walk, 0) if skipper.step else skipper.minimum_size
@@ -75,10 +96,14 @@ def guarded(message_class: Any, data: bytes) -> bytes:
         raise MalformedRequest(f"{message_class.__name__} ends too early") from None
     if end > len(data):
         raise MalformedRequest(f"{message_class.__name__} ends too early")
-    return _cut(data, walk.edits) if walk.edits else data
+    if walk.memory_left < 0:
+        raise MalformedRequest(f"{message_class.__name__} of {end} bytes has too many elements")
+    if walk.edits:
+        return _rewrite(data[:end], walk.edits)
+    return data if end == len(data) else data[:end]
 
 
-def _cut(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
+def _rewrite(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
     pieces: list[bytes] = []
     position = 0
     for start, end, replacement in sorted(edits):
@@ -92,18 +117,21 @@ def _entity(entity_class: Any) -> _Skipper:
     flexible: bool = entity_class.__flexible__
     plain = [_field(one, flexible) for one in fields(entity_class) if get_field_tag(one) is None]
     minimum_size = sum(skipper.minimum_size for skipper in plain) + flexible
+    own = struct_bytes(len(fields(entity_class)))
+    memory = max(own + sum(skipper.memory for skipper in plain), SMALLEST_STRUCT_BYTES)
+    structs = own + sum(skipper.structs for skipper in plain)
     steps = _merge_fixed(plain)
     if flexible:
         steps.append(_tagged_fields(entity_class))
     if not any(skipper.step for skipper in plain) and not flexible:
-        return _Skipper(minimum_size)
+        return _Skipper(minimum_size, memory, structs=structs)
 
     def skip_entity(walk: _Walk, offset: int) -> int:
         for step in steps:
             offset = step(walk, offset)
         return offset
 
-    return _Skipper(minimum_size, skip_entity)
+    return _Skipper(minimum_size, memory, skip_entity, structs)
 
 
 def _merge_fixed(skippers: Sequence[_Skipper]) -> list[_Step]:
@@ -124,7 +152,7 @@ def _merge_fixed(skippers: Sequence[_Skipper]) -> list[_Step]:
 
 
 def _skip_fixed(size: int) -> _Step:
-    # Whoever reads next, or the end of the walk, finds out when this leads past the end.
+    # The next step, or the end of the walk, notices when this leads past the end.
     return lambda walk, offset: offset + size
 
 
@@ -132,7 +160,7 @@ def _field(one: Field[Any], flexible: bool) -> _Skipper:
     kind = classify_field(one)
     if isinstance(kind, EntityField):
         skipper = _entity(kind.type_)
-        return _nullable_entity(skipper) if is_optional(one) and get_field_tag(one) is None else skipper
+        return _nullable_entity(skipper) if is_optional(one) else skipper
     if isinstance(kind, EntityTupleField):
         return _array(_entity(kind.type_), flexible, nullable=_may_be_null(one))
     element = _primitive(one.metadata["kafka_type"], flexible)
@@ -146,23 +174,38 @@ def _may_be_null(one: Field[Any]) -> bool:
 
 def _primitive(kafka_type: str, flexible: bool) -> _Skipper:
     if size := _FIXED_SIZES.get(kafka_type):
-        return _Skipper(size)
+        return _Skipper(size, PRIMITIVE_BYTES[kafka_type])
+    is_string = kafka_type == "string"
     if flexible:
-        return _Skipper(1, _skip_compact_bytes)
-    if kafka_type == "string":
-        return _Skipper(_INT16.size, _skip_legacy(_INT16))
-    return _Skipper(_INT32.size, _skip_legacy(_INT32))
+        return _Skipper(1, 0, _skip_compact_string if is_string else _skip_compact_bytes)
+    length = _INT16 if is_string else _INT32
+    return _Skipper(length.size, 0, _skip_legacy(length))
+
+
+def _skip_compact_string(walk: _Walk, offset: int) -> int:
+    size = walk.data[offset]
+    if size < 0x80:
+        if size <= 1:
+            return offset + 1
+        offset += size
+    else:
+        size, offset = read_unsigned_varint(walk.data, offset)
+        if size > LONGEST_STRING_BYTES + 1:
+            raise MalformedRequest(f"a string of {size - 1} bytes")
+        # A varint of several bytes may be zero as well.
+        offset += max(size - 1, 0)
+    walk.memory_left -= TEXT_BYTES
+    if offset > walk.limit:
+        raise MalformedRequest("a string is longer than the message")
+    return offset
 
 
 def _skip_compact_bytes(walk: _Walk, offset: int) -> int:
-    size = walk.data[offset]
-    if size < 0x80:
-        offset += size or 1
-    else:
-        size, offset = read_unsigned_varint(walk.data, offset)
-        offset += size - 1
+    size, offset = read_unsigned_varint(walk.data, offset)
+    offset += max(size - 1, 0)
+    walk.memory_left -= TEXT_BYTES
     if offset > walk.limit:
-        raise MalformedRequest("a string is longer than the message")
+        raise MalformedRequest("a field is longer than the message")
     return offset
 
 
@@ -170,8 +213,14 @@ def _skip_legacy(length: Struct) -> _Step:
     # Null (-1) is kio's to judge; it knows which fields may be null.
     def skip_legacy(walk: _Walk, offset: int) -> int:
         (size,) = length.unpack_from(walk.data, offset)
-        offset += length.size + max(size, 0)
-        if offset > walk.limit or size < -1:
+        offset += length.size
+        if size <= 0:
+            if size < -1:
+                raise MalformedRequest(f"a string of {size} bytes")
+            return offset
+        offset += size
+        walk.memory_left -= TEXT_BYTES
+        if offset > walk.limit:
             raise MalformedRequest("a string is longer than the message")
         return offset
 
@@ -179,17 +228,26 @@ def _skip_legacy(length: Struct) -> _Step:
 
 
 def _nullable_entity(skipper: _Skipper) -> _Skipper:
-    """A struct behind a byte that says whether it is there (KIP-893)."""
+    """A struct behind a byte that says whether it is there (KIP-893): to Kafka, any negative number means null."""
     step = skipper.step or _skip_fixed(skipper.minimum_size)
 
     def skip_nullable_entity(walk: _Walk, offset: int) -> int:
-        return offset + 1 if walk.data[offset] >= 0x80 else step(walk, offset + 1)
+        marker = walk.data[offset]
+        if marker < 0x80:
+            return step(walk, offset + 1)
+        if marker != _NULL_STRUCT[0]:
+            # kio knows -1 alone and would read a struct that is not there.
+            walk.replace(offset, offset + 1, _NULL_STRUCT)
+        return offset + 1
 
-    return _Skipper(1, skip_nullable_entity)
+    return _Skipper(1, skipper.memory, skip_nullable_entity, skipper.structs)
 
 
 def _array(element: _Skipper, flexible: bool, nullable: bool) -> _Skipper:
     element_size = max(element.minimum_size, 1)
+    element_memory = POINTER_BYTES + element.memory
+    # A lifted struct has a second object, with a place in a second tuple.
+    lifted_memory = element_memory + (POINTER_BYTES + element.structs if element.structs else 0)
     step = element.step
 
     def skip_array(walk: _Walk, offset: int) -> int:
@@ -203,8 +261,8 @@ def _array(element: _Skipper, flexible: bool, nullable: bool) -> _Skipper:
             if count < 0 and (count < -1 or not nullable):
                 raise MalformedRequest("an array that may not be null is null")
             return offset
-        walk.elements_left -= count
-        if count * element_size > walk.limit - offset or walk.elements_left < 0:
+        walk.memory_left -= ARRAY_BYTES + count * (lifted_memory if walk.is_lifted else element_memory)
+        if count * element_size > walk.limit - offset or walk.memory_left < 0:
             raise MalformedRequest(f"an array claims {count} elements")
         if step is None:
             return offset + count * element_size
@@ -212,7 +270,7 @@ def _array(element: _Skipper, flexible: bool, nullable: bool) -> _Skipper:
             offset = step(walk, offset)
         return offset
 
-    return _Skipper(1 if flexible else _INT32.size, skip_array)
+    return _Skipper(1 if flexible else _INT32.size, 0, skip_array)
 
 
 def _tagged_fields(entity_class: Any) -> _Step:
@@ -230,8 +288,12 @@ def _tagged_fields(entity_class: Any) -> _Step:
 
 def _skip_tags(walk: _Walk, start: int, known: dict[int, _Skipper]) -> int:
     count, offset = read_unsigned_varint(walk.data, start)
+    walk.memory_left -= count * TAG_BYTES
+    if 2 * count > walk.limit - offset or walk.memory_left < 0:
+        raise MalformedRequest(f"{count} tagged fields")
     count_end = offset
     seen: set[int] = set()
+    cut_from, cut_to = count_end, count_end
     unknown = 0
     for _ in range(count):
         tag_start = offset
@@ -240,21 +302,28 @@ def _skip_tags(walk: _Walk, start: int, known: dict[int, _Skipper]) -> int:
         if size > walk.limit - offset or tag in seen:
             raise MalformedRequest(f"tagged field {tag} is too long or comes twice")
         skipper = known.get(tag)
-        if skipper is None:
-            unknown += 1
-            offset += size
-            walk.edits.append((tag_start, offset, b""))
-        else:
+        if skipper is not None:
             seen.add(tag)
             offset = _skip_known_tag(walk, skipper, size_start, offset, size)
+            continue
+        unknown += 1
+        offset += size
+        # Neighbours are cut out in one piece, however many they are.
+        if cut_to != tag_start:
+            if cut_from != cut_to:
+                walk.replace(cut_from, cut_to, b"")
+            cut_from = tag_start
+        cut_to = offset
     if unknown:
-        walk.edits.append((start, count_end, unsigned_varint(count - unknown)))
+        walk.replace(cut_from, cut_to, b"")
+        walk.replace(start, count_end, unsigned_varint(count - unknown))
     return offset
 
 
 def _skip_known_tag(walk: _Walk, skipper: _Skipper, size_start: int, start: int, size: int) -> int:
     """Walk a tagged field inside its own bounds; if something is cut from it, its size changes too."""
     outer_limit, walk.limit = walk.limit, start + size
+    walk.memory_left -= skipper.memory + skipper.structs
     edits_before = len(walk.edits)
     end = skipper.step(walk, start) if skipper.step else start + skipper.minimum_size
     if end != walk.limit:
@@ -262,5 +331,5 @@ def _skip_known_tag(walk: _Walk, skipper: _Skipper, size_start: int, start: int,
     walk.limit = outer_limit
     cut = sum(last - first - len(instead) for first, last, instead in walk.edits[edits_before:])
     if cut:
-        walk.edits.append((size_start, start, unsigned_varint(size - cut)))
+        walk.replace(size_start, start, unsigned_varint(size - cut))
     return end

@@ -17,6 +17,8 @@ from catchment.protocol.varints import read_unsigned_varint
 _FIXED_PART: Final = Struct(">hhih")
 _CORRELATION_ID: Final = Struct(">i")
 _NO_TAGS: Final = b"\x00"
+_MOST_TAGS: Final = 1_000
+"""Kafka has defined none for headers yet."""
 _FLEXIBLE: Final = frozenset(
     (key, version)
     for key, api in APIS.items()
@@ -67,8 +69,8 @@ def skip_tagged_fields(data: memoryview | bytes, offset: int) -> int:
     if offset < len(data) and data[offset] == 0:
         return offset + 1
     count, offset = read_unsigned_varint(data, offset)
-    if count * 2 > len(data) - offset:
-        raise MalformedRequest("more tagged fields than bytes")
+    if count > _MOST_TAGS or count * 2 > len(data) - offset:
+        raise MalformedRequest(f"{count} tagged fields in {len(data) - offset} bytes")
     for _ in range(count):
         _, offset = read_unsigned_varint(data, offset)
         size, offset = read_unsigned_varint(data, offset)

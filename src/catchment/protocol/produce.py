@@ -5,6 +5,7 @@ The records of a decoded request are views into the frame: they live only as lon
 """
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -26,6 +27,11 @@ _ONE = 2
 _NO_TAGS_THRICE = b"\x00\x00\x00"
 _ONE_GOOD_PARTITION = struct.Struct(">bihqqqbbbbib")
 _LEADER = struct.Struct(">iib")
+_ANY_NUMBER = 1 << 31
+
+# What a topic and a partition take in memory, once decoded: a view of the records, what became of them, and the answer.
+_TOPIC_BYTES = 256
+_PARTITION_BYTES = 768
 
 TopicKey = str | UUID
 
@@ -45,6 +51,12 @@ class ProduceRequest(NamedTuple):
     acks: int
     timeout_ms: int
     topics: list[TopicData]
+    is_copy: bool = False
+    """Whether the records are views of a copy of the frame, which lives as long as they do."""
+
+
+class ManyPartitions(Exception):
+    """The request names more topics and partitions than are to be decoded now."""
 
 
 class PartitionAnswer(NamedTuple):
@@ -56,6 +68,8 @@ class PartitionAnswer(NamedTuple):
     error_message: str | None = None
     current_leader: tuple[int, int] | None = None
     """Leader id and epoch, where the error is that another broker leads."""
+    record_errors: Sequence[tuple[int, str | None]] = ()
+    """The index in the batch of each record that was at fault, and why (KIP-467)."""
 
 
 class TopicAnswer(NamedTuple):
@@ -63,12 +77,13 @@ class TopicAnswer(NamedTuple):
     partitions: list[PartitionAnswer]
 
 
-def decode_request(data: memoryview, position: int, version: int) -> ProduceRequest:
+def decode_request(data: memoryview, position: int, version: int, at_most: int = _ANY_NUMBER) -> ProduceRequest:
+    """ManyPartitions if there are more than so many topics and partitions."""
     if FIRST_FLEXIBLE <= version < FIRST_WITH_TOPIC_IDS:
         usual = _decode_usual(data, position)
         if usual is not None:
             return usual
-    return decode_any(data, position, version)
+    return decode_any(data, position, version, at_most)
 
 
 def _decode_usual(data: memoryview, position: int) -> ProduceRequest | None:
@@ -93,15 +108,19 @@ def _decode_usual(data: memoryview, position: int) -> ProduceRequest | None:
     return ProduceRequest(None, acks, timeout_ms, [TopicData(name, [PartitionData(partition, data[start:end])])])
 
 
-def decode_any(data: memoryview, position: int, version: int) -> ProduceRequest:
+def decode_any(data: memoryview, position: int, version: int, at_most: int = _ANY_NUMBER) -> ProduceRequest:
     reader = WireReader(data, position, flexible=version >= FIRST_FLEXIBLE)
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.unpack(_ACKS_AND_TIMEOUT)
     topics = []
-    for _ in range(reader.array_length(3)):
+    for _ in range(reader.array_length(3, _TOPIC_BYTES)):
         topic: TopicKey = reader.uuid() if version >= FIRST_WITH_TOPIC_IDS else reader.string()
         partitions = []
-        for _ in range(reader.array_length(5)):
+        count = reader.array_length(5, _PARTITION_BYTES)
+        at_most -= 1 + count
+        if at_most < 0:
+            raise ManyPartitions
+        for _ in range(count):
             partitions.append(PartitionData(reader.i32(), reader.nullable_bytes()))
             reader.skip_tags()
         reader.skip_tags()
@@ -143,7 +162,12 @@ def _partition(answer: PartitionAnswer, version: int) -> bytes:
     if version < 8:
         return encoded
     flexible = version >= FIRST_FLEXIBLE
-    encoded += wire.array_length(0, flexible=flexible) + wire.nullable_string(answer.error_message, flexible=flexible)
+    encoded += wire.array_length(len(answer.record_errors), flexible=flexible)
+    for index, message in answer.record_errors:
+        encoded += _I32.pack(index) + wire.nullable_string(message, flexible=flexible)
+        if flexible:
+            encoded += wire.NO_TAGS
+    encoded += wire.nullable_string(answer.error_message, flexible=flexible)
     if not flexible:
         return encoded
     if version >= 10 and answer.current_leader is not None:

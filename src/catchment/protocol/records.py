@@ -5,7 +5,7 @@ The hot path never comes here. Compaction, internal topics, the log dump and tes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from catchment.protocol.batch import (
@@ -24,7 +24,7 @@ from catchment.protocol.batch import (
     read_header,
     seal,
 )
-from catchment.protocol.compression import Compression, compress, decompress
+from catchment.protocol.compression import Compression, compress, decompress, decompressed
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.varints import read_varint, read_varlong, varint
 
@@ -33,6 +33,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 _NULL: Final = varint(-1)
 _SMALLEST_RECORD_BYTES: Final = 7
 _SMALLEST_HEADER_BYTES: Final = 2
+_RECORDS_BETWEEN_PAUSES: Final = 256
 
 
 class Record(NamedTuple):
@@ -131,14 +132,87 @@ def read_records(batch: memoryview | bytes, limit_bytes: int) -> Iterator[Record
     return iterate_records(payload, header.record_count)
 
 
+def find_without_key(data: memoryview | bytes, count: int, most: int, pause: Callable[[], None]) -> list[int]:
+    """Which records of an uncompressed payload have no key, the first `most` of them; CorruptBatch as from `iterate_records`.
+
+    Nothing is taken out of the payload. Every so often `pause` is called: it may let other threads go on, or raise.
+    """
+    if count < 0 or count * _SMALLEST_RECORD_BYTES > len(data):
+        raise CorruptBatch(f"{count} records in {len(data)} bytes")
+    found: list[int] = []
+    position = 0
+    try:
+        for first in range(0, count, _RECORDS_BETWEEN_PAUSES):
+            if first:
+                pause()
+            for index in range(first, min(first + _RECORDS_BETWEEN_PAUSES, count)):
+                has_key, position = _skip_record(data, position)
+                if not has_key and len(found) < most:
+                    found.append(index)
+    except MalformedRequest as cause:
+        raise CorruptBatch(str(cause)) from cause
+    except IndexError:
+        raise CorruptBatch("the bytes end inside a record") from None
+    if position != len(data):
+        raise CorruptBatch(f"{len(data) - position} bytes behind the last record")
+    return found
+
+
+def _skip_record(data: memoryview | bytes, position: int) -> tuple[bool, int]:
+    """Whether the record has a key, and where it ends. Short numbers, which most are, are read here for speed."""
+    byte = data[position]
+    length, start = (byte >> 1, position + 1) if not byte & 0x81 else read_varint(data, position)
+    end = start + length
+    if length < 0 or end > len(data):
+        raise CorruptBatch(f"a record claims {length} bytes")
+    # The first byte is for attributes; then come the timestamp and the offset.
+    position = start + 1
+    if data[position] < 0x80:
+        position += 1
+    else:
+        position = position + 2 if data[position + 1] < 0x80 else read_varlong(data, position)[1]
+    if data[position] < 0x80:
+        position += 1
+    else:
+        position = position + 2 if data[position + 1] < 0x80 else read_varint(data, position)[1]
+    byte = data[position]
+    key_length, position = (byte, position + 1 + (byte >> 1)) if not byte & 0x81 else _skip_bytes(data, position)
+    byte = data[position]
+    position = position + 1 + (byte >> 1) if not byte & 0x81 else _skip_bytes(data, position)[1]
+    position = position + 1 if data[position] == 0 else _skip_headers(data, position)
+    if position != end:
+        raise CorruptBatch(f"a record of {length} bytes holds {position - start}")
+    return key_length >= 0, end
+
+
+def _skip_headers(data: memoryview | bytes, position: int) -> int:
+    count, position = read_varint(data, position)
+    if count < 0 or count * _SMALLEST_HEADER_BYTES > len(data) - position:
+        raise CorruptBatch(f"a record claims {count} headers")
+    for _ in range(count):
+        name_length, position = _skip_bytes(data, position)
+        if name_length < 0:
+            raise CorruptBatch("a header has no name")
+        _, position = _skip_bytes(data, position)
+    return position
+
+
+def _skip_bytes(data: memoryview | bytes, position: int) -> tuple[int, int]:
+    """The length of a field, -1 for none, and where it ends."""
+    length, position = read_varint(data, position)
+    if length < -1 or position + length > len(data):
+        raise CorruptBatch(f"a field claims {length} bytes")
+    return length, position + max(length, 0)
+
+
 def read_times(batch: memoryview | bytes, limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """Of each record of such a batch the deltas of its timestamp and its offset; the rest of it is passed over."""
+    """Of each record of such a batch the deltas of its timestamp and its offset; the rest of it is skipped."""
     header = read_header(batch)
-    payload = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit_bytes)
+    payload = decompressed(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit_bytes)
     return iterate_times(payload, header.record_count)
 
 
-def iterate_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
+def iterate_times(data: memoryview | bytes, count: int) -> Iterator[tuple[int, int]]:
     """The same of an uncompressed payload."""
     start = 0
     for _ in range(count):

@@ -29,7 +29,7 @@ def _read(data: memoryview | bytes, offset: int, bits: int) -> tuple[int, int]:
         if byte < 0x80:
             return byte, offset + 1
         value = byte & 0x7F
-        for shift in range(7, bits + 6, 7):
+        for shift in range(7, bits, 7):
             offset += 1
             byte = data[offset]
             value |= (byte & 0x7F) << shift

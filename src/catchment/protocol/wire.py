@@ -1,18 +1,23 @@
 """Reading and writing the protocol's primitive types by hand, for the messages that are too hot for a general codec.
 
-The reader takes a memoryview and copies nothing but strings. Every length is checked against what is left.
+The reader takes a memoryview and copies nothing but strings. Every length is checked against what is left, and what the
+message will take in memory against the budget of a request of its size.
 """
 
 import struct
 from uuid import UUID
 
+from catchment.protocol.budget import ARRAY_BYTES, SMALL_ITEM_BYTES, TAG_BYTES, request_memory
 from catchment.protocol.errors import MalformedRequest
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 _VARINT_MAX_BYTES = 5
+_VARINT_END = 1 << 32
 
+LONGEST_STRING_BYTES = 0x7FFF
+"""Kafka's bound in every version, though the length of a compact string could be larger."""
 NO_TAGS = b"\x00"
 
 Piece = bytes | bytearray | memoryview
@@ -22,13 +27,14 @@ Piece = bytes | bytearray | memoryview
 class WireReader:
     """A cursor over one message. It raises MalformedRequest where the bytes end too soon."""
 
-    __slots__ = ("data", "end", "flexible", "position")
+    __slots__ = ("data", "end", "flexible", "memory_left", "position")
 
     def __init__(self, data: memoryview, position: int, *, flexible: bool) -> None:
         self.data = data
         self.position = position
         self.end = data.nbytes
         self.flexible = flexible
+        self.memory_left = request_memory(self.end)
 
     def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
         """Several fixed-size fields at once."""
@@ -62,17 +68,23 @@ class WireReader:
             byte = self.data[self.position]
             self.position += 1
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:
+            if byte < 0x80 and value < _VARINT_END:
                 return value
             shift += 7
-        raise MalformedRequest("a varint of more than five bytes")
+        raise MalformedRequest("a varint of more than 32 bits")
 
-    def array_length(self, item_size: int) -> int:
-        """The number of items, each of at least `item_size` bytes; a null array counts as empty."""
+    def array_length(self, item_size: int, item_memory: int = SMALL_ITEM_BYTES) -> int:
+        """The number of items, each of at least `item_size` bytes here and `item_memory` bytes once decoded.
+
+        A null array counts as empty.
+        """
         length = self.unsigned_varint() - 1 if self.flexible else self.i32()
-        if length * item_size > self.end - self.position:
+        if length <= 0:
+            return 0
+        self.memory_left -= ARRAY_BYTES + length * item_memory
+        if length * item_size > self.end - self.position or self.memory_left < 0:
             raise MalformedRequest(f"an array claims {length} items in {self.end - self.position} bytes")
-        return max(length, 0)
+        return length
 
     def buffer(self, length: int) -> memoryview:
         start = self.position
@@ -85,6 +97,8 @@ class WireReader:
         length = self.unsigned_varint() - 1 if self.flexible else self.i16()
         if length < 0:
             return None
+        if length > LONGEST_STRING_BYTES:
+            raise MalformedRequest(f"a string of {length} bytes")
         try:
             return str(self.buffer(length), "utf-8")
         except UnicodeDecodeError as error:
@@ -104,12 +118,18 @@ class WireReader:
         return UUID(bytes=bytes(self.buffer(16)))
 
     def skip_tags(self) -> None:
-        if not self.flexible:
-            return
+        if self.flexible:
+            for _ in range(self.tag_count()):
+                self.tag()
+
+    def tag_count(self) -> int:
+        """The number of tagged fields in the section that begins here."""
         count = self.unsigned_varint()
-        while count:
-            self.tag()
-            count -= 1
+        if count:
+            self.memory_left -= count * TAG_BYTES
+            if 2 * count > self.end - self.position or self.memory_left < 0:
+                raise MalformedRequest(f"{count} tagged fields in {self.end - self.position} bytes")
+        return count
 
     def tag(self) -> tuple[int, memoryview]:
         """One tagged field: its number and its bytes."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
@@ -42,12 +43,51 @@ def lift(source: Any, target_class: Any, **overrides: Any) -> Any:
     source_class: Any = type(source)
     if source_class is target_class and not overrides:
         return source
+    if not overrides:
+        return _lifter(source_class, target_class)(source)
     plan = _plan(source_class, target_class)
     values = {**plan.filled, **{name: getattr(source, name) for name in plan.copied}}
     for name, nested_class in plan.nested:
         if name not in overrides:
             values[name] = _each(lift, getattr(source, name), nested_class)
     return target_class(**{**values, **overrides})
+
+
+@cache
+def _lifter(source_class: Any, target_class: Any) -> Callable[[Any], Any]:
+    """How to lift without overrides: a request may hold tens of thousands of structs, so each slot is set directly.
+
+    That takes less than half of the time of the frozen class's own constructor with its keywords.
+    """
+    plan = _plan(source_class, target_class)
+    copied = [(attrgetter(name), getattr(target_class, name).__set__) for name in plan.copied]
+    nested = [(attrgetter(name), getattr(target_class, name).__set__, inner) for name, inner in plan.nested]
+    filled = [(getattr(target_class, name).__set__, value) for name, value in plan.filled.items()]
+    allocate = target_class.__new__
+
+    def lifted(source: Any) -> Any:
+        target = allocate(target_class)
+        for get, fill in copied:
+            fill(target, get(source))
+        for get, fill, inner in nested:
+            fill(target, _lift_all(get(source), inner))
+        for fill, value in filled:
+            fill(target, value)
+        return target
+
+    return lifted
+
+
+def _lift_all(value: Any, nested_class: Any) -> Any:
+    if not isinstance(value, tuple):
+        return None if value is None else lift(value, nested_class)
+    if not value:
+        return value
+    item_class: Any = type(value[0])
+    if item_class is nested_class:
+        return tuple([lift(item, nested_class) for item in value])
+    lifted = _lifter(item_class, nested_class)
+    return tuple([lifted(item) if type(item) is item_class else lift(item, nested_class) for item in value])
 
 
 def lower(source: Any, target_class: Any, **overrides: Any) -> Any:
