@@ -5,7 +5,7 @@ from pathlib import Path
 
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS
-from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA
+from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, ignored_settings
 from catchment.ports.settings import Bounds, Definitions, UpdateMode
 from catchment.ports.topic_settings import TOPIC_SETTINGS
 
@@ -63,3 +63,12 @@ def test_every_broker_setting_of_kafka_is_acted_on_or_knowingly_ignored() -> Non
         else:
             dynamic = name in DYNAMIC_IN_KAFKA or name in OTHER_MODES
         assert dynamic == (row["mode"] != "read-only"), name
+
+
+def test_ignored_settings_have_kafkas_kinds_and_defaults() -> None:
+    theirs = kafka("broker")
+    for name, setting in ignored_settings().items():
+        if name in theirs:
+            default = setting.render(setting.default)
+            shown = (setting.kind, "null" if default is None else default)
+            assert shown == (theirs[name]["kind"], theirs[name]["default"]), name

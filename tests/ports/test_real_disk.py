@@ -96,21 +96,6 @@ def test_a_disk_that_takes_no_bytes_is_an_error_and_no_endless_loop(
         file.append([b"abc"])
 
 
-def test_a_failed_sync_is_raised_after_every_file_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = RealDisk()
-    files = [disk.open_file(str(tmp_path / str(number))) for number in range(3)]
-    tried: list[int] = []
-
-    def fail(descriptor: int) -> None:
-        tried.append(descriptor)
-        raise OSError(errno.EIO, "the device failed")
-
-    monkeypatch.setattr(os, "fdatasync", fail)
-    with pytest.raises(OSError, match="the device failed"):
-        asyncio.run(disk.sync_files(files))
-    assert len(tried) == 3
-
-
 def test_a_replacement_that_fails_leaves_the_old_content_and_no_other_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

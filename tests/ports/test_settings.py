@@ -100,3 +100,21 @@ def test_a_name_that_does_not_exist_draws_a_suggestion() -> None:
         definitions.require("num.partitons")
     with pytest.raises(UnknownSetting, match=r"colour\.$"):
         definitions.require("colour")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (0.5, "0.5"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (12345678.5, "1.23456785E7"),
+        (1e-4, "1.0E-4"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+    ],
+)
+def test_a_double_is_written_as_java_writes_it(value: float, text: str) -> None:
+    setting = Setting("ratio", Kind.DOUBLE, None, "")
+    assert setting.render(value) == text
+    assert setting.parse(text) == value

@@ -20,6 +20,7 @@ from catchment.ports.memory_disk import MemoryDisk
 from catchment.ports.real_disk import RealDisk
 from catchment.ports.workers import LoopWorker, ProcessWorker, Worker, WorkerDied
 from catchment.replication.cleaner import Cleaner
+from catchment.replication.group_commit import GroupCommit
 from catchment.replication.partition import Partition
 from catchment.storage import checkpoint
 from catchment.storage.config import LogConfig
@@ -71,13 +72,13 @@ class Broker:
 
     def create(self, topic: str, config: LogConfig = CONFIG) -> Partition:
         log = create_log(self.disk, self.clock, f"{self.root}/{topic}-0", topic, 0, None, config)
-        self.partitions.append(Partition(topic, log, self.disk, leader_epoch=0))
+        self.partitions.append(Partition(topic, log, GroupCommit(self.disk), leader_epoch=0))
         return self.partitions[-1]
 
     def reopen(self, partition: Partition) -> None:
         partition.log.close()
         log = open_log(self.disk, self.clock, partition.log.directory, partition.topic, 0, CONFIG)
-        self.partitions = [Partition(partition.topic, log, self.disk, leader_epoch=0)]
+        self.partitions = [Partition(partition.topic, log, GroupCommit(self.disk), leader_epoch=0)]
 
     def cleaner(self, worker: Worker | None = None) -> Cleaner:
         return Cleaner(self.partitions, self.disk, self.clock, lambda: self.settings, worker or LoopWorker(self.disk))

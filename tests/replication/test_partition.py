@@ -7,10 +7,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from catchment.ports.clock import ManualClock
-from catchment.ports.disk import File
+from catchment.ports.disk import SyncGroup
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 from catchment.protocol.records import encode_batch, numbered
+from catchment.replication.group_commit import GroupCommit
 from catchment.replication.partition import Partition
 from catchment.storage.config import LogConfig
 from catchment.storage.recovery import create_log
@@ -26,16 +27,16 @@ class SlowDisk(MemoryDisk):
         self.gate = asyncio.Event()
         self.syncs = 0
 
-    async def sync_files(self, files: Sequence[File]) -> None:
+    async def sync_groups(self, groups: Sequence[SyncGroup]) -> list[OSError | None]:
         self.syncs += 1
         await self.gate.wait()
-        await super().sync_files(files)
+        return await super().sync_groups(groups)
 
 
 def _partition(disk: MemoryDisk, config: LogConfig) -> Partition:
     disk.make_directory("/logs")
     log = create_log(disk, ManualClock(), "/logs/a-0", "a", 0, None, config)
-    partition = Partition("a", log, disk, leader_epoch=0)
+    partition = Partition("a", log, GroupCommit(disk), leader_epoch=0)
     partition.isr = (1,)
     return partition
 

@@ -76,7 +76,7 @@ def job_for(log: Log, clean_offset: int | None = None, most_keys: int = MANY_KEY
 
 def swap_all(disk: Disk, log: Log, job: CompactionJob, result: CompactionResult) -> Iterator[None]:
     for group, cleaned in zip(job.groups, result.cleaned, strict=False):
-        sources = find_sources(log, group)
+        sources = find_sources(log, job, group)
         assert sources is not None
         swap(disk, log, sources, cleaned)
         yield

@@ -87,10 +87,7 @@ def reopened(
 
 
 def sync(log: Log) -> None:
-    end_offset = log.log_end_offset
-    for file in log.unsynced_files():
-        file.sync()
-    log.mark_synced(end_offset)
+    log.sync()
 
 
 def read_all(log: Log, upper_offset: int | None = None, max_bytes: int = 300) -> list[tuple[int, bytes | None]]:

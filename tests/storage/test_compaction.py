@@ -340,9 +340,9 @@ def test_segments_that_changed_meanwhile_are_not_replaced() -> None:
         made.append((b"a", bytes(50)))
     made.log.roll()
     job = plan(made.log, find_dirt(made.log, None, 10, NOW_MS), NOW_MS, 1000)
-    assert all(find_sources(made.log, group) for group in job.groups)
+    assert all(find_sources(made.log, job, group) for group in job.groups)
     made.log.advance_log_start(5)
-    assert find_sources(made.log, job.groups[0]) is None
-    assert find_sources(made.log, job.groups[-1]) is not None
+    assert find_sources(made.log, job, job.groups[0]) is None
+    assert find_sources(made.log, job, job.groups[-1]) is not None
     made.log.truncate_to(9)
-    assert find_sources(made.log, job.groups[-1]) is None
+    assert find_sources(made.log, job, job.groups[-1]) is None

@@ -175,3 +175,47 @@ def test_other_directories_and_the_log_of_kraft_are_left_alone() -> None:
     for name in ("__cluster_metadata-0", "lost+found", "notes"):
         disk.make_directory(f"/data/{name}")
     assert _open(disk).logs == {}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_noted_of_a_deleted_log_is_never_taken_for_the_next_of_its_name(seed: int) -> None:
+    """Without a sync at the creation: the first one comes with the first record that is acknowledged."""
+    random = Random(seed)
+    disk = MemoryDisk()
+    directory = _open(disk)
+    log = directory.create_log("flow", 0, TOPIC_ID, SMALL)
+    for _ in range(30):
+        log.append_as_leader(batch(b"old"), 0)
+    sync(log)
+    log.advance_log_start(25)
+    directory.checkpoint()
+    directory.delete_log("flow", 0)
+    log = directory.create_log("flow", 0, TOPIC_ID, SMALL)
+    count = random.randint(1, 40)
+    for _ in range(count):
+        log.append_as_leader(batch(b"new"), 0)
+    sync(log)
+    noted_start = 0
+    if random.random() < 0.5:
+        noted_start = random.randint(1, count)
+        log.advance_log_start(noted_start)
+        directory.checkpoint()
+        assert not disk.exists(f"{log.directory}/{layout.UNNOTED}")
+    after = disk.crash(random)
+    found = _open(after).logs["flow", 0]
+    assert (found.log_start_offset, found.log_end_offset) == (noted_start, count)
+    assert not after.exists(f"{found.directory}/{layout.UNNOTED}")
+
+
+def test_a_checkpoint_that_was_begun_before_a_log_was_created_does_not_speak_for_it() -> None:
+    disk = MemoryDisk()
+    directory = _open(disk)
+    directory.create_log("flow", 0, TOPIC_ID, SMALL).append_as_leader(batch(b"old"), 0)
+    directory.checkpoint()
+    made = directory.begin_checkpoint()
+    directory.delete_log("flow", 0)
+    log = directory.create_log("flow", 0, TOPIC_ID, SMALL)
+    for replacement in made.replacements:
+        disk.replace_file(*replacement)
+    assert directory.end_checkpoint(made) == []
+    assert disk.exists(f"{log.directory}/{layout.UNNOTED}")

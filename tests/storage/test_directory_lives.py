@@ -78,7 +78,10 @@ class Lives:
     def delete_records(self) -> None:
         self.log.advance_log_start(self.random.randint(self.log.log_start_offset, self.log.log_end_offset))
         if self.random.random() < 0.5:
-            self.directory.checkpoint_log_starts()
+            made = self.directory.begin_checkpoint(only_log_starts=True)
+            for replacement in made.replacements:
+                self.disk.replace_file(*replacement)
+            self.directory.end_checkpoint(made)
             self.noted_start = self.log.log_start_offset
 
     def keep(self, end_offset: int) -> None:

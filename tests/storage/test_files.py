@@ -52,7 +52,7 @@ def test_partition_metadata_is_kafkas() -> None:
 
 def test_an_offset_checkpoint_is_kafkas() -> None:
     disk = MemoryDisk()
-    checkpoint.write_offsets(disk, "/file", {("flow", 0): 5, ("other", 12): 1 << 40})
+    disk.replace_file("/file", checkpoint.encode_offsets({("flow", 0): 5, ("other", 12): 1 << 40}))
     assert disk.read_file("/file") == b"0\n2\nflow 0 5\nother 12 1099511627776\n"
     assert checkpoint.read_offsets(disk, "/file") == {("flow", 0): 5, ("other", 12): 1 << 40}
 

@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.storage.logs import NOW_MS, SMALL, batch, new_log, read_all, reopened
 
-from catchment.ports.disk import Disk
+from catchment.ports.disk import Disk, StaleFile
 from catchment.ports.memory_disk import MemoryDisk, MemoryFile
 from catchment.protocol.batch import HEADER_SIZE, read_header
 from catchment.protocol.compression import Compression
@@ -168,3 +168,31 @@ def test_a_follower_refuses_what_is_damaged_or_goes_back() -> None:
         log.append_as_follower(memoryview(damaged))
     assert refused.value.code is ErrorCode.corrupt_message
     assert log.log_end_offset == 4
+
+
+def test_a_long_search_for_a_timestamp_goes_in_steps() -> None:
+    """The first batch has the latest time but one: the index cannot tell that nothing between is as late."""
+    log = new_log(MemoryDisk())
+    log.append_as_leader(batch(b"first", timestamp_ms=NOW_MS + 10), 0)
+    for _ in range(1500):
+        log.append_as_leader(batch(b"early", timestamp_ms=NOW_MS), 0)
+    log.append_as_leader(batch(b"last", timestamp_ms=NOW_MS + 20), 0)
+    steps = list(log.search_timestamp(NOW_MS + 15))
+    assert len(steps) >= 2
+    assert set(steps) == {None}
+    assert log.offset_for_timestamp(NOW_MS + 15, 2000) == (NOW_MS + 20, 1501, 0)
+
+
+def test_a_search_finds_what_a_swap_of_files_has_moved() -> None:
+    log = new_log(MemoryDisk())
+    log.append_as_leader(batch(b"x", timestamp_ms=NOW_MS, compression=Compression.GZIP), 0)
+    log.append_as_leader(batch(b"y", timestamp_ms=NOW_MS + 5, compression=Compression.GZIP), 0)
+    steps = log.search_timestamp(NOW_MS)
+    first = next(steps)
+    assert first is not None
+    again = steps.throw(StaleFile("the file that was read"))
+    assert again is not None
+    assert again.header.base_offset == 0
+    with pytest.raises(StopIteration) as end:
+        steps.send(again.find(again.file.read(again.position, again.header.size), lambda: None))
+    assert end.value.value == (NOW_MS, 0, 0)

@@ -84,9 +84,7 @@ def test_a_roll_leaves_indexes_and_a_snapshot_that_wait_for_the_next_sync() -> N
     disk = MemoryDisk()
     log = new_log(disk)
     log.append_as_leader(batch(b"x"), 0)
-    for file in log.unsynced_files():
-        file.sync()
-    log.mark_synced(1)
+    log.sync()
     assert log.recovery_point == 1
     log.roll()
     assert names(disk)[:5] == [
@@ -97,24 +95,29 @@ def test_a_roll_leaves_indexes_and_a_snapshot_that_wait_for_the_next_sync() -> N
         f"{1:020d}.snapshot",
     ]
     assert log.recovery_point == 0
-    assert {file.path.rpartition(".")[2] for file in log.unsynced_files()} == {"log", "index", "timeindex", "snapshot"}
+    assert {file.path.rpartition(".")[2] for file in log.unsynced_group().files} == {
+        "log",
+        "index",
+        "timeindex",
+        "snapshot",
+    }
     log.mark_synced(1)
     assert log.recovery_point == 1
-    assert log.unsynced_files() == []
+    assert log.unsynced_group().files == []
 
 
 def test_files_that_come_to_wait_during_a_sync_still_wait_after_it() -> None:
     log = new_log(MemoryDisk())
     log.append_as_leader(batch(b"x"), 0)
     end_offset = log.log_end_offset
-    handed_out = log.unsynced_files()
+    handed_out = log.unsynced_group()
     log.append_as_leader(batch(b"y"), 0)
     log.roll()
-    assert handed_out
+    assert handed_out.files
     log.mark_synced(end_offset)
     assert log.synced_offset == 1
     assert log.recovery_point == 0
-    assert any(file.path.endswith(".timeindex") for file in log.unsynced_files())
+    assert any(file.path.endswith(".timeindex") for file in log.unsynced_group().files)
 
 
 @pytest.mark.parametrize(("setting", "count"), [("flush_messages", 3), ("flush_ms", 1)])
@@ -127,6 +130,6 @@ def test_flush_settings_ask_for_a_sync(setting: str, count: int) -> None:
         log.append_as_leader(batch(b"x"), 0)
     clock.advance(500)
     assert log.needs_flush(clock.now_ms())
-    log.unsynced_files()
+    log.unsynced_group()
     log.mark_synced(log.log_end_offset)
     assert not log.needs_flush(clock.now_ms())

@@ -13,8 +13,9 @@ from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.batch import iterate_headers, read_header, seal
 from catchment.protocol.compression import Compression
 from catchment.protocol.errors import ApiError
-from catchment.protocol.records import read_records
+from catchment.protocol.records import Record, encode_batch, numbered, read_records
 from catchment.storage.config import LogConfig
+from catchment.storage.validation import prepare
 
 _GOOD = batch(b"one", b"two")
 _HOUR_MS = 3_600_000
@@ -149,3 +150,56 @@ def test_damaged_records_are_refused_where_the_topic_looks_inside() -> None:
     seal(data)
     config = LogConfig(compression_type="lz4")
     assert _refusal(memoryview(data), config) is ErrorCode.invalid_record
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
+def test_records_without_a_key_are_named_by_their_place_in_the_batch(compression: int) -> None:
+    """KIP-467: a client fails these and sends the others again."""
+    keys = [b"k", None, b"k", None]
+    records = [Record(key, b"v", offset_delta=delta) for delta, key in enumerate(keys)]
+    data = encode_batch(records, base_timestamp_ms=NOW_MS, compression=compression)
+    log = new_log(MemoryDisk(), LogConfig(cleanup_policy=frozenset({"compact"})))
+    with pytest.raises(ApiError) as refused:
+        log.append_as_leader(memoryview(data), 0)
+    assert [index for index, _ in refused.value.record_errors] == [1, 3]
+
+
+def test_no_more_records_are_named_than_an_answer_should_carry() -> None:
+    data = encode_batch(numbered([(None, b"v")] * 1500), base_timestamp_ms=NOW_MS)
+    log = new_log(MemoryDisk(), LogConfig(cleanup_policy=frozenset({"compact"})))
+    with pytest.raises(ApiError) as refused:
+        log.append_as_leader(memoryview(data), 0)
+    assert len(refused.value.record_errors) == 1000
+
+
+def test_a_batch_that_grows_beyond_max_message_bytes_is_refused() -> None:
+    config = LogConfig(compression_type="uncompressed", max_message_bytes=1000)
+    assert _refusal(batch(b"x" * 2000, compression=Compression.ZSTD), config) is ErrorCode.message_too_large
+
+
+@pytest.mark.parametrize(
+    ("config", "data", "is_costly"),
+    [
+        (LogConfig(), batch(b"x" * 100_000, compression=Compression.ZSTD), False),
+        (LogConfig(cleanup_policy=frozenset({"compact"})), batch(b"x"), False),
+        (LogConfig(cleanup_policy=frozenset({"compact"})), batch(b"x", compression=Compression.ZSTD), True),
+        (LogConfig(cleanup_policy=frozenset({"compact"})), batch(b"x" * 10_000), True),
+        (LogConfig(cleanup_policy=frozenset({"compact"}), max_message_bytes=1000), batch(b"x" * 10_000), False),
+        (LogConfig(compression_type="lz4"), batch(b"x" * 10_000), True),
+        (LogConfig(compression_type="lz4"), batch(b"x" * 10_000, compression=Compression.LZ4), False),
+        (LogConfig(message_timestamp_type="LogAppendTime"), batch(b"x" * 10_000), False),
+        (LogConfig(message_timestamp_type="LogAppendTime", max_message_bytes=1 << 24), batch(b"x" * (1 << 20)), True),
+        (LogConfig(cleanup_policy=frozenset({"compact"})), memoryview(b"x" * 20), False),
+    ],
+)
+def test_what_may_take_long_is_known_before_it_is_done(config: LogConfig, data: memoryview, is_costly: bool) -> None:
+    assert new_log(MemoryDisk(), config).is_costly(data) is is_costly
+
+
+def test_a_batch_prepared_for_other_settings_is_prepared_again() -> None:
+    log = new_log(MemoryDisk(), LogConfig(cleanup_policy=frozenset({"compact"})))
+    prepared = prepare(batch(b"x" * 300), log.config, NOW_MS)
+    log.config = LogConfig(compression_type="zstd")
+    log.append_as_leader(prepared, 0)
+    assert read_header(log.read(0, 1000, 1).data).compression == Compression.ZSTD
+    assert read_all(log) == [(0, b"x" * 300)]

@@ -1,109 +1,211 @@
-"""Names of Kafka 4.3's broker settings that Catchment accepts and ignores.
+"""Kafka 4.3's broker settings that Catchment accepts and ignores, with their kinds and defaults.
 
 A server.properties written for Kafka must start a Catchment broker: what is listed here draws one line in the log, what is
-neither here nor in our own definitions draws a warning with a suggestion.
+neither here nor in our own definitions draws a warning with a suggestion. DescribeConfigs shows what was given, so that tools
+find what they have set.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final
 
-_READ_ONLY_NAMES: Final = """
-add.partitions.to.txn.retry.backoff.ms alter.config.policy.class.name
-alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
-auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.session.timeout.ms client.quota.callback.class
-connection.failed.authentication.delay.ms connections.max.reauth.ms controlled.shutdown.enable
-controller.listener.names controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-controller.quorum.append.linger.ms controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
-controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
-controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
-controller.quorum.retry.backoff.ms controller.quorum.voters
-controller.socket.timeout.ms create.topic.policy.class.name
-delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
-delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
-fetch.purgatory.purge.interval.requests
-group.consumer.max.assignment.interval.ms
-group.consumer.min.assignment.interval.ms
-group.consumer.regex.refresh.interval.ms
-group.coordinator.append.linger.ms group.coordinator.background.threads group.coordinator.rebalance.protocols
-group.coordinator.threads group.share.assignors group.share.max.assignment.interval.ms
-group.share.min.assignment.interval.ms group.share.persister.class.name
-group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
-group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
-group.streams.max.standby.replicas group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
-group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
-initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
-internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs kafka.metrics.reporters
-leader.imbalance.check.interval.seconds log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
-log.initial.task.delay.ms metadata.log.dir metadata.log.max.record.bytes.between.snapshots
-metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
-metadata.max.retention.bytes metadata.max.retention.ms metrics.num.samples metrics.recording.level
-metrics.sample.window.ms num.replica.alter.log.dirs.threads offsets.load.buffer.size offsets.topic.compression.codec
-process.roles
-queued.max.request.bytes
-producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
-remote.log.index.file.cache.ttl.ms remote.log.manager.copy.quota.window.num
-remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
-remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.task.interval.ms
-remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
-remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
-remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
-remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.storage.manager.class.name
-remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
-replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
-replication.quota.window.size.seconds request.timeout.ms sasl.client.callback.handler.class
-sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
-sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
-sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
-sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
-sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
-sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+from catchment.ports.settings import Definitions, Kind, Setting, UpdateMode
+
+# By kind, each name with its default; no default where there is none.
+_READ_ONLY: Final = {
+    Kind.BOOLEAN: """
+auto.leader.rebalance.enable=true controlled.shutdown.enable=true controller.quorum.auto.join.enable=false
+remote.log.storage.system.enable=false sasl.oauthbearer.assertion.claim.jti.include=false ssl.allow.dn.changes=false
+ssl.allow.san.changes=false transaction.two.phase.commit.enable=false unstable.api.versions.enable=false
+unstable.feature.versions.enable=false
+""",
+    Kind.CLASS: """
+alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name
+sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
+sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+sasl.server.callback.handler.class
+""",
+    Kind.DOUBLE: """
+remote.log.manager.task.retry.jitter=0.2
+""",
+    Kind.INT: """
+add.partitions.to.txn.retry.backoff.ms=20 alter.log.dirs.replication.quota.window.num=11
+alter.log.dirs.replication.quota.window.size.seconds=1 broker.heartbeat.interval.ms=2000
+broker.session.timeout.ms=9000 connection.failed.authentication.delay.ms=100 controller.quorum.append.linger.ms=25
+controller.quorum.election.backoff.max.ms=1000 controller.quorum.election.timeout.ms=1000
+controller.quorum.fetch.max.bytes=1048576 controller.quorum.fetch.snapshot.max.bytes=1048576
+controller.quorum.fetch.timeout.ms=2000 controller.quorum.request.timeout.ms=2000
+controller.quorum.retry.backoff.ms=20 controller.socket.timeout.ms=30000
+delete.records.purgatory.purge.interval.requests=1 fetch.purgatory.purge.interval.requests=1000
+group.consumer.max.assignment.interval.ms=15000 group.consumer.min.assignment.interval.ms=0
+group.consumer.regex.refresh.interval.ms=600000 group.coordinator.append.linger.ms=-1
+group.coordinator.background.threads=2 group.coordinator.threads=4 group.share.max.assignment.interval.ms=15000
+group.share.min.assignment.interval.ms=0 group.streams.heartbeat.interval.ms=5000
+group.streams.initial.rebalance.delay.ms=3000 group.streams.max.assignment.interval.ms=15000
+group.streams.max.heartbeat.interval.ms=15000 group.streams.max.session.timeout.ms=60000
+group.streams.max.size=2147483647 group.streams.max.standby.replicas=2 group.streams.min.assignment.interval.ms=0
+group.streams.min.heartbeat.interval.ms=5000 group.streams.min.session.timeout.ms=45000
+group.streams.num.standby.replicas=0 group.streams.session.timeout.ms=45000
+initial.broker.registration.timeout.ms=60000 internal.metadata.log.segment.bytes
+internal.metadata.max.batch.size.in.bytes=8388608 kafka.metrics.polling.interval.secs=10
+log.flush.start.offset.checkpoint.interval.ms=60000 metadata.log.segment.bytes=1073741824
+metadata.max.idle.interval.ms=500 metrics.num.samples=2 num.replica.alter.log.dirs.threads
+offsets.load.buffer.size=5242880 offsets.topic.compression.codec=0 producer.id.expiration.check.interval.ms=600000
+producer.purgatory.purge.interval.requests=1000 remote.log.manager.copy.quota.window.num=11
+remote.log.manager.copy.quota.window.size.seconds=1 remote.log.manager.fetch.quota.window.num=11
+remote.log.manager.fetch.quota.window.size.seconds=1 remote.log.manager.thread.pool.size=2
+remote.log.metadata.custom.metadata.max.bytes=128 remote.log.reader.max.pending.tasks=100
+replica.fetch.backoff.ms=1000 replica.fetch.max.bytes=1048576 replica.fetch.min.bytes=1
+replica.fetch.response.max.bytes=10485760 replica.fetch.wait.max.ms=500 replica.socket.receive.buffer.bytes=65536
+replica.socket.timeout.ms=30000 replication.quota.window.num=11 replication.quota.window.size.seconds=1
+request.timeout.ms=30000 sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+sasl.oauthbearer.assertion.claim.exp.seconds=300 sasl.oauthbearer.assertion.claim.nbf.seconds=60
+sasl.oauthbearer.clock.skew.seconds=30 sasl.server.max.receive.size=524288 share.coordinator.append.linger.ms=-1
+share.coordinator.load.buffer.size=5242880 share.coordinator.state.topic.compression.codec=0
+share.coordinator.threads=1 share.fetch.purgatory.purge.interval.requests=1000 telemetry.max.bytes=1048576
+transaction.state.log.load.buffer.size=5242880
+""",
+    Kind.LIST: """
+controller.listener.names=<none> controller.quorum.bootstrap.servers= controller.quorum.voters= early.start.listeners
+group.coordinator.rebalance.protocols=classic,consumer,streams group.share.assignors=simple kafka.metrics.reporters=
+process.roles=<none> sasl.oauthbearer.expected.audience=
+""",
+    Kind.LONG: """
+connections.max.reauth.ms=0 controller.performance.always.log.threshold.ms=2000
+controller.performance.sample.period.ms=60000 delegation.token.expiry.check.interval.ms=3600000
+delegation.token.expiry.time.ms=86400000 delegation.token.max.lifetime.ms=604800000
+internal.metadata.delete.delay.millis=60000 leader.imbalance.check.interval.seconds=300
+log.dir.failure.timeout.ms=30000 log.initial.task.delay.ms=30000
+metadata.log.max.record.bytes.between.snapshots=20971520 metadata.log.max.snapshot.interval.ms=3600000
+metadata.log.segment.ms=604800000 metadata.max.retention.bytes=104857600 metadata.max.retention.ms=604800000
+metrics.sample.window.ms=30000 queued.max.request.bytes=-1 remote.log.index.file.cache.ttl.ms=900000
+remote.log.manager.task.interval.ms=30000 remote.log.manager.task.retry.backoff.max.ms=30000
+remote.log.manager.task.retry.backoff.ms=500 replica.high.watermark.checkpoint.interval.ms=5000
+replica.lag.time.max.ms=30000 sasl.login.retry.backoff.max.ms=10000 sasl.login.retry.backoff.ms=100
+sasl.oauthbearer.jwks.endpoint.refresh.ms=3600000 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms=10000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms=100 server.max.startup.time.ms=9223372036854775807
+socket.connection.setup.timeout.max.ms=30000 socket.connection.setup.timeout.ms=10000
+unclean.leader.election.interval.ms=300000
+""",
+    Kind.PASSWORD: """
+delegation.token.secret.key sasl.oauthbearer.assertion.private.key.passphrase
+sasl.oauthbearer.client.credentials.client.secret
+""",
+    Kind.STRING: """
+authorizer.class.name= group.share.persister.class.name=org.apache.kafka.server.share.persister.DefaultStatePersister
+metadata.log.dir metrics.recording.level=INFO
+remote.log.metadata.manager.class.name=org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
+remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix=rlmm.config.
+remote.log.metadata.manager.listener.name remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+remote.log.storage.manager.impl.prefix=rsm.config. replica.selector.class sasl.mechanism.controller.protocol=GSSAPI
+sasl.oauthbearer.assertion.algorithm=RS256 sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.iss
+sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
 sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
-sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
-sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
-sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
-sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
-security.inter.broker.protocol security.providers server.max.startup.time.ms share.coordinator.append.linger.ms
-share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
-share.coordinator.threads share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.principal.mapping.rules
-telemetry.max.bytes transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
-unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
-"""
+sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope
+sasl.oauthbearer.scope.claim.name=scope sasl.oauthbearer.sub.claim.name=sub sasl.oauthbearer.token.endpoint.url
+security.inter.broker.protocol=PLAINTEXT security.providers ssl.principal.mapping.rules=DEFAULT
+""",
+}
 
-_DYNAMIC_NAMES: Final = """
-background.threads config.providers cordoned.log.dirs follower.fetch.last.tiered.offset.enable
-follower.replication.throttled.rate group.consumer.assignment.interval.ms group.coordinator.cached.buffer.max.bytes
-group.share.assignment.interval.ms group.streams.assignment.interval.ms leader.replication.throttled.rate
-log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-log.cleaner.io.max.bytes.per.second log.cleaner.threads log.local.retention.bytes log.local.retention.ms
-max.connection.creation.rate metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir
-num.replica.fetchers principal.builder.class remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
-remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
-remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
-remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size remote.log.reader.threads
-replica.alter.log.dirs.io.max.bytes.per.second sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
-sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
-sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.buffer.seconds
-sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-sasl.mechanism.inter.broker.protocol share.coordinator.cached.buffer.max.bytes ssl.cipher.suites ssl.client.auth
-ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password
-ssl.keystore.type ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
-ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
-"""
+_DYNAMIC: Final = {
+    Kind.BOOLEAN: """
+follower.fetch.last.tiered.offset.enable=false
+""",
+    Kind.CLASS: """
+principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+ssl.engine.factory.class
+""",
+    Kind.DOUBLE: """
+log.cleaner.io.buffer.load.factor=0.9 log.cleaner.io.max.bytes.per.second=1.7976931348623157E308
+sasl.kerberos.ticket.renew.jitter=0.05 sasl.kerberos.ticket.renew.window.factor=0.8
+sasl.login.refresh.window.factor=0.8 sasl.login.refresh.window.jitter=0.05
+""",
+    Kind.INT: """
+background.threads=10 group.consumer.assignment.interval.ms=1000 group.coordinator.cached.buffer.max.bytes=1048588
+group.share.assignment.interval.ms=1000 group.streams.assignment.interval.ms=1000 log.cleaner.io.buffer.size=524288
+log.cleaner.threads=1 max.connection.creation.rate=2147483647 num.io.threads=8 num.network.threads=3
+num.recovery.threads.per.data.dir=2 num.replica.fetchers=1 remote.fetch.max.wait.ms=500
+remote.log.manager.copier.thread.pool.size=10 remote.log.manager.expiration.thread.pool.size=10
+remote.log.manager.follower.thread.pool.size=2 remote.log.reader.threads=10
+share.coordinator.cached.buffer.max.bytes=1048588
+""",
+    Kind.LIST: """
+config.providers= cordoned.log.dirs= metric.reporters=org.apache.kafka.common.metrics.JmxReporter
+sasl.enabled.mechanisms=GSSAPI sasl.kerberos.principal.to.local.rules=DEFAULT ssl.cipher.suites=
+ssl.enabled.protocols=TLSv1.2,TLSv1.3
+""",
+    Kind.LONG: """
+follower.replication.throttled.rate leader.replication.throttled.rate
+log.local.retention.bytes=-2 log.local.retention.ms=-2 remote.list.offsets.request.timeout.ms=30000
+remote.log.index.file.cache.total.size.bytes=1073741824
+remote.log.manager.copy.max.bytes.per.second=9223372036854775807
+remote.log.manager.fetch.max.bytes.per.second=9223372036854775807
+replica.alter.log.dirs.io.max.bytes.per.second sasl.kerberos.min.time.before.relogin=60000
+""",
+    Kind.PASSWORD: """
+sasl.jaas.config ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
+ssl.truststore.certificates ssl.truststore.password
+""",
+    Kind.SHORT: """
+sasl.login.refresh.buffer.seconds=300 sasl.login.refresh.min.period.seconds=60
+""",
+    Kind.STRING: """
+sasl.kerberos.kinit.cmd=/usr/bin/kinit sasl.kerberos.service.name sasl.mechanism.inter.broker.protocol=GSSAPI
+ssl.client.auth=none ssl.endpoint.identification.algorithm=https ssl.keymanager.algorithm=SunX509
+ssl.keystore.location ssl.keystore.type=JKS ssl.protocol=TLSv1.3 ssl.provider ssl.secure.random.implementation
+ssl.trustmanager.algorithm=PKIX ssl.truststore.location ssl.truststore.type=JKS
+""",
+}
 
-READ_ONLY_IN_KAFKA: Final = frozenset(_READ_ONLY_NAMES.split())
-DYNAMIC_IN_KAFKA: Final = frozenset(_DYNAMIC_NAMES.split())
+
+def _names(table: Mapping[Kind, str]) -> frozenset[str]:
+    return frozenset(entry.partition("=")[0] for entries in table.values() for entry in entries.split())
+
+
+READ_ONLY_IN_KAFKA: Final = _names(_READ_ONLY)
+DYNAMIC_IN_KAFKA: Final = _names(_DYNAMIC)
 
 # A listener may have settings of its own, and plug-ins of Kafka have theirs.
-_PREFIXES: Final = ("listener.name.", "rlmm.config.", "rsm.config.")
+_OF_A_LISTENER: Final = "listener.name."
+_PREFIXES: Final = (_OF_A_LISTENER, "rlmm.config.", "rsm.config.")
+_DOCUMENTATION: Final = "A setting of Kafka that Catchment accepts and ignores."
 
 
 def is_ignored(name: str) -> bool:
     """Whether Kafka knows this name and Catchment does not act on it."""
     return name in READ_ONLY_IN_KAFKA or name in DYNAMIC_IN_KAFKA or name.startswith(_PREFIXES)
+
+
+@cache
+def ignored_settings() -> Definitions:
+    """What Kafka says of the settings that Catchment ignores."""
+    return Definitions([*_settings(_READ_ONLY, UpdateMode.READ_ONLY), *_settings(_DYNAMIC, UpdateMode.CLUSTER_WIDE)])
+
+
+def ignored_setting(name: str) -> Setting | None:
+    """What Kafka says of one of them. A listener's own setting is as the one for all listeners, but read-only."""
+    general = general_name(name)
+    found = ignored_settings().get(general)
+    if found is None or general == name:
+        return found
+    return found._replace(name=name, update_mode=UpdateMode.READ_ONLY)
+
+
+def general_name(name: str) -> str:
+    """The setting for all listeners that a listener, or a SASL mechanism of one, overrides; any other name as it is."""
+    if not name.startswith(_OF_A_LISTENER):
+        return name
+    _, _, rest = name.removeprefix(_OF_A_LISTENER).partition(".")
+    _, _, of_mechanism = rest.partition(".")
+    return of_mechanism if of_mechanism in ignored_settings() else rest
+
+
+def _settings(table: Mapping[Kind, str], update_mode: UpdateMode) -> Iterator[Setting]:
+    for kind, entries in table.items():
+        for entry in entries.split():
+            name, has_default, default = entry.partition("=")
+            setting = Setting(name, kind, None, _DOCUMENTATION, update_mode=update_mode)
+            yield setting._replace(default=setting.parse(default)) if has_default else setting

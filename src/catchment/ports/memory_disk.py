@@ -20,18 +20,19 @@ from typing import Final
 
 from typing_extensions import Buffer
 
-from catchment.ports.disk import DirectoryEntry, File
+from catchment.ports.disk import DirectoryEntry, File, Replacement, StaleFile, SyncGroup
 from catchment.ports.page_cache import Change, DirectoryNode, FileNode, Node, PowerLoss
 
 _ENDLESS_BYTES: Final = 1 << 40
 
 
 class MemoryFile:
-    __slots__ = ("_disk", "_node", "path")
+    __slots__ = ("_disk", "_node", "is_closed", "path")
 
     def __init__(self, disk: MemoryDisk, node: FileNode, path: str) -> None:
         self._disk = disk
         self._node = node
+        self.is_closed = False
         self.path = path
 
     @property
@@ -42,20 +43,24 @@ class MemoryFile:
         disk = self._disk
         if disk.is_faulty:
             disk.take_room(sum(memoryview(piece).nbytes for piece in pieces), self.path)
+        self._check_open()
         data = self._node.data
         with disk.lock:
             for piece in pieces:
                 data += piece
 
     def read(self, position: int, size: int) -> bytes:
+        self._check_open()
         # The lock keeps an append on another thread from meeting the view: a bytearray with views cannot grow.
         with self._disk.lock, memoryview(self._node.data) as view:
             return bytes(view[position : position + size])
 
     def would_block(self, position: int, size: int) -> bool:
+        self._check_open()
         return False
 
     def truncate(self, size: int) -> None:
+        self._check_open()
         self._disk.check_writable(self.path)
         node = self._node
         with self._disk.lock:
@@ -69,6 +74,8 @@ class MemoryFile:
                 node.data.extend(bytes(size - len(node.data)))
 
     def sync(self) -> None:
+        if self.is_closed:
+            return
         if self._disk.fail_syncs:
             with self._disk.lock:
                 self._node.drop_unsynced()
@@ -76,7 +83,11 @@ class MemoryFile:
         self._node.sync()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        self.is_closed = True
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise StaleFile(self.path)
 
 
 class MemoryDisk:
@@ -232,9 +243,27 @@ class MemoryDisk:
         self._locked.add(path)
         return MemoryLock(self._locked, path)
 
+    async def sync_groups(self, groups: Sequence[SyncGroup]) -> list[OSError | None]:
+        return [self._sync_group(group) for group in groups]
+
     async def sync_files(self, files: Sequence[File]) -> None:
-        for file in files:
-            file.sync()
+        (failure,) = await self.sync_groups([SyncGroup(files)])
+        if failure is not None:
+            raise failure
+
+    async def replace_files(self, replacements: Sequence[Replacement]) -> None:
+        for path, data in replacements:
+            self.replace_file(path, data)
+
+    def _sync_group(self, group: SyncGroup) -> OSError | None:
+        try:
+            for directory in group.directories:
+                self.sync_directory(directory)
+            for file in group.files:
+                file.sync()
+        except OSError as error:
+            return error
+        return None
 
     async def read_later(self, file: File, position: int, size: int) -> bytes:
         return file.read(position, size)

@@ -1,8 +1,9 @@
 """The machine's file system, with a bound on the descriptors held open.
 
 A broker with thousands of partitions has more files than it may have descriptors. A `RealFile` opens its descriptor when it
-is used, and the disk closes the one unused for longest once the bound is reached. A sync works on a duplicate, so that
-closing never races with a thread that syncs.
+is used, and the disk closes the one unused for longest once the bound is reached. A path may name another file by then:
+what is opened again must be the same file. A sync is submitted to the kernel, which holds the file by itself, or works on a
+duplicate: so closing never races with a sync.
 """
 
 import asyncio
@@ -17,38 +18,58 @@ from concurrent.futures import ThreadPoolExecutor
 
 from typing_extensions import Buffer
 
-from catchment.ports.disk import DirectoryEntry, DirectoryLock, File
+from catchment.ports.disk import DirectoryEntry, DirectoryLock, File, Replacement, StaleFile, SyncGroup, TornWrite
+from catchment.ports.kernel_syncs import KernelSyncs, Target
 
 _PIECES_A_WRITE = 1024
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _DESCRIPTORS_FOR_SOCKETS = 512
 _LARGE_FILE_BYTES = 1 << 20
 _SYNC_THREADS = 4
+_SYNCS_AT_ONCE = 256
 
 
 class RealFile:
-    __slots__ = ("_descriptor", "_disk", "path", "size")
+    __slots__ = ("_descriptor", "_disk", "_identity", "is_closed", "path", "size")
 
     def __init__(self, disk: "RealDisk", path: str) -> None:
         self._disk = disk
         self._descriptor = -1
+        self.is_closed = False
         self.path = path
-        self.size = os.fstat(self.descriptor(create=True)).st_size
+        self._open(os.O_CREAT)
+        status = os.fstat(self._descriptor)
+        self._identity = (status.st_dev, status.st_ino)
+        self.size = status.st_size
 
-    def descriptor(self, *, create: bool = False) -> int:
+    def descriptor(self) -> int:
         """The open descriptor, most recently used from now on."""
-        if self._descriptor < 0:
-            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-            try:
-                self._descriptor = os.open(self.path, flags, 0o644)
-            except OSError as error:
-                if error.errno not in (errno.EROFS, errno.EACCES):
-                    raise
-                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            self._disk.opened(self)
-        else:
+        if self._descriptor >= 0:
             self._disk.used(self)
+        else:
+            self._open_again()
         return self._descriptor
+
+    def _open_again(self) -> None:
+        if self.is_closed:
+            raise StaleFile(self.path)
+        try:
+            self._open(0)
+        except FileNotFoundError as error:
+            raise StaleFile(self.path) from error
+        status = os.fstat(self._descriptor)
+        if (status.st_dev, status.st_ino) != self._identity:
+            self.close()
+            raise StaleFile(self.path)
+
+    def _open(self, flags: int) -> None:
+        try:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES):
+                raise
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._disk.opened(self)
 
     def append(self, pieces: Sequence[Buffer]) -> None:
         descriptor = self.descriptor()
@@ -57,10 +78,12 @@ class RealFile:
             written = os.pwritev(descriptor, pieces, self.size) if len(pieces) <= _PIECES_A_WRITE else 0
             if written < total:
                 self._append_rest(descriptor, pieces, written, total)
-        except OSError:
-            # A partial batch must not stay: the next append would follow it, and recovery would cut both.
-            with contextlib.suppress(OSError):
+        except OSError as error:
+            # A partial batch must not stay: a later start would append behind it, and recovery would cut both.
+            try:
                 os.ftruncate(descriptor, self.size)
+            except OSError:
+                raise TornWrite(error.errno, error.strerror, self.path) from error
             raise
         self.size += total
 
@@ -98,13 +121,21 @@ class RealFile:
         self.size = size
 
     def sync(self) -> None:
-        os.fdatasync(self.descriptor())
+        if not self.is_closed:
+            os.fdatasync(self.descriptor())
 
     def close(self) -> None:
-        if self._descriptor >= 0:
+        self.is_closed = True
+        self.release()
+
+    def release(self) -> None:
+        """Give the descriptor back; the next use opens the file again."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
             self._disk.closed(self)
-            os.close(self._descriptor)
-            self._descriptor = -1
+            # Linux gives the number to the next file even if the close reports an error.
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
 
 def _after(views: list[memoryview], count: int) -> list[memoryview]:
@@ -134,6 +165,8 @@ class RealDisk:
             max_open_files = max(64, min(8192, (allowed - _DESCRIPTORS_FOR_SOCKETS) // 2))
         self._max_open_files = max_open_files
         self._open: OrderedDict[RealFile, None] = OrderedDict()
+        self._kernel: KernelSyncs | None = None
+        self._kernel_loop: asyncio.AbstractEventLoop | None = None
         self._threads = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="catchment-sync")
 
     @property
@@ -144,7 +177,7 @@ class RealDisk:
         self._open[file] = None
         while len(self._open) > self._max_open_files:
             oldest = next(iter(self._open))
-            oldest.close()
+            oldest.release()
 
     def used(self, file: RealFile) -> None:
         self._open.move_to_end(file)
@@ -156,7 +189,11 @@ class RealDisk:
         return RealFile(self, path)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         with os.scandir(path) as entries:
@@ -199,7 +236,7 @@ class RealDisk:
         os.replace(source, target)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = _open_directory(path)
         try:
             os.fsync(descriptor)
         finally:
@@ -237,9 +274,90 @@ class RealDisk:
             raise BlockingIOError(error.errno, "the directory is in use by another broker", path) from error
         return _FileLock(descriptor)
 
+    async def sync_groups(self, groups: Sequence[SyncGroup]) -> list[OSError | None]:
+        failures: list[OSError | None] = [None] * len(groups)
+        wanted: list[tuple[int, File | str]] = []
+        for number, group in enumerate(groups):
+            wanted += [(number, path) for path in group.directories]
+            # A closed file has left its log, and needs no sync.
+            wanted += [(number, file) for file in group.files if not file.is_closed]
+        # Not more at once than there are descriptors: a file must not lose its own to another before it is submitted.
+        step = min(self._max_open_files, _SYNCS_AT_ONCE)
+        for start in range(0, len(wanted), step):
+            await self._sync_some(wanted[start : start + step], failures)
+        return failures
+
+    async def _sync_some(self, wanted: list[tuple[int, File | str]], failures: list[OSError | None]) -> None:
+        numbers: list[int] = []
+        targets: list[Target] = []
+        directories: list[int] = []
+        for number, target in wanted:
+            try:
+                if isinstance(target, RealFile):
+                    targets.append(Target(target.descriptor()))
+                elif isinstance(target, str):
+                    directories.append(_open_directory(target))
+                    targets.append(Target(directories[-1], is_directory=True))
+                numbers.append(number)
+            except OSError as error:
+                failures[number] = failures[number] or error
+        try:
+            rounds = self._submit(targets)
+        finally:
+            for descriptor in directories:
+                os.close(descriptor)
+        outcomes = [outcome for each in rounds for outcome in await each]
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            failures[number] = failures[number] or outcome
+
+    def _submit(self, targets: list[Target]) -> "list[asyncio.Future[list[OSError | None]]]":
+        """Begin to sync: by the kernel, and in a thread what it does not take."""
+        loop = asyncio.get_running_loop()
+        kernel = self._kernel_syncs(loop)
+        submitted = None if kernel is None else kernel.submit(targets)
+        if submitted is not None and submitted.taken == len(targets):
+            return [submitted.outcomes]
+        taken = 0 if submitted is None else submitted.taken
+        duplicates = [Target(os.dup(target.descriptor), target.is_directory) for target in targets[taken:]]
+        in_thread = loop.run_in_executor(self._threads, _sync_and_close, duplicates)
+        return [in_thread] if submitted is None else [submitted.outcomes, in_thread]
+
+    def _kernel_syncs(self, loop: asyncio.AbstractEventLoop) -> KernelSyncs | None:
+        if self._kernel_loop is not loop:
+            if self._kernel is not None:
+                self._kernel.close()
+            self._kernel, self._kernel_loop = None, loop
+            with contextlib.suppress(OSError):
+                self._kernel = KernelSyncs(loop)
+        return self._kernel
+
     async def sync_files(self, files: Sequence[File]) -> None:
-        duplicates = [os.dup(file.descriptor()) for file in files if isinstance(file, RealFile)]
-        await asyncio.get_running_loop().run_in_executor(self._threads, _sync_and_close, duplicates)
+        (failure,) = await self.sync_groups([SyncGroup(files)])
+        if failure is not None:
+            raise failure
+
+    async def replace_files(self, replacements: Sequence[Replacement]) -> None:
+        written: list[RealFile] = []
+        try:
+            for path, data in replacements:
+                file = RealFile(self, f"{path}.new")
+                written.append(file)
+                file.truncate(0)
+                file.append([data])
+            await self.sync_files(written)
+            for file, (path, _) in zip(written, replacements, strict=True):
+                os.replace(file.path, path)
+        except OSError:
+            for file in written:
+                self.remove_file(file.path)
+            raise
+        finally:
+            for file in written:
+                file.close()
+        directories = dict.fromkeys(os.path.dirname(path) for path, _ in replacements)
+        (failure,) = await self.sync_groups([SyncGroup((), list(directories))])
+        if failure is not None:
+            raise failure
 
     async def read_later(self, file: File, position: int, size: int) -> bytes:
         if not isinstance(file, RealFile):
@@ -267,14 +385,18 @@ def _read_all(descriptor: int, position: int, size: int) -> bytes:
     return data
 
 
-def _sync_and_close(descriptors: list[int]) -> None:
-    failure: OSError | None = None
-    for descriptor in descriptors:
+def _open_directory(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _sync_and_close(targets: list[Target]) -> list[OSError | None]:
+    outcomes: list[OSError | None] = []
+    for descriptor, is_directory in targets:
         try:
-            os.fdatasync(descriptor)
+            (os.fsync if is_directory else os.fdatasync)(descriptor)
+            outcomes.append(None)
         except OSError as error:
-            failure = failure or error
+            outcomes.append(error)
         finally:
             os.close(descriptor)
-    if failure is not None:
-        raise failure
+    return outcomes

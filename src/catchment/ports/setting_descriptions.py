@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from functools import cache
 from itertools import dropwhile
 from typing import NamedTuple
 
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import SYNONYM_GROUPS, BrokerSettings
+from catchment.ports.client_metrics_settings import CLIENT_METRICS_SETTINGS
 from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS, GroupSettings
-from catchment.ports.settings import Kind, Setting, UpdateMode, Value
+from catchment.ports.kafka_setting_names import general_name, ignored_setting, ignored_settings
+from catchment.ports.settings import InvalidSetting, Kind, Setting, UpdateMode, Value
 from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
 
 
@@ -36,7 +39,7 @@ class Synonym(NamedTuple):
 
 
 class Description(NamedTuple):
-    """One setting as a client is told about it. `kind` is None where neither we nor Kafka define the name."""
+    """One setting as a client sees it. `kind` is None where neither we nor Kafka define the name."""
 
     name: str
     text: str | None
@@ -59,7 +62,7 @@ def describe_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> li
 
 
 def describe_broker(settings: BrokerSettings) -> list[Description]:
-    """Every setting of this broker, and the names that were given but mean nothing to it."""
+    """Every setting that this broker acts on, and all others that were given."""
     given = {**settings.static, **settings.cluster_dynamic, **settings.broker_dynamic}
     names = sorted({*BROKER_SETTINGS, *given})
     return [_broker_description(name, settings, _broker_synonyms(name, settings)) for name in names]
@@ -79,23 +82,50 @@ def describe_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> li
     descriptions = []
     for name, setting in GROUP_SETTINGS.items():
         synonyms = [Synonym(name, overrides[name], Source.GROUP)] if name in overrides else []
-        if name in BROKER_NAMES:
-            synonyms += _broker_synonyms(BROKER_NAMES[name].default, settings)
-        source = synonyms[0].source if synonyms else Source.DEFAULT
-        text = setting.render(values[name])
+        broker_name = BROKER_NAMES[name].default if name in BROKER_NAMES else f"group.{name}"
+        synonyms += _broker_synonyms(broker_name, settings) or [
+            Synonym(name, setting.render(setting.default), Source.DEFAULT)
+        ]
+        text = _effective_text(setting, values[name], synonyms)
         descriptions.append(
-            Description(name, text, source, False, setting.is_sensitive, setting.kind, setting.documentation, synonyms)
+            Description(
+                name,
+                text,
+                synonyms[0].source,
+                False,
+                setting.is_sensitive,
+                setting.kind,
+                setting.documentation,
+                synonyms,
+            )
         )
     return descriptions
+
+
+def describe_client_metrics() -> list[Description]:
+    """Every setting of a subscription to clients' metrics. None is kept, so all have their defaults."""
+    return [
+        Description(
+            setting.name,
+            setting.render(setting.default),
+            Source.DEFAULT,
+            False,
+            setting.is_sensitive,
+            setting.kind,
+            setting.documentation,
+            (),
+        )
+        for setting in CLIENT_METRICS_SETTINGS.values()
+    ]
 
 
 def _topic_description(
     setting: Setting, value: Value, settings: BrokerSettings, overrides: Mapping[str, str]
 ) -> Description:
-    text = setting.render(value)
-    synonyms = [Synonym(setting.name, text, Source.TOPIC)] if setting.name in overrides else []
+    synonyms = [Synonym(setting.name, setting.render(value), Source.TOPIC)] if setting.name in overrides else []
     if setting.name in BROKER_SYNONYMS:
         synonyms += _broker_synonyms(BROKER_SYNONYMS[setting.name][0], settings)
+    text = _effective_text(setting, value, synonyms)
     source = synonyms[0].source if synonyms else Source.DEFAULT
     return Description(
         setting.name, text, source, False, setting.is_sensitive, setting.kind, setting.documentation, synonyms
@@ -104,12 +134,15 @@ def _topic_description(
 
 def _broker_description(name: str, settings: BrokerSettings, synonyms: Sequence[Synonym]) -> Description:
     source = synonyms[0].source if synonyms else Source.DEFAULT
-    setting = BROKER_SETTINGS.get(name)
+    setting = BROKER_SETTINGS.get(name) or ignored_setting(name)
     if setting is None:
         # A name without a definition may hold a password, so its value is not shown.
         hidden = [synonym._replace(text=None) for synonym in synonyms]
         return Description(name, None, source, True, True, None, "", hidden)
-    text = synonyms[0].text if source is Source.ALL_BROKERS else setting.render(settings.stated(name))
+    if name not in BROKER_SETTINGS:
+        text = _effective_text(setting, None, synonyms)
+    else:
+        text = synonyms[0].text if source is Source.ALL_BROKERS else setting.render(settings.stated(name))
     return Description(
         name,
         None if setting.is_sensitive else text,
@@ -132,15 +165,31 @@ def _broker_synonyms(name: str, settings: BrokerSettings) -> list[Synonym]:
         (settings.broker_dynamic, Source.BROKER),
         (settings.cluster_dynamic, Source.ALL_BROKERS),
         (settings.static, Source.STATIC),
-        (_DEFAULT_TEXTS, Source.DEFAULT),
+        (_default_texts(), Source.DEFAULT),
     )
-    group = SYNONYM_GROUPS.get(name, (name,))
+    group = SYNONYM_GROUPS.get(name) or tuple(dict.fromkeys((name, general_name(name))))
     synonyms = [
         Synonym(member, layer[member], source) for layer, source in layers for member in group if member in layer
     ]
     return list(dropwhile(lambda synonym: synonym.name != name, synonyms))
 
 
-_DEFAULT_TEXTS: Mapping[str, str | None] = {
-    name: setting.render(setting.default) for name, setting in BROKER_SETTINGS.items() if setting.default is not None
-}
+def _effective_text(setting: Setting, value: Value, synonyms: Sequence[Synonym]) -> str | None:
+    """The value as text. Where the broker ignores the setting that holds it, that is the strongest text given."""
+    strongest = synonyms[0] if synonyms else None
+    if strongest is None or strongest.text is None or ignored_setting(strongest.name) is None:
+        return setting.render(value)
+    try:
+        return setting.render(setting.parse(strongest.text))
+    except InvalidSetting:
+        return strongest.text
+
+
+@cache
+def _default_texts() -> Mapping[str, str | None]:
+    return {
+        name: setting.render(setting.default)
+        for definitions in (BROKER_SETTINGS, ignored_settings())
+        for name, setting in definitions.items()
+        if setting.default is not None
+    }

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     LONG = "long"
     DOUBLE = "double"
     LIST = "list"
+    CLASS = "class"
     PASSWORD = "password"
 
 
@@ -51,6 +52,8 @@ class UpdateMode(StrEnum):
     CLUSTER_WIDE = "cluster-wide"
 
 
+_JAVA_PLAIN: Final = (1e-3, 1e7)
+"""Between these, Java writes a floating-point number without an exponent."""
 _BITS: Final = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 
 
@@ -141,6 +144,8 @@ class Setting(NamedTuple):
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
+        if isinstance(value, float):
+            return _java_double(value)
         return None if value is None else str(value)
 
     def _convert(self, text: str) -> Value:
@@ -195,6 +200,15 @@ def _number(convert: Callable[[str], float], text: str) -> float | None:
         return convert(text)
     except ValueError:
         return None
+
+
+def _java_double(value: float) -> str:
+    """A floating-point number as Java writes it: 1.0E10 for 1e+10."""
+    if value == 0 or _JAVA_PLAIN[0] <= abs(value) < _JAVA_PLAIN[1]:
+        return str(value)
+    texts = (f"{value:.{precision}e}" for precision in range(1, 17))
+    digits, exponent = next(text for text in texts if float(text) == value).split("e")
+    return f"{digits}E{int(exponent)}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

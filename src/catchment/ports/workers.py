@@ -1,6 +1,8 @@
-"""Long work on the disk that must not hold up the event loop: in a process of its own, or between the loop's other work.
+"""Long work that must not hold up the event loop: in a process or a thread of its own, or between the loop's other work.
 
-A task goes in steps: it yields often and returns its result at the end. What runs it decides what happens between two steps.
+Work on the disk is a task that goes in steps: it yields often and returns its result at the end. What runs it decides what
+happens between two steps. Work on the bytes of a request goes to a thread: codecs and checksums release the interpreter's
+lock, and what is plain Python pauses often, so that the loop has its turn.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import pickle
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Final, Protocol, TypeVar
@@ -24,6 +27,8 @@ Task = Callable[[Disk, Argument], Generator[None, None, Result]]
 
 _LENGTH: Final = struct.Struct(">Q")
 _END_SECONDS: Final = 5.0
+_THREADS: Final = 2
+_PAUSE_SECONDS: Final = 0.0001
 
 
 class WorkerDied(Exception):
@@ -130,6 +135,52 @@ class ProcessWorker:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+Pause = Callable[[], None]
+"""What work in a thread calls between short steps."""
+
+
+class WorkersStopped(Exception):
+    """The broker stops, and the work is given up."""
+
+
+class ThreadWorkers:
+    """A few threads for work on bytes. They start when they are first needed.
+
+    What waits for a thread is bounded by its callers: a connection has one request at work, and no other is read meanwhile.
+    """
+
+    def __init__(self, threads: int = _THREADS) -> None:
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._is_stopped = False
+
+    async def run(self, work: Callable[[Pause], Result], *, to_the_end: bool = False) -> Result:
+        """The result of the work, or what it raised. With `to_the_end` a caller that is cancelled gets it all the same."""
+        if self._is_stopped:
+            raise WorkersStopped
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="catchment-batch")
+        done = asyncio.get_running_loop().run_in_executor(self._pool, work, self._pause)
+        if not to_the_end:
+            return await done
+        while not done.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([done])
+        return done.result()
+
+    def stop(self) -> None:
+        """Give up what is under way, and do nothing more."""
+        self._is_stopped = True
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _pause(self) -> None:
+        if self._is_stopped:
+            raise WorkersStopped
+        # A thread that only offers the lock takes it again before another wakes up: it has to sleep for a moment.
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _start() -> subprocess.Popen[bytes]:

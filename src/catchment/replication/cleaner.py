@@ -49,7 +49,7 @@ def write_checkpoint(disk: Disk, job: CheckpointJob) -> Generator[None, None, No
     """Make a swap durable, and only then say that the log is clean: a tombstone must not outlast what it deletes."""
     disk.sync_directory(job.log_directory)
     yield
-    checkpoint.write_offsets(disk, job.path, job.offsets)
+    disk.replace_file(job.path, checkpoint.encode_offsets(job.offsets))
 
 
 class Cleaner:
@@ -148,7 +148,7 @@ class Cleaner:
         if not log.config.is_compacted or not any(partition.log is log for partition in self._partitions):
             return False
         for group, cleaned in zip(job.groups, result.cleaned, strict=False):
-            sources = find_sources(log, group)
+            sources = find_sources(log, job, group)
             if sources is None:
                 _logger.info("%s-%d has changed while it was compacted; what is left waits", log.topic, log.partition)
                 return False

@@ -4,7 +4,7 @@ Three ends, never confused: the log end is what was appended; the high watermark
 readers see; the last stable offset is where the first open transaction begins, and all that readers of committed data see.
 
 Where the in-sync set is this broker alone, what cannot be lost is what its disk has synced (`catchment.sync.acks`), so the
-high watermark follows the sync. One sync serves every request that arrived before it began.
+high watermark follows the sync: see `group_commit`. One sync serves every request that arrived before it began.
 """
 
 import asyncio
@@ -12,12 +12,14 @@ import logging
 
 from kio.schema.errors import ErrorCode
 
-from catchment.ports.disk import Disk
+from catchment.ports.disk import SyncGroup
 from catchment.protocol.errors import ApiError
+from catchment.replication.group_commit import GroupCommit
 from catchment.replication.verification import Verifications
 from catchment.replication.waiting import WaitingReaders, WaitingWriters
 from catchment.storage.log import Log
 from catchment.storage.log_parts import AppendInfo
+from catchment.storage.validation import PreparedBatch
 
 _logger = logging.getLogger(__name__)
 
@@ -26,8 +28,9 @@ NO_EPOCH = -1
 
 class Partition:
     __slots__ = (
-        "_disk",
-        "_syncing",
+        "_commits",
+        "_is_stopped",
+        "_syncing_to",
         "high_watermark",
         "isr",
         "leader_epoch",
@@ -39,7 +42,7 @@ class Partition:
         "writers",
     )
 
-    def __init__(self, topic: str, log: Log, disk: Disk, *, leader_epoch: int) -> None:
+    def __init__(self, topic: str, log: Log, commits: GroupCommit, *, leader_epoch: int) -> None:
         self.topic = topic
         self.log = log
         self.leader_epoch = leader_epoch
@@ -50,8 +53,9 @@ class Partition:
         self.writers = WaitingWriters()
         self.readers = WaitingReaders()
         self.verifications = Verifications()
-        self._disk = disk
-        self._syncing: asyncio.Task[None] | None = None
+        self._commits = commits
+        self._syncing_to = log.log_end_offset
+        self._is_stopped = False
 
     @property
     def number(self) -> int:
@@ -75,7 +79,7 @@ class Partition:
             return leader_epoch, self.log.log_end_offset
         return self.log.epoch_end_offset(leader_epoch)
 
-    def append(self, batch: memoryview, acks: int, *, is_from_client: bool = True) -> AppendInfo:
+    def append(self, batch: memoryview | PreparedBatch, acks: int, *, is_from_client: bool = True) -> AppendInfo:
         """Append one batch from a client, or from a coordinator of this broker. It is not safe yet: see `durable`."""
         if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
             raise ApiError(
@@ -87,12 +91,12 @@ class Partition:
         if info.is_duplicate:
             return info
         if self._must_sync():
-            self._start_sync()
+            self._commits.add(self)
         else:
             self.advance(info.last_offset + 1)
             if info.base_offset == self.log.segments.active.base_offset and len(self.log.segments) > 1:
                 # A new segment: put the finished one on the device, so that recovery need not read it.
-                self._start_sync()
+                self._commits.add(self)
         return info
 
     def durable(self, info: AppendInfo) -> "asyncio.Future[None] | None":
@@ -111,7 +115,7 @@ class Partition:
     def flush_if_overdue(self, now_ms: int) -> None:
         """Kafka's `flush.ms`: bound how long a record may wait for the device."""
         if self.log.needs_flush(now_ms):
-            self._start_sync()
+            self._commits.add(self)
 
     def apply_retention(self, now_ms: int) -> None:
         if self.log.apply_retention(now_ms, self.high_watermark):
@@ -119,11 +123,11 @@ class Partition:
 
     async def synced(self) -> None:
         """Wait until no sync is under way."""
-        while self._syncing is not None:
-            await asyncio.wait([self._syncing])
+        await self._commits.idle()
 
-    def wake_all(self) -> None:
-        """Let waiting requests look again: the partition has changed or is gone."""
+    def stop(self) -> None:
+        """The partition is gone: let waiting requests look elsewhere, and a sync under way end unheard."""
+        self._is_stopped = True
         self.writers.fail(ApiError(ErrorCode.not_leader_or_follower))
         self.readers.notify()
 
@@ -133,23 +137,39 @@ class Partition:
         unsynced = self.log.log_end_offset - self.log.synced_offset
         return unsynced > 0 and (config.sync_acks or unsynced >= config.flush_messages)
 
-    def _start_sync(self) -> None:
-        if self._syncing is None:
-            self._syncing = asyncio.get_running_loop().create_task(self._sync())
+    def begin_sync(self) -> SyncGroup:
+        self._syncing_to = self.log.log_end_offset
+        return self.log.unsynced_group()
 
-    async def _sync(self) -> None:
+    def end_sync(self, failure: OSError | None) -> None:
         log = self.log
+        if self._is_stopped:
+            return
+        if failure is not None:
+            _logger.error("%s-%d is offline: a sync failed: %s", self.topic, self.number, failure)
+            log.fail(failure)
+        if log.is_offline:
+            # After a failure a later sync that succeeds proves nothing.
+            reason = failure or "the log is offline"
+            self.writers.fail(ApiError(ErrorCode.kafka_storage_error, f"{self.topic}-{self.number}: {reason}"))
+            return
+        log.mark_synced(self._syncing_to)
+        self.advance(log.synced_offset)
+        if self._must_sync():
+            self._commits.add(self)
+        if log.unsynced.awaits_epochs:
+            self._commits.follow(self._flush_epochs)
+
+    async def _flush_epochs(self) -> None:
+        """What a finished segment needs before the recovery point may pass it. A refusal is tried again after the next roll."""
+        epochs = self.log.leader_epochs
         try:
-            while True:
-                end = log.log_end_offset
-                await self._disk.sync_files(log.unsynced_files())
-                log.mark_synced(end)
-                self.advance(end)
-                if not self._must_sync():
-                    break
+            await self._commits.disk.replace_files([epochs.begin_flush()])
         except OSError as error:
-            _logger.error("%s-%d is offline: a sync failed: %s", self.topic, self.number, error)
-            log.fail(error)
-            self.writers.fail(ApiError(ErrorCode.kafka_storage_error, f"{self.topic}-{self.number}: {error}"))
-        finally:
-            self._syncing = None
+            if self._is_stopped:
+                return
+            _logger.error("the leader epochs of %s-%d cannot be written: %s", self.topic, self.number, error)
+            return
+        epochs.end_flush()
+        if not epochs.is_dirty:
+            self.log.unsynced.mark_epochs_flushed()

@@ -1,15 +1,19 @@
 """All partitions that this broker holds, kept in step with the metadata image."""
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.disk import Disk
+from catchment.ports.disk import Disk, SyncGroup
+from catchment.protocol.batch import CorruptBatch
 from catchment.protocol.errors import ApiError
+from catchment.replication.group_commit import DirectoryNames, GroupCommit
 from catchment.replication.partition import Partition
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory
@@ -37,6 +41,9 @@ class Replicas:
         self._directories = directories
         self._topics: dict[str | UUID, _Topic] = {}
         """By name and by id, so that each way of asking is one look-up."""
+        # One for each directory, because they may be on different devices, and a slow one must not hold up another.
+        self._commits = {directory.path: GroupCommit(disk) for directory in directories}
+        self._checkpointing = asyncio.Lock()
         self._configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
 
     def __iter__(self) -> Iterator[Partition]:
@@ -57,15 +64,30 @@ class Replicas:
             raise ApiError(ErrorCode.unknown_topic_or_partition)
         return topic.partitions[number] or self._open_late(topic, number)
 
-    def apply(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Follow a change of the image: open, change and delete partitions."""
+    def get(self, key: str | UUID, number: int) -> Partition | None:
+        """The same as far as it is open."""
+        topic = self._topics.get(key)
+        return topic.partitions[number] if topic is not None and 0 <= number < len(topic.partitions) else None
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> Awaitable[object] | None:
+        """Follow a change of the image: open, change and delete partitions. What is to be awaited until deletions are durable."""
+        has_deleted = False
         for name, topic in old.topics.items():
             successor = new.topics.get(name)
             if successor is None or successor.id != topic.id:
                 self._delete(topic)
+                has_deleted = True
         for name, topic in new.topics.items():
             if old.topics.get(name) is not topic:
                 self._update(topic)
+        return self._sync_names() if has_deleted else None
+
+    def _sync_names(self) -> Awaitable[object]:
+        """Make the names in every directory durable, with the next round of syncs."""
+        members = [DirectoryNames(directory.path) for directory in self._directories]
+        for member in members:
+            self._commits[member.path].add(member)
+        return asyncio.gather(*(member.done for member in members))
 
     def use_settings(self, settings: BrokerSettings) -> None:
         """Take on other defaults: every topic that does not override them changes with them."""
@@ -91,10 +113,65 @@ class Replicas:
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         return {(partition.topic, partition.number): partition.high_watermark for partition in self}
 
+    async def checkpoint(self) -> None:
+        """Write down how far each log is safe and where it starts, so that a start after a crash reads less."""
+        high_watermarks = self.high_watermarks()
+        for directory in self._directories:
+            await self._checkpoint(directory, high_watermarks)
+
+    async def checkpoint_log_starts(self) -> None:
+        """Make deletions below each log start durable: they must not come back after a crash."""
+        for directory in self._directories:
+            await self._checkpoint(directory, only_log_starts=True)
+
+    async def _checkpoint(
+        self,
+        directory: LogDirectory,
+        high_watermarks: Mapping[tuple[str, int], int] | None = None,
+        *,
+        only_log_starts: bool = False,
+    ) -> None:
+        # One after the other, or an older one could come to replace a newer one.
+        async with self._checkpointing:
+            made = directory.begin_checkpoint(high_watermarks, only_log_starts=only_log_starts)
+            await self._disk.replace_files(made.replacements)
+            if changed := directory.end_checkpoint(made):
+                (failure,) = await self._disk.sync_groups([SyncGroup((), changed)])
+                if failure is not None:
+                    raise failure
+
     async def synced(self) -> None:
         """Wait until no partition has a sync under way."""
-        for partition in self:
-            await partition.synced()
+        for commits in self._commits.values():
+            await commits.idle()
+
+    async def finish(self) -> None:
+        """Make every log ready for a clean close, all of them together: one after the other, thousands would take minutes.
+
+        What fails here stays as it is, and fails again where the directory is closed: the stop is not marked as clean then.
+        """
+        await self.synced()
+        for directory in self._directories:
+            logs = [log for log in directory.logs.values() if log.has_changed and not log.is_offline]
+            with contextlib.suppress(OSError, CorruptBatch):
+                await self._finish(logs)
+
+    async def _finish(self, logs: Sequence[Log]) -> None:
+        for log in logs:
+            log.finish()
+        ends = [log.log_end_offset for log in logs]
+        failures = await self._disk.sync_groups([log.unsynced_group() for log in logs])
+        dirty = [log for log in logs if log.leader_epochs.is_dirty]
+        await self._disk.replace_files([log.leader_epochs.begin_flush() for log in dirty])
+        for log in dirty:
+            log.leader_epochs.end_flush()
+        for log, end_offset, failure in zip(logs, ends, failures, strict=True):
+            if failure is not None:
+                log.fail(failure)
+                continue
+            log.unsynced.mark_epochs_flushed()
+            log.mark_synced(end_offset)
+            log.has_changed = False
 
     def _update(self, image: TopicImage) -> None:
         topic = self._topics.get(image.name)
@@ -136,22 +213,22 @@ class Replicas:
         return partition
 
     def _open(self, image: TopicImage, state: PartitionImage, config: LogConfig) -> Partition:
-        log = self._existing_log(image, state.partition)
-        if log is None:
+        directory = self._directory_of(image.name, state.partition)
+        log = None if directory is None else self._existing_log(directory, image, state.partition)
+        if directory is None or log is None:
             directory = min(self._directories, key=lambda each: len(each.logs))
             log = directory.create_log(image.name, state.partition, image.id, config)
-        else:
-            _settle(log)
-        return Partition(image.name, log, self._disk, leader_epoch=state.leader_epoch)
+        elif log.synced_offset < log.log_end_offset:
+            # What an unclean stop left in the page cache is made durable: readers are about to see it.
+            log.sync()
+        return Partition(image.name, log, self._commits[directory.path], leader_epoch=state.leader_epoch)
 
-    def _existing_log(self, image: TopicImage, number: int) -> Log | None:
+    def _existing_log(self, directory: LogDirectory, image: TopicImage, number: int) -> Log | None:
         """The log on disk, unless it belongs to an older topic of the same name, whose deletion a crash cut short."""
-        directory = self._directory_of(image.name, number)
-        if directory is None:
-            return None
         log = directory.logs[image.name, number]
         if log.topic_id not in (None, image.id):
             directory.delete_log(image.name, number)
+            self._commits[directory.path].add(DirectoryNames(directory.path))
             return None
         return log
 
@@ -165,16 +242,8 @@ class Replicas:
             directory = self._directory_of(image.name, partition.number) if partition is not None else None
             if partition is None or directory is None:
                 continue
-            partition.wake_all()
+            partition.stop()
             try:
                 directory.delete_log(image.name, partition.number)
             except OSError as error:
                 _logger.error("the files of %s-%d are left behind: %s", image.name, partition.number, error)
-
-
-def _settle(log: Log) -> None:
-    """Make durable what an unclean stop left in the page cache: readers are about to see it."""
-    if log.synced_offset < log.log_end_offset:
-        for file in log.unsynced_files():
-            file.sync()
-        log.mark_synced(log.log_end_offset)

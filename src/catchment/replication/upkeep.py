@@ -68,10 +68,7 @@ class Upkeep:
             directory.remove_deleted(now_ms)
 
     async def checkpoint(self) -> None:
-        """Write down how far each log is safe, so that a start after a crash reads less."""
-        high_watermarks = self._replicas.high_watermarks()
-        for directory in self._replicas.directories:
-            directory.checkpoint(high_watermarks)
+        await self._replicas.checkpoint()
 
     async def _each(self, work: Callable[[Partition], object]) -> None:
         for count, partition in enumerate(self._replicas):

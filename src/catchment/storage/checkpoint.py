@@ -23,9 +23,9 @@ def read_lines(disk: Disk, path: str) -> list[str]:
     return entries if version == 0 and len(entries) == count else []
 
 
-def write_lines(disk: Disk, path: str, entries: list[str]) -> None:
-    text = "\n".join(["0", str(len(entries)), *entries]) + "\n"
-    disk.replace_file(path, text.encode())
+def encode_lines(entries: list[str]) -> bytes:
+    """A version-0 checkpoint with these entries."""
+    return ("\n".join(["0", str(len(entries)), *entries]) + "\n").encode()
 
 
 def read_offsets(disk: Disk, path: str) -> dict[tuple[str, int], int]:
@@ -40,8 +40,8 @@ def read_offsets(disk: Disk, path: str) -> dict[tuple[str, int], int]:
     return offsets
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    write_lines(disk, path, [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
+def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    return encode_lines([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str] | None:

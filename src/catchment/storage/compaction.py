@@ -65,6 +65,8 @@ class CompactionJob:
     index_interval_bytes: int
     now_ms: int
     most_keys: int
+    truncations: int
+    """Of the log when the job was planned: a segment that was cut and written again may have the size that it had."""
 
 
 class CleanedSegment(NamedTuple):
@@ -120,6 +122,7 @@ def plan(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CompactionJob:
         index_interval_bytes=log.config.index_interval_bytes,
         now_ms=now_ms,
         most_keys=most_keys,
+        truncations=log.truncations,
     )
 
 

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 
 from catchment.ports.disk import Disk
 from catchment.storage import layout
-from catchment.storage.compaction import CleanedSegment, SourceSegment
+from catchment.storage.compaction import CleanedSegment, CompactionJob, SourceSegment
 from catchment.storage.log import Log
 from catchment.storage.segment import Segment
 
 
-def find_sources(log: Log, group: Sequence[SourceSegment]) -> list[Segment] | None:
+def find_sources(log: Log, job: CompactionJob, group: Sequence[SourceSegment]) -> list[Segment] | None:
     """The segments of a group as the log has them; None if retention or a truncation has changed them since."""
     segments = log.segments
+    if log.is_offline or log.truncations != job.truncations:
+        return None
     first = segments.index_of(group[0].base_offset)
     found = list(segments)[first : min(first + len(group), len(segments) - 1)]
     unchanged = [(segment.base_offset, segment.size) for segment in found] == [source[:2] for source in group]
@@ -29,8 +31,6 @@ def swap(disk: Disk, log: Log, sources: Sequence[Segment], cleaned: CleanedSegme
     new = Segment(disk, log.directory, cleaned.base_offset, sources[-1].modified_ms, cleaned.sizes)
     renames = _Renames(disk)
     deleted = []
-    for segment in sources:
-        segment.close()
     try:
         for suffix in layout.SEGMENT_SUFFIXES:
             renames.rename(new.path(suffix) + layout.CLEANED, new.path(suffix) + layout.SWAP)
@@ -45,6 +45,8 @@ def swap(disk: Disk, log: Log, sources: Sequence[Segment], cleaned: CleanedSegme
         _undo(log, renames)
         raise
     log.segments.replace(sources, new)
+    for segment in sources:
+        segment.close()
     log.segments.remove_files_later(deleted, log.now_ms() + log.config.file_delete_delay_ms)
     log.unsynced.forget_between(sources[0].base_offset, sources[-1].base_offset)
     log.unsynced.note_directory()

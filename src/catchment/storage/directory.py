@@ -7,10 +7,12 @@ the next start knows that it has to look.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from catchment.ports.clock import Clock
-from catchment.ports.disk import Disk, UnusableDirectory
+from catchment.ports.disk import Disk, Replacement, UnusableDirectory
+from catchment.protocol.batch import CorruptBatch
 from catchment.storage import checkpoint, layout
 from catchment.storage.config import LogConfig
 from catchment.storage.log import Log
@@ -24,6 +26,15 @@ _KNOWN_VERSIONS = ("0", "1")
 
 class LogDirectoryMismatch(UnusableDirectory):
     """The directory belongs to another node or cluster, or to a version of which nothing is known."""
+
+
+class Checkpoint(NamedTuple):
+    """The checkpoints as they should be on disk."""
+
+    replacements: list[Replacement]
+    logs: list[TopicPartition]
+    unnoted: list[Log]
+    """Logs of which they say the truth for the first time."""
 
 
 class LogDirectory:
@@ -51,6 +62,8 @@ class LogDirectory:
         self._removals: list[tuple[int, str]] = []
         self._noted: dict[TopicPartition, None] = {}
         """The partitions that the checkpoints on disk may name."""
+        self._unnoted: dict[TopicPartition, Log] = {}
+        """Logs that have the name of a deleted one, of which the checkpoints on disk may still speak."""
         if not disk.exists(self.path):
             disk.make_directory(self.path)
             disk.sync_directory(self.path.rpartition("/")[0] or "/")
@@ -71,22 +84,35 @@ class LogDirectory:
         return any(log.is_offline for log in self.logs.values())
 
     def create_log(self, topic: str, partition: int, topic_id: UUID | None, config: LogConfig) -> Log:
-        if (topic, partition) in self._noted:
-            # What was noted of a deleted log of this name must not be taken for the new one's after a crash.
-            self.checkpoint()
+        key = topic, partition
         path = self._file(layout.partition_directory(topic, partition))
+        if self._disk.exists(path):
+            # Left by a topic of this name that could not be deleted, or by a creation that failed.
+            self._retire(path, topic, partition, self._clock.now_ms())
+        is_name_noted = key in self._noted
+        if is_name_noted:
+            # What was noted of a deleted log of this name must not be taken for the new one's after a crash. The file is the
+            # first in the directory: no crash leaves a batch without it.
+            self._disk.make_directory(path)
+            self._disk.open_file(f"{path}/{layout.UNNOTED}").close()
         log = create_log(self._disk, self._clock, path, topic, partition, topic_id, config)
-        self.logs[topic, partition] = log
+        self.logs[key] = log
+        if is_name_noted:
+            self._unnoted[key] = log
         return log
 
     def delete_log(self, topic: str, partition: int) -> None:
-        """Take a log away at once; its space is freed `file.delete.delay.ms` later."""
+        """Take a log away, durably once the directory is synced; its space is freed `file.delete.delay.ms` later."""
         log = self.logs.pop((topic, partition))
+        self._unnoted.pop((topic, partition), None)
         log.close(clean=False)
+        self._retire(log.directory, topic, partition, self._clock.now_ms() + log.config.file_delete_delay_ms)
+
+    def _retire(self, path: str, topic: str, partition: int, due_ms: int) -> None:
+        """Give a partition's directory a name that is removed with all that is in it, from `due_ms` on."""
         target = self._file(layout.deleted_directory(topic, partition, self._new_id()))
-        self._disk.rename(log.directory, target)
-        self._disk.sync_directory(self.path)
-        self._removals.append((self._clock.now_ms() + log.config.file_delete_delay_ms, target))
+        self._disk.rename(path, target)
+        self._removals.append((due_ms, target))
 
     def remove_deleted(self, now_ms: int) -> None:
         """Free the space of logs and segments deleted long enough ago."""
@@ -97,22 +123,43 @@ class LogDirectory:
             log.remove_deleted(now_ms)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Note how far each log is safe, where it starts, and, where told, its high watermark.
+        """Note how far each log is safe, where it starts, and, where told, its high watermark; hold up the caller meanwhile.
 
         Needed from time to time, and at once after a truncation: what is appended next is not what was safe before.
         """
-        recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
-        checkpoint.write_offsets(self._disk, self._file(layout.RECOVERY_POINTS), recovery_points)
-        self.checkpoint_log_starts()
-        self._noted = dict.fromkeys(self.logs)
-        if high_watermarks is not None:
-            checkpoint.write_offsets(self._disk, self._file(layout.HIGH_WATERMARKS), high_watermarks)
+        made = self.begin_checkpoint(high_watermarks)
+        for replacement in made.replacements:
+            self._disk.replace_file(*replacement)
+        for path in self.end_checkpoint(made):
+            self._disk.sync_directory(path)
 
-    def checkpoint_log_starts(self) -> None:
-        """Make deletions below each log start durable: they must not come back after a crash."""
+    def begin_checkpoint(
+        self, high_watermarks: Mapping[TopicPartition, int] | None = None, *, only_log_starts: bool = False
+    ) -> Checkpoint:
+        """What is to be noted now; `end_checkpoint` once it is on the device. The log starts alone are enough for a deletion."""
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0}
-        self._noted.update(dict.fromkeys(starts))
-        checkpoint.write_offsets(self._disk, self._file(layout.LOG_STARTS), starts)
+        found = [Replacement(self._file(layout.LOG_STARTS), checkpoint.encode_offsets(starts))]
+        if only_log_starts and not self._unnoted:
+            self._noted.update(dict.fromkeys(starts))
+            return Checkpoint(found, list(self._noted), [])
+        self._noted.update(dict.fromkeys(self.logs))
+        recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
+        found.append(Replacement(self._file(layout.RECOVERY_POINTS), checkpoint.encode_offsets(recovery_points)))
+        if high_watermarks is not None:
+            found.append(Replacement(self._file(layout.HIGH_WATERMARKS), checkpoint.encode_offsets(high_watermarks)))
+        return Checkpoint(found, list(self.logs), list(self._unnoted.values()))
+
+    def end_checkpoint(self, made: Checkpoint) -> list[str]:
+        """The checkpoint is on the device. Directories that are to be synced before anybody counts on it."""
+        self._noted = dict.fromkeys([*made.logs, *self._unnoted])
+        changed: list[str] = []
+        for log in made.unnoted:
+            key = log.topic, log.partition
+            if self._unnoted.get(key) is log:
+                self._disk.remove_file(f"{log.directory}/{layout.UNNOTED}")
+                del self._unnoted[key]
+                changed.append(log.directory)
+        return changed
 
     def close(
         self,
@@ -127,7 +174,7 @@ class LogDirectory:
             for log in self.logs.values():
                 try:
                     log.close(clean=clean)
-                except OSError as error:
+                except (OSError, CorruptBatch) as error:
                     log.fail(error)
                     log.close(clean=False)
                     is_clean = False
@@ -193,7 +240,8 @@ class LogDirectory:
             if key is None:
                 continue
             topic, partition = key
-            self.logs[key] = open_log(
+            is_unnoted = not self.was_clean and self._disk.exists(f"{self._file(entry.name)}/{layout.UNNOTED}")
+            self.logs[key] = log = open_log(
                 self._disk,
                 self._clock,
                 self._file(entry.name),
@@ -201,9 +249,11 @@ class LogDirectory:
                 partition,
                 config_for(topic),
                 is_clean=self.was_clean,
-                recovery_point=recovery_points.get(key, 0),
-                log_start_offset=log_starts.get(key, 0),
+                recovery_point=0 if is_unnoted else recovery_points.get(key, 0),
+                log_start_offset=0 if is_unnoted else log_starts.get(key, 0),
             )
+            if is_unnoted:
+                self._unnoted[key] = log
         if not self.was_clean and self.logs:
             # Recovery may have found less than the last life had noted as safe.
             self.checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -36,3 +37,17 @@ def split_batches(data: memoryview, next_offset: int) -> tuple[memoryview, list[
     except CorruptBatch as error:
         raise ApiError(ErrorCode.corrupt_message, str(error)) from error
     return data[:end], batches
+
+
+def runs(data: memoryview, batches: list[FollowerBatch]) -> Iterator[tuple[memoryview, list[FollowerBatch]]]:
+    """What may be written at once: batches without a marker together, and each marker by itself."""
+    position = start = 0
+    run: list[FollowerBatch] = []
+    for batch in batches:
+        if run and (batch.marker is not None or run[-1].marker is not None):
+            yield data[start:position], run
+            start, run = position, []
+        run.append(batch)
+        position += batch.header.size
+    if run:
+        yield data[start:position], run

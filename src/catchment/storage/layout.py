@@ -20,6 +20,8 @@ SWAP = ".swap"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+UNNOTED = "catchment-unnoted"
+"""In a log's directory: what the checkpoints say under its name is about a deleted log that had the name before."""
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

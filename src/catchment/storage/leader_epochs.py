@@ -1,7 +1,7 @@
 """Where each leader epoch began: what followers and consumers compare to find where two logs part (KIP-101, KIP-279).
 
 Batches carry their epoch, so recovery can tell the entries above the recovery point again. The file is therefore written
-when a segment is finished and at a clean stop, not at every change.
+after a segment is finished and at a clean stop, not at every change; until it is, the recovery point stays before that segment.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from catchment.ports.disk import Disk
+from catchment.ports.disk import Disk, Replacement
 from catchment.storage import checkpoint
 
 NO_EPOCH = -1
@@ -22,13 +22,13 @@ class EpochStart(NamedTuple):
 
 
 class LeaderEpochs:
-    __slots__ = ("_disk", "_entries", "_is_dirty", "_path", "latest")
+    __slots__ = ("_changes", "_disk", "_entries", "_flushed", "_flushing", "_path", "latest")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
         self._entries: list[EpochStart] = []
-        self._is_dirty = False
+        self._changes = self._flushed = self._flushing = 0
         self.latest = NO_EPOCH
 
     @property
@@ -46,15 +46,28 @@ class LeaderEpochs:
                 break
             entries.append(EpochStart(epoch, start_offset))
         self._replace(entries)
-        self._is_dirty = False
+        self._flushed = self._changes
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the file lacks anything."""
+        return self._flushed != self._changes
 
     def flush(self) -> None:
-        """Make the entries durable."""
-        if self._is_dirty:
-            checkpoint.write_lines(
-                self._disk, self._path, [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
-            )
-            self._is_dirty = False
+        """Make the entries durable, and hold up the caller until they are."""
+        if self.is_dirty:
+            self._disk.replace_file(*self.begin_flush())
+            self.end_flush()
+
+    def begin_flush(self) -> Replacement:
+        """What the file is to hold; `end_flush` once it does."""
+        self._flushing = self._changes
+        lines = [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
+        return Replacement(self._path, checkpoint.encode_lines(lines))
+
+    def end_flush(self) -> None:
+        """The file holds what `begin_flush` gave: no more, if the entries have changed meanwhile."""
+        self._flushed = self._flushing
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """An epoch begins; entries that it contradicts are stale and go."""
@@ -99,7 +112,7 @@ class LeaderEpochs:
 
     def _replace(self, entries: list[EpochStart]) -> None:
         self._entries = entries
-        self._is_dirty = True
+        self._changes += 1
         self.latest = entries[-1].epoch if entries else NO_EPOCH
 
 

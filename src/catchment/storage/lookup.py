@@ -1,4 +1,4 @@
-"""Find where bytes lie: by offset, by timestamp, and where reading must stop.
+"""Find where bytes lie by offset, and where reading must stop.
 
 A lookup costs a search among segments, a search in one sparse index, and a walk over the headers of one index interval.
 Readers at the end of the log, the common ones, ask for offsets where a recent batch began or ended: those few are kept in
@@ -12,28 +12,24 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.ports.disk import File
-from catchment.protocol.batch import LOG_OVERHEAD, BatchHeader, CorruptBatch, partial_size
+from catchment.protocol.batch import LOG_OVERHEAD, CorruptBatch, partial_size
 from catchment.protocol.errors import ApiError
-from catchment.protocol.records import read_times
 from catchment.storage.segment import Segment
 from catchment.storage.segments import Segments
-from catchment.storage.validation import MOST_UNCOMPRESSED_BYTES
 
 _BOUNDARIES_KEPT = 64
 
 
 class FileRange(NamedTuple):
-    """Whole batches in a file, though the last may be cut short. Use it before the log is changed again."""
+    """Whole batches in a file, though the last may be cut short.
+
+    Once compaction, retention or a truncation has changed the file, it is closed, and reading it raises StaleFile: the range
+    must be located again.
+    """
 
     file: File
     position: int
     size: int
-
-
-class TimestampedOffset(NamedTuple):
-    timestamp_ms: int
-    offset: int
-    leader_epoch: int
 
 
 class Lookup:
@@ -68,8 +64,7 @@ class Lookup:
             if upper_offset >= (log_end_offset if next_base is None else next_base):
                 end = segment.size
             else:
-                bound = self._position(segment, upper_offset, is_active=is_active)
-                end = segment.size if bound is None else bound
+                end = self._end(segment, upper_offset, is_active=is_active)
             return _range(segment, position, end, max_bytes, at_least_one_batch=at_least_one_batch)
         return None
 
@@ -84,27 +79,19 @@ class Lookup:
                 return upper_offset if next_base is None else min(next_base, upper_offset)
         return upper_offset
 
-    def by_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampedOffset | None:
-        """The first record from `start_offset` on whose timestamp is `timestamp_ms` or later."""
-        for segment in self._segments.since(start_offset):
-            if segment.max_timestamp_ms < timestamp_ms:
-                continue
-            placed = segment.find_timestamp(timestamp_ms, start_offset)
-            while placed is not None:
-                found = _first_since(segment, placed.position, placed.header, timestamp_ms, start_offset)
-                if found is not None:
-                    return found
-                start_offset = placed.header.next_offset
-                placed = segment.find_timestamp(timestamp_ms, start_offset)
-        return None
-
-    def of_max_timestamp(self, start_offset: int) -> TimestampedOffset | None:
-        """The first record that has the largest timestamp in the log."""
-        candidates = [segment for segment in self._segments.since(start_offset) if segment.size]
-        if not candidates:
-            return None
-        latest = max(candidates, key=lambda segment: segment.max_timestamp_ms)
-        return self.by_timestamp(latest.max_timestamp_ms, start_offset)
+    def _end(self, segment: Segment, upper_offset: int, *, is_active: bool) -> int:
+        """Where the batches end that lie below `upper_offset`. What follows is not looked at: an offline log may have lost it."""
+        known = self._boundaries.get(upper_offset) if is_active else None
+        if known is not None:
+            return known
+        placed = segment.find(upper_offset - 1)
+        if placed is None:
+            return segment.size
+        position, header = placed
+        end = position + header.size if header.last_offset < upper_offset else position
+        if is_active:
+            self.note_boundary(upper_offset, end)
+        return end
 
     def _position(self, segment: Segment, offset: int, *, is_active: bool) -> int | None:
         """Where the first batch begins whose last offset is `offset` or more; None if the segment has none."""
@@ -138,19 +125,3 @@ def _range(segment: Segment, position: int, end: int, max_bytes: int, *, at_leas
         if size == 0:
             return None
     return FileRange(file, position, size)
-
-
-def _first_since(
-    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int
-) -> TimestampedOffset | None:
-    if header.is_log_append_time:
-        return TimestampedOffset(header.max_timestamp_ms, max(header.base_offset, start_offset), header.leader_epoch)
-    try:
-        least_ms, least_offset = timestamp_ms - header.base_timestamp_ms, start_offset - header.base_offset
-        for delta_ms, offset_delta in read_times(segment.file.read(position, header.size), MOST_UNCOMPRESSED_BYTES):
-            if delta_ms >= least_ms and offset_delta >= least_offset:
-                found_ms, offset = header.base_timestamp_ms + delta_ms, header.base_offset + offset_delta
-                return TimestampedOffset(found_ms, offset, header.leader_epoch)
-    except CorruptBatch as error:
-        raise ApiError(ErrorCode.corrupt_message, str(error)) from error
-    return None

@@ -12,12 +12,14 @@ from catchment.storage.segments import Segments
 
 
 class ProducerFiles:
-    __slots__ = ("_directory", "_disk", "_offsets")
+    __slots__ = ("_directory", "_disk", "_offsets", "_written")
 
     def __init__(self, disk: Disk, directory: str, offsets: list[int]) -> None:
         self._disk = disk
         self._directory = directory
         self._offsets = sorted(offsets)
+        self._written: dict[int, File] = {}
+        """Those of this life, which may wait for a sync that need not look for them once they are removed."""
 
     @property
     def newest_offset(self) -> int | None:
@@ -33,6 +35,7 @@ class ProducerFiles:
         if file.size:
             file.truncate(0)
         file.append([producer_snapshot.encode(state)])
+        self._written[offset] = file
         if offset not in self._offsets:
             self._offsets = sorted([*self._offsets, offset])
         return file
@@ -68,6 +71,8 @@ class ProducerFiles:
         for offset in offsets:
             self._disk.remove_file(self._path(offset))
             self._offsets.remove(offset)
+            if offset in self._written:
+                self._written.pop(offset).close()
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{layout.file_name(offset, layout.SNAPSHOT)}"

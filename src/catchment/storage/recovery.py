@@ -63,7 +63,7 @@ def open_log(
     epochs = LeaderEpochs(disk, f"{directory}/{layout.LEADER_EPOCHS}")
     epochs.load()
     producers = ProducerState()
-    unsynced = Unsynced(disk, directory, is_new=is_new)
+    unsynced = Unsynced(directory, is_new=is_new)
     if not len(segments):
         segments.create(log_start_offset, now_ms)
         unsynced.note_directory()
@@ -171,6 +171,10 @@ class _Recovery:
         with contextlib.suppress(CorruptBatch):
             parts.producer_files.rebuild(parts.producers, parts.segments, next_offset)
         for number, segment in enumerate(suspects):
+            if number and not segment.size and segment.base_offset < next_offset:
+                # A roll failed after it had created the file, and the segment before it went on.
+                self._drop([segment])
+                continue
             if number and self._is_torn_off(segment, next_offset):
                 self._drop(suspects[number:])
                 break
@@ -232,6 +236,8 @@ class _Recovery:
         for segment in suspects:
             if segment.base_offset > active.base_offset:
                 break
+            if segment.is_closed:
+                continue
             self._unsynced.add(segment.file, segment.base_offset)
             for file in segment.seal() if segment is not active else ():
                 self._unsynced.add(file, segment.base_offset)
@@ -273,4 +279,6 @@ def _settle(parts: LogParts, unsynced: Unsynced, now_ms: int) -> None:
     parts.leader_epochs.truncate_from_end(parts.log_end_offset)
     parts.leader_epochs.truncate_from_start(parts.log_start_offset)
     bases = {segment.base_offset for segment in parts.segments}
-    parts.producer_files.remove_all_but(bases | {parts.log_end_offset})
+    # What precedes the log may be all that is left of some producers: the next start must find it as this one did.
+    before = [offset for offset in parts.producer_files.offsets if offset <= parts.segments.first_offset]
+    parts.producer_files.remove_all_but(bases | {parts.log_end_offset, *before[-1:]})

@@ -6,6 +6,7 @@ follow once all of their records are below it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from catchment.storage.segment import Segment
 
 if TYPE_CHECKING:
     from catchment.storage.log import Log
+
+_logger = logging.getLogger(__name__)
 
 
 def advance_log_start(log: Log, offset: int, now_ms: int) -> None:
@@ -29,7 +32,11 @@ def advance_log_start(log: Log, offset: int, now_ms: int) -> None:
     log.log_start_offset = offset
     log.leader_epochs.truncate_from_start(offset)
     log.has_changed = True
-    _remove_below_start(log, now_ms)
+    try:
+        _remove_below_start(log, now_ms)
+    except OSError as error:
+        # The records are hidden, which is what was asked for. Their space is freed by the next retention.
+        _logger.warning("segments of %s-%d cannot be removed yet: %s", log.topic, log.partition, error)
 
 
 def apply(log: Log, now_ms: int, high_watermark: int) -> int:
@@ -95,15 +102,18 @@ def _remove(log: Log, now_ms: int, is_removable: Callable[[Segment], bool], high
 
 def _remove_below_start(log: Log, now_ms: int) -> int:
     """Remove the segments whose last offset is below the log start. The start moved first, so no reader finds a hole."""
-    count = 0
-    while len(log.segments) > 1 and log.segments[1].base_offset <= log.log_start_offset:
-        log.segments.remove(log.segments[0], now_ms + log.config.file_delete_delay_ms)
-        count += 1
+    before = len(log.segments)
+    try:
+        while len(log.segments) > 1 and log.segments[1].base_offset <= log.log_start_offset:
+            log.segments.remove(log.segments[0], now_ms + log.config.file_delete_delay_ms)
+    finally:
+        count = before - len(log.segments)
+        if count:
+            log.unsynced.forget_below(log.segments.first_offset)
+            log.unsynced.note_directory()
+            log.has_changed = True
     if count:
-        log.unsynced.forget_below(log.segments.first_offset)
-        log.unsynced.note_directory()
         log.producer_files.remove_below(log.segments.first_offset)
-        log.has_changed = True
     return count
 
 

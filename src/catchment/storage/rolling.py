@@ -59,13 +59,27 @@ def roll(log: Log, base_offset: int) -> None:
         return
     finished = active.seal()
     snapshot = log.producer_files.write(base_offset, log.producers)
-    log.leader_epochs.flush()
-    log.segments.create(base_offset, log.now_ms())
+    _begin(log, base_offset)
     for file in (active.file, snapshot, *finished):
         log.unsynced.add(file, active.base_offset)
     log.unsynced.note_directory()
+    if log.leader_epochs.is_dirty:
+        log.unsynced.note_epochs(active.base_offset)
     log.lookup.forget_boundaries()
     active.release()
+
+
+def _begin(log: Log, base_offset: int) -> None:
+    """An empty file in the middle of the active segment's offsets must not outlast a failure: it would hide those above it."""
+    try:
+        log.segments.create(base_offset, log.now_ms())
+    except OSError:
+        log.unsynced.note_directory()
+        try:
+            log.segments.discard(base_offset)
+        except OSError as error:
+            log.fail(error)
+        raise
 
 
 def _age_ms(segment: Segment, max_timestamp_ms: int, now_ms: int) -> int:

@@ -6,11 +6,11 @@ the offset of that batch's last record. Files open when they are first needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from typing_extensions import Buffer
 
-from catchment.ports.disk import Disk, File
+from catchment.ports.disk import Disk, File, StaleFile
 from catchment.protocol.batch import NO_TIMESTAMP, BatchHeader
 from catchment.storage import layout
 from catchment.storage.batch_scan import PlacedBatch, scan_headers
@@ -30,6 +30,7 @@ class Segment:
         "_max_timestamp_ms",
         "_offset_of_max_timestamp",
         "base_offset",
+        "is_closed",
         "modified_ms",
         "offset_index",
         "size",
@@ -42,6 +43,7 @@ class Segment:
         self._disk = disk
         self._directory = directory
         self._file: File | None = None
+        self.is_closed = False
         self.base_offset = base_offset
         found = sizes or {}
         self.size = found.get(layout.LOG, 0)
@@ -65,6 +67,8 @@ class Segment:
     @property
     def file(self) -> File:
         if self._file is None:
+            if self.is_closed:
+                raise StaleFile(self.path(layout.LOG))
             self._file = self._disk.open_file(self.path(layout.LOG))
         return self._file
 
@@ -101,13 +105,21 @@ class Segment:
             or len(self.time_index) >= index_bytes // TIME_ENTRY.size - 1
         )
 
+    def prepare(self) -> None:
+        """Bring everything into memory that `note` needs; whatever can fail must happen before a batch is written."""
+        self.offset_index.load()
+        self.time_index.load()
+        if self._max_timestamp_ms is None:
+            self._find_max_timestamp()
+
     def write(self, pieces: Sequence[Buffer]) -> None:
         """Append bytes to the file; OSError leaves the segment as it was. `note` must follow for each batch."""
         self.file.append(pieces)
 
     def note(self, header_size: int, last_offset: int, max_timestamp_ms: int, index_interval_bytes: int) -> None:
-        """Count a batch that is in the file."""
-        if max_timestamp_ms > self.max_timestamp_ms:
+        """Count a batch that is in the file. The segment is new or prepared: nothing here touches the disk."""
+        assert self._max_timestamp_ms is not None
+        if max_timestamp_ms > self._max_timestamp_ms:
             self._max_timestamp_ms = max_timestamp_ms
             self._offset_of_max_timestamp = last_offset
         if self._first_timestamp_ms is None and self.size == 0:
@@ -126,14 +138,11 @@ class Segment:
                 return placed
         return None
 
-    def find_timestamp(self, timestamp_ms: int, start_offset: int) -> PlacedBatch | None:
-        """The first batch from `start_offset` on whose largest timestamp is `timestamp_ms` or more."""
+    def scan_from_timestamp(self, timestamp_ms: int, start_offset: int) -> Iterator[PlacedBatch]:
+        """Batches in order, from one not far before the first from `start_offset` on that may be as late as `timestamp_ms`."""
         entry = self.time_index.floor(timestamp_ms - 1)
         offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
-        for placed in scan_headers(self.file, self._start_for(offset), self.size):
-            if placed.header.max_timestamp_ms >= timestamp_ms and placed.header.last_offset >= start_offset:
-                return placed
-        return None
+        return scan_headers(self.file, self._start_for(offset), self.size)
 
     def last_batch(self) -> BatchHeader | None:
         """The header of the last batch, found from the last index entry."""
@@ -146,6 +155,7 @@ class Segment:
     def seal(self) -> list[File]:
         """Finish and write the indexes; the files that now wait for a sync. May be repeated after a failure."""
         if self.size:
+            self.prepare()
             self._index_time()
         return [file for index in (self.offset_index, self.time_index) if (file := index.flush()) is not None]
 
@@ -189,10 +199,16 @@ class Segment:
         self._offset_of_max_timestamp = self.base_offset
         self._first_timestamp_ms = None
 
-    def close(self) -> None:
+    def end_ranges(self) -> None:
+        """Readers that have located bytes in the file must look again: other bytes may take their place."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def close(self) -> None:
+        """Let go of the files for good: other segments may get their names."""
+        self.is_closed = True
+        self.end_ranges()
         self.offset_index.close()
         self.time_index.close()
         self.transaction_index.close()

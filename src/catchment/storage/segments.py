@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ class Segments:
         return self._bases[index + 1] if index + 1 < len(self._bases) else None
 
     def create(self, base_offset: int, now_ms: int) -> Segment:
-        """Add an empty segment at the end; its file exists on return. OSError changes nothing."""
+        """Add an empty segment at the end; its file exists on return. OSError may leave a file behind, for `discard`."""
         segment = Segment(self._disk, self.directory, base_offset, now_ms, None)
         if segment.file.size:
             segment.file.truncate(0)
@@ -62,23 +63,30 @@ class Segments:
         self._bases.append(base_offset)
         return segment
 
+    def discard(self, base_offset: int) -> None:
+        """Remove the file of a segment that could not be created."""
+        self._disk.remove_file(f"{self.directory}/{layout.file_name(base_offset, layout.LOG)}")
+
     def remove(self, segment: Segment, due_ms: int) -> None:
         """Take a segment out of the log. Its files keep their bytes under another name until `due_ms`.
 
-        The log file goes first: without it the others are leftovers that the next start clears away.
+        The log file goes first: without it the others are leftovers that the next start clears away. OSError leaves the
+        segment in the log, or out of it with such leftovers.
         """
-        segment.close()
-        renamed = []
-        for suffix in layout.SEGMENT_SUFFIXES:
-            path = segment.path(suffix)
-            if self._disk.exists(path):
-                self._disk.rename(path, path + layout.DELETED)
-                renamed.append(path + layout.DELETED)
-            if suffix == layout.LOG:
-                index = self._items.index(segment)
-                del self._items[index]
-                del self._bases[index]
-        self.remove_files_later(renamed, due_ms)
+        renamed: list[str] = []
+        try:
+            for suffix in layout.SEGMENT_SUFFIXES:
+                path = segment.path(suffix)
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.rename(path, path + layout.DELETED)
+                    renamed.append(path + layout.DELETED)
+                if suffix == layout.LOG:
+                    index = self._items.index(segment)
+                    del self._items[index]
+                    del self._bases[index]
+                    segment.close()
+        finally:
+            self.remove_files_later(renamed, due_ms)
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
         """Put one segment in the place of several that it was made from; the files are the caller's business."""
@@ -88,7 +96,8 @@ class Segments:
 
     def remove_files_later(self, paths: list[str], due_ms: int) -> None:
         """Keep files that have left the log until `due_ms`."""
-        self._deleted.append((due_ms, paths))
+        if paths:
+            self._deleted.append((due_ms, paths))
 
     def remove_deleted(self, now_ms: int) -> int:
         """Free the space of segments removed long enough ago; how many files went."""

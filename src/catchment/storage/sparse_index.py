@@ -11,20 +11,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from catchment.ports.disk import Disk, File
+from catchment.ports.disk import Disk, File, StaleFile
 
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 
 
 class SparseIndex:
-    __slots__ = ("_buffer", "_disk", "_entry", "_file", "_is_file_longer", "_written", "path")
+    __slots__ = ("_buffer", "_disk", "_entry", "_file", "_is_closed", "_is_file_longer", "_written", "path")
 
     def __init__(self, disk: Disk, path: str, entry: struct.Struct, size: int | None) -> None:
         """`size` is that of the file on disk, or None if there is none yet."""
         self._disk = disk
         self._entry = entry
         self._file: File | None = None
+        self._is_closed = False
         # How much of the file agrees with the index; -1 where there is no file. A longer file is cut at the next flush.
         self._written = -1 if size is None else size
         self._is_file_longer = False
@@ -61,7 +62,7 @@ class SparseIndex:
         return self.entry(count - 1) if count else None
 
     def append(self, key: int, value: int) -> None:
-        self.load()
+        """Add an entry to an index that is loaded: this reads nothing, so that it cannot fail."""
         assert self._buffer is not None
         self._buffer += self._entry.pack(key, value)
 
@@ -104,12 +105,16 @@ class SparseIndex:
         return file
 
     def close(self) -> None:
+        """Let go of the file for good: another index may get its name."""
+        self._is_closed = True
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _open(self) -> File:
         if self._file is None:
+            if self._is_closed:
+                raise StaleFile(self.path)
             self._file = self._disk.open_file(self.path)
         return self._file
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from catchment.ports.disk import Disk, File
+from catchment.ports.disk import Disk, File, StaleFile
+from catchment.protocol.batch import CorruptBatch
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
@@ -23,11 +24,12 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    __slots__ = ("_disk", "_file", "_size", "path")
+    __slots__ = ("_disk", "_file", "_is_closed", "_size", "path")
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
         self._disk = disk
         self._file: File | None = None
+        self._is_closed = False
         self._size = size - size % _ENTRY.size
         self.path = path
 
@@ -45,6 +47,8 @@ class TransactionIndex:
         if not self._size:
             return []
         data = self._open().read(0, self._size)
+        if len(data) != self._size:
+            raise CorruptBatch(f"{self.path} holds {len(data)} bytes, not {self._size}")
         return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(data)]
 
     def truncate(self, offset: int) -> None:
@@ -62,6 +66,8 @@ class TransactionIndex:
         self._cut(self._size - _ENTRY.size)
 
     def close(self) -> None:
+        """Let go of the file for good: another index may get its name."""
+        self._is_closed = True
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -72,6 +78,8 @@ class TransactionIndex:
 
     def _open(self) -> File:
         if self._file is None:
+            if self._is_closed:
+                raise StaleFile(self.path)
             self._file = self._disk.open_file(self.path)
             if self._file.size > self._size:
                 self._file.truncate(self._size)

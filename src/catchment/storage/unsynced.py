@@ -1,14 +1,14 @@
 """The files of a log that the device may not hold yet, and how far the log is safe.
 
-Besides the batches at the end, that is everything a roll leaves behind: the finished segment, its indexes and the snapshot.
-The recovery point may pass a segment only once they are on the device too, since recovery rebuilds nothing below it.
+Besides the batches at the end, that is everything a roll leaves behind: the finished segment, its indexes, the snapshot and the
+leader epochs. The recovery point may pass a segment only once they are on the device too, since recovery rebuilds nothing below it.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from catchment.ports.disk import Disk, File
+from catchment.ports.disk import File, SyncGroup
 
 
 class _Waiting(NamedTuple):
@@ -20,22 +20,28 @@ class _Waiting(NamedTuple):
 class Unsynced:
     __slots__ = (
         "_directory",
-        "_disk",
+        "_directory_serial",
+        "_epochs_base_offset",
         "_handed_out",
         "_is_directory_new",
-        "_is_directory_unsynced",
         "_serial",
         "_waiting",
     )
 
-    def __init__(self, disk: Disk, directory: str, *, is_new: bool) -> None:
-        self._disk = disk
+    def __init__(self, directory: str, *, is_new: bool) -> None:
         self._directory = directory
         self._is_directory_new = is_new
-        self._is_directory_unsynced = is_new
         self._waiting: list[_Waiting] = []
         self._serial = 0
         self._handed_out = 0
+        self._directory_serial: int | None = 0 if is_new else None
+        """When names in the directory last changed, None if the device has them all."""
+        self._epochs_base_offset: int | None = None
+
+    @property
+    def awaits_epochs(self) -> bool:
+        """Whether the leader epochs must be written before the recovery point may pass a finished segment."""
+        return self._epochs_base_offset is not None
 
     def add(self, file: File, base_offset: int) -> None:
         """A file of the segment at `base_offset` has changed."""
@@ -45,23 +51,34 @@ class Unsynced:
 
     def note_directory(self) -> None:
         """Files were created or renamed."""
-        self._is_directory_unsynced = True
+        self._serial += 1
+        self._directory_serial = self._serial
 
-    def files(self) -> list[File]:
-        """All files that wait. The names in the directory are made durable at once: that is needed once a segment."""
-        if self._is_directory_unsynced:
-            if self._is_directory_new:
-                self._disk.sync_directory(self._directory.rpartition("/")[0] or "/")
-                self._is_directory_new = False
-            self._disk.sync_directory(self._directory)
-            self._is_directory_unsynced = False
+    def note_epochs(self, base_offset: int) -> None:
+        """The segment at `base_offset` is finished, and the leader epochs in it are in memory alone."""
+        if self._epochs_base_offset is None:
+            self._epochs_base_offset = base_offset
+
+    def group(self) -> SyncGroup:
+        """All that waits: hand it out for a sync, which `mark_synced` ends."""
         self._handed_out = self._serial
-        return list(dict.fromkeys(waiting.file for waiting in self._waiting))
+        directories: tuple[str, ...] = ()
+        if self._directory_serial is not None:
+            directories = (self._directory,)
+            if self._is_directory_new:
+                directories = (self._directory.rpartition("/")[0] or "/", self._directory)
+        return SyncGroup(list(dict.fromkeys([waiting.file for waiting in self._waiting])), directories)
 
     def mark_synced(self) -> None:
-        """The files last handed out are on the device."""
+        """What was handed out last is on the device."""
+        if self._directory_serial is not None and self._directory_serial <= self._handed_out:
+            self._directory_serial = None
+            self._is_directory_new = False
         if self._waiting:
             self._waiting = [waiting for waiting in self._waiting if waiting.serial > self._handed_out]
+
+    def mark_epochs_flushed(self) -> None:
+        self._epochs_base_offset = None
 
     def forget_from(self, base_offset: int) -> None:
         """Segments from `base_offset` on are gone."""
@@ -79,4 +96,6 @@ class Unsynced:
 
     def recovery_point(self, synced_offset: int) -> int:
         """How far recovery may trust what it finds, when the batches below `synced_offset` are on the device."""
+        if self._epochs_base_offset is not None:
+            synced_offset = min(synced_offset, self._epochs_base_offset)
         return min([synced_offset, *(waiting.base_offset for waiting in self._waiting)])

@@ -1,16 +1,23 @@
 """What a producer may append: one sound version-2 batch within the topic's limits.
 
 The common case reads the header once and the bytes once, for their CRC. Only topics that ask for it look inside a batch:
-compacted ones, where every record needs a key, and those with a codec or a clock of their own.
+compacted ones, where every record needs a key, and those with a codec or a clock of their own. That may take long, so it is
+done apart from the append: `prepare` knows nothing of the log and may run in any thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from kio.schema.errors import ErrorCode
 
 from catchment.protocol.batch import (
+    COMPRESSION_MASK,
     CONTROL_MASK,
+    HEADER,
     HEADER_SIZE,
+    LOG_OVERHEAD,
     MAGIC,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
@@ -18,17 +25,62 @@ from catchment.protocol.batch import (
     CorruptBatch,
     crc_matches,
     read_header,
+    seal,
     with_log_append_time,
 )
-from catchment.protocol.compression import Compression
+from catchment.protocol.compression import Compression, compress, decompressed
 from catchment.protocol.errors import ApiError
-from catchment.protocol.records import encode_batch, read_records
+from catchment.protocol.records import find_without_key
 from catchment.storage.config import LogConfig
 
 _MAGIC_POSITION = 16
 _LARGEST_CODEC = max(Compression)
 MOST_UNCOMPRESSED_BYTES = 256 << 20
 """How far a batch may unpack when a topic makes the broker look inside."""
+_MOST_RECORD_ERRORS = 1000
+_LOW_ATTRIBUTES_POSITION = 22
+_CHEAP_TO_OPEN_BYTES = 8 * 1024
+_CHEAP_TO_STAMP_BYTES = 1024 * 1024
+
+
+class PreparedBatch(NamedTuple):
+    """A batch as a log takes it, while its configuration is the same."""
+
+    data: memoryview
+    header: BatchHeader
+    config: LogConfig
+    original: memoryview
+
+
+def _go_on() -> None:
+    return
+
+
+def prepare(
+    batch: memoryview,
+    config: LogConfig,
+    now_ms: int,
+    pause: Callable[[], None] = _go_on,
+    *,
+    is_from_client: bool = True,
+) -> PreparedBatch:
+    """Check a batch and make of it what the topic wants, or ApiError."""
+    header = check_batch(batch, config, now_ms, is_from_client=is_from_client)
+    data, header = transform(batch, header, config, now_ms, pause)
+    return PreparedBatch(data, header, config, batch)
+
+
+def is_costly(batch: memoryview, config: LogConfig) -> bool:
+    """Whether it may take long to prepare a batch for a topic that wants it looked into or changed."""
+    size = batch.nbytes
+    if not HEADER_SIZE <= size <= config.max_message_bytes:
+        # It is rejected at the first look.
+        return False
+    sent_codec = batch[_LOW_ATTRIBUTES_POSITION] & COMPRESSION_MASK
+    if config.is_compacted or codec_of(config) not in (None, sent_codec):
+        # What is packed may be much larger than it looks.
+        return size > _CHEAP_TO_OPEN_BYTES or sent_codec != Compression.NONE
+    return size > _CHEAP_TO_STAMP_BYTES
 
 
 def check_batch(batch: memoryview, config: LogConfig, now_ms: int, *, is_from_client: bool) -> BatchHeader:
@@ -41,11 +93,7 @@ def check_batch(batch: memoryview, config: LogConfig, now_ms: int, *, is_from_cl
     header = read_header(batch)
     if header.size != size:
         raise _invalid("a produce request may hold exactly one record batch for a partition")
-    if size > config.max_message_bytes:
-        raise ApiError(
-            ErrorCode.message_too_large,
-            f"the batch has {size} bytes, max.message.bytes allows {config.max_message_bytes}",
-        )
+    _check_size(size, config)
     if not crc_matches(batch, header):
         raise ApiError(ErrorCode.corrupt_message, "the CRC of the batch does not match its content")
     if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:
@@ -85,15 +133,19 @@ def needs_transform(config: LogConfig) -> bool:
     return config.is_compacted or config.is_log_append_time or config.compression_type != "producer"
 
 
-def transform(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> tuple[memoryview, BatchHeader]:
+def transform(
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, pause: Callable[[], None] = _go_on
+) -> tuple[memoryview, BatchHeader]:
     """The batch as the topic wants it, with its header."""
     if header.is_control:
         return batch, header
-    if config.is_compacted:
-        _check_keys(batch)
     codec = codec_of(config)
-    if codec is not None and codec != header.compression:
-        batch = memoryview(recompress(batch, header, codec, level_of(config, codec)))
+    recompresses = codec is not None and codec != header.compression
+    if config.is_compacted or recompresses:
+        records = _open(batch, header, config, pause)
+        if codec is not None and recompresses:
+            batch = memoryview(recompress(records, header, codec, level_of(config, codec)))
+            _check_size(batch.nbytes, config)
     if config.is_log_append_time:
         batch = memoryview(with_log_append_time(batch, now_ms))
     return batch, read_header(batch)
@@ -116,35 +168,42 @@ def level_of(config: LogConfig, codec: int) -> int | None:
     }.get(Compression(codec))
 
 
-def recompress(batch: memoryview, header: BatchHeader, codec: int, level: int | None) -> bytes:
+def recompress(records: memoryview, header: BatchHeader, codec: int, level: int | None) -> bytearray:
+    """The batch with the same records, packed in another way."""
     try:
-        records = list(read_records(batch, MOST_UNCOMPRESSED_BYTES))
+        packed = compress(codec, records, level)
     except CorruptBatch as error:
         raise _invalid(str(error)) from error
-    return encode_batch(
-        records,
-        base_offset=header.base_offset,
-        base_timestamp_ms=header.base_timestamp_ms,
-        max_timestamp_ms=header.max_timestamp_ms,
-        last_offset_delta=header.last_offset_delta,
-        leader_epoch=header.leader_epoch,
-        compression=codec,
-        compression_level=level,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_log_append_time=header.is_log_append_time,
-        is_transactional=header.is_transactional,
-    )
+    batch = bytearray(HEADER_SIZE) + packed
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    HEADER.pack_into(batch, 0, *header._replace(length=len(batch) - LOG_OVERHEAD, attributes=attributes))
+    seal(batch)
+    return batch
 
 
-def _check_keys(batch: memoryview) -> None:
+def _open(batch: memoryview, header: BatchHeader, config: LogConfig, pause: Callable[[], None]) -> memoryview:
+    """The records of a batch, unpacked and found to be sound."""
     try:
-        for record in read_records(batch, MOST_UNCOMPRESSED_BYTES):
-            if record.key is None:
-                raise _invalid("a compacted topic cannot accept a record without a key")
+        records = decompressed(header.compression, batch[HEADER_SIZE : header.size], MOST_UNCOMPRESSED_BYTES)
+        without_key = find_without_key(records, header.record_count, _MOST_RECORD_ERRORS, pause)
     except CorruptBatch as error:
         raise _invalid(str(error)) from error
+    if config.is_compacted and without_key:
+        message = "Compacted topic cannot accept message without key."
+        raise ApiError(
+            ErrorCode.invalid_record,
+            f"One or more records have been rejected: {len(without_key)} have no key, and the topic is compacted.",
+            [(index, message) for index in without_key],
+        )
+    return records
+
+
+def _check_size(size: int, config: LogConfig) -> None:
+    if size > config.max_message_bytes:
+        raise ApiError(
+            ErrorCode.message_too_large,
+            f"the batch has {size} bytes, max.message.bytes allows {config.max_message_bytes}",
+        )
 
 
 def _invalid(message: str) -> ApiError:

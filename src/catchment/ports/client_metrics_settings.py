@@ -1,0 +1,20 @@
+"""The settings of subscriptions to clients' metrics (KIP-714), as Kafka 4.3 has them.
+
+Catchment asks no client for its metrics, so a subscription would have no effect and none is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from catchment.ports.settings import Bounds, Definitions, Kind, Setting
+
+CLIENT_METRICS_SETTINGS: Final = Definitions(
+    [
+        Setting(
+            "interval.ms", Kind.INT, 300_000, "How often clients would push their metrics.", Bounds(100, 3_600_000)
+        ),
+        Setting("match", Kind.LIST, (), "Which clients would be asked, by patterns of their labels."),
+        Setting("metrics", Kind.LIST, (), "Which metrics would be asked for, by the beginnings of their names."),
+    ]
+)
