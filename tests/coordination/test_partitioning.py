@@ -1,7 +1,10 @@
 """A group belongs where Kafka would look for it: by the rule of `String.hashCode`, over UTF-16."""
 
+import tracemalloc
+
 import pytest
 
+from catchment.coordination import partitioning
 from catchment.coordination.partitioning import partition_for
 
 
@@ -16,3 +19,28 @@ def test_the_partition_is_the_absolute_hash_modulo_the_count(key: str, java_hash
 
 def test_the_smallest_integer_counts_as_zero() -> None:
     assert partition_for("polygenelubricants", 50) == 0
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "\uffff", "\U0001d11e"])
+@pytest.mark.parametrize("length", [255, 256, 257, 511, 513, 32_767])
+def test_a_long_key_hashes_as_letter_by_letter(letter: str, length: int) -> None:
+    key = "a" + letter * length
+    units = key.encode("utf-16-be")
+    hashed = 0
+    for start in range(0, len(units), 2):
+        hashed = (hashed * 31 + int.from_bytes(units[start : start + 2])) % 2**32
+    assert partition_for(key, 50) == abs(hashed - 2**32 if hashed >= 2**31 else hashed) % 50
+
+
+def test_a_key_of_any_length_leaves_nothing_behind() -> None:
+    key = "x" * (1 << 20)
+    tracemalloc.start()
+    try:
+        partition_for(key, 50)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        # Other threads of this process allocate as well.
+        kept = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, partitioning.__file__)])
+    finally:
+        tracemalloc.stop()
+    assert sum(trace.size for trace in kept.traces) < 10_000
+    assert peak_bytes < 2 * len(key)

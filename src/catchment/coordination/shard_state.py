@@ -160,10 +160,8 @@ class ShardState(Decisions):
     def existing(self, group_id: str, otherwise: ErrorCode = ErrorCode.unknown_member_id) -> Group:
         group = self.groups.get(group_id)
         if group is None:
-            is_other = group_id in self.others
-            raise ApiError(
-                otherwise, f"Group '{group_id}' {'is not a classic group' if is_other else 'does not exist'}."
-            )
+            what = "is not a classic group" if group_id in self.others else "not found"
+            raise ApiError(otherwise, f"Group {group_id} {what}.")
         return group
 
     def get_or_make(self, group_id: str) -> Group:

@@ -140,3 +140,16 @@ def test_a_deletion_that_stops_half_way_can_be_repeated_or_given_up() -> None:
     shard.crash()
     joined = shard.beat("b", 0, ("t",))
     assert joined.to_initialize == {topic_id: frozenset({0})}
+
+
+def test_a_deletion_that_outlived_its_shard_does_not_delete_a_group_that_has_new_state() -> None:
+    shard = ShareShard()
+    shard.make_topic("t")
+    shard.join_share("a", "t")
+    shard.beat("a", LEAVING)
+    begin_deleting(shard)
+    shard.crash()
+    shard.join_share("b", "t")
+    shard.beat("b", LEAVING)
+    assert delete_group(shard) is ErrorCode.non_empty_group
+    assert shard.group().partitions.initialized

@@ -57,7 +57,7 @@ def test_while_the_partitions_are_being_told_everybody_waits() -> None:
     shard.end(producer, version=V1)
     assert shard.add(producer, T0) == [ErrorCode.concurrent_transactions]
     assert shard.end(producer, version=V1) == BUSY
-    assert shard.end(producer, is_commit=False, version=V1) == WRONG_STATE
+    assert shard.end(producer, is_commit=False, version=V1) == BUSY
     assert shard.init() == BUSY
     shard.deliver_all()
     assert shard.add(producer, T0) == [ErrorCode.none]
@@ -75,8 +75,8 @@ def test_with_a_bump_the_epoch_before_tells_a_repetition_from_the_next_end() -> 
     shard, producer = with_open_transaction()
     (answer,) = shard.end(producer)
     assert shard.end(producer) == BUSY
-    assert shard.end(producer, is_commit=False) == WRONG_STATE
-    assert shard.end(answer.producer) == FENCED
+    assert shard.end(producer, is_commit=False) == BUSY
+    assert shard.end(answer.producer) == BUSY
     shard.deliver_all()
     assert shard.end(producer) == [answer]
     assert shard.end(producer, is_commit=False) == WRONG_STATE
@@ -131,6 +131,41 @@ def test_the_last_epoch_ends_with_a_new_producer_id_and_may_be_repeated() -> Non
     assert shard.end(producer, is_commit=False) == WRONG_STATE
     assert shard.add(Producer(1001, 0), T0) == [ErrorCode.none]
     assert shard.end(producer) == NOT_MAPPED
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_the_next_transaction_may_begin_and_be_aborted_while_the_markers_of_the_last_are_written(
+    is_commit: bool,
+) -> None:
+    shard, producer = with_open_transaction()
+    (answer,) = shard.end(producer, is_commit=is_commit)
+    assert shard.end(answer.producer, is_commit=False) == BUSY
+    assert shard.add(answer.producer, T0) == [ErrorCode.concurrent_transactions]
+    shard.deliver_all()
+    assert shard.end(answer.producer, is_commit=False) == granted(1000, 2)
+
+
+def test_a_producer_goes_on_with_its_new_id_once_the_markers_of_the_old_one_are_written() -> None:
+    shard = LoggedTransactions()
+    exhausted = shard.producer(epoch=LAST_EPOCH)
+    shard.add(exhausted, T0)
+    (answer,) = shard.end(exhausted)
+    assert shard.add(answer.producer, T0) == [ErrorCode.concurrent_transactions]
+    assert shard.end(answer.producer, is_commit=False) == BUSY
+    assert shard.end(exhausted) == BUSY
+    assert shard.init(expected=answer.producer) == BUSY
+    shard.deliver_all()
+    assert shard.add(answer.producer, T0) == [ErrorCode.none]
+
+
+def test_a_transaction_with_the_highest_epoch_there_is_can_still_be_aborted() -> None:
+    shard = LoggedTransactions()
+    producer = shard.producer(epoch=LAST_EPOCH + 1)
+    shard.add(producer, T0, version=V1)
+    assert shard.init() == BUSY
+    (markers,) = shard.deliver_all()
+    assert markers.producer == producer
+    assert shard.transaction().producer_epoch == 0
 
 
 def test_markers_of_an_earlier_transaction_complete_nothing() -> None:

@@ -32,8 +32,8 @@ class ConsumerGroups:
         """The group; ApiError where there is none of this kind."""
         group = self.by_id.get(group_id)
         if group is None:
-            what = "does not exist" if self._state.kind_of(group_id) is None else "is not a consumer group"
-            raise ApiError(ErrorCode.group_id_not_found, f"Group '{group_id}' {what}.")
+            what = "not found" if self._state.kind_of(group_id) is None else "is not a consumer group"
+            raise ApiError(ErrorCode.group_id_not_found, f"Group {group_id} {what}.")
         return group
 
     def _replayer(self, change: _Change) -> Callable[[bytes, bytes | None], None]:

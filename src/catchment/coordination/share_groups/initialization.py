@@ -95,8 +95,12 @@ class Initialization:
     def delete_group(self, group_id: str, reply: Reply) -> None:
         """Delete an empty group whose state is gone."""
         group = self._groups.by_id.get(group_id)
-        if group is None or not group.is_empty:
-            reply(ErrorCode.group_id_not_found if group is None else ErrorCode.non_empty_group)
+        if group is None:
+            reply(ErrorCode.group_id_not_found)
+            return
+        if not group.is_empty or group.partitions.initializing or group.partitions.initialized:
+            # A member has come and gone since the deletion began: this shard may have been loaded meanwhile.
+            reply(ErrorCode.non_empty_group)
             return
         self._asked_ms.pop(group_id, None)
         self._state.write(

@@ -14,6 +14,7 @@ from catchment.protocol.errors import ApiError
 NO_PRODUCER: Final = Producer(-1, -1)
 LAST_EPOCH: Final = 32_766
 """The last epoch that a client may use; one more is left to fence it."""
+HIGHEST_EPOCH: Final = LAST_EPOCH + 1
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2
 """Since version 2 of transactions every end raises the epoch (KIP-890)."""
 

@@ -89,6 +89,12 @@ class Ending:
             self._state.log(transactional_id, completed(known, now.wall_ms), lambda _: None, lambda _, __: None)
             self._wake(transactional_id)
 
+    def awaits(self, markers: MarkersToWrite) -> bool:
+        """Whether the partitions still need these markers."""
+        known = self._state.logged.get(markers.transactional_id)
+        expected = TransactionState.PREPARE_COMMIT if markers.is_commit else TransactionState.PREPARE_ABORT
+        return known is not None and known.state is expected and producer_of(known) == markers.producer
+
     def when_completed(self, transactional_id: str, wake: Callable[[], None]) -> None:
         """Call when no decided transaction is in the way any more; once, and perhaps before this returns."""
         known = self._state.logged.get(transactional_id)
@@ -115,6 +121,10 @@ class Ending:
     def _is_new_end(self, request: EndRequest, known: Transaction) -> bool:
         """Whether there is something to decide; False for a request that was answered before. ApiError if it may not be."""
         asked, state = request.producer, known.state
+        if state.is_decided:
+            # Before the id and the epoch are compared: the client has its next ones already, perhaps a new id, and they count
+            # once the transaction is complete.
+            raise busy(request.transactional_id)
         repeats_last_epoch = (
             asked.producer_id == known.previous_producer_id and asked.epoch == LAST_EPOCH and known.producer_epoch == 0
         )
@@ -126,7 +136,7 @@ class Ending:
         if is_repeatable and (repeats_last_epoch or asked.epoch + 1 == known.producer_epoch):
             self._check_repeated(request, state)
             return False
-        if state.is_decided or asked.epoch != known.producer_epoch:
+        if asked.epoch != known.producer_epoch:
             raise fenced(request.transactional_id, asked.epoch)
         if request.is_commit and state is not TransactionState.ONGOING:
             raise _wrong_state(request, state)
@@ -137,6 +147,8 @@ class Ending:
         self._state.existing(request.transactional_id, request.producer.producer_id)
         if request.producer.epoch != known.producer_epoch:
             raise fenced(request.transactional_id, request.producer.epoch)
+        if known.state.is_decided:
+            raise busy(request.transactional_id)
         if known.state is TransactionState.ONGOING:
             return True
         if known.state is TransactionState.EMPTY:
@@ -145,12 +157,9 @@ class Ending:
         return False
 
     def _check_repeated(self, request: EndRequest, state: TransactionState) -> None:
-        """The transaction has ended, or is about to: in the way that is asked for?"""
-        is_committed = state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-        if is_committed is not request.is_commit:
+        """The transaction is complete: with the outcome that the request asks for?"""
+        if (state is TransactionState.COMPLETE_COMMIT) is not request.is_commit:
             raise _wrong_state(request, state)
-        if state.is_decided:
-            raise busy(request.transactional_id)
 
     def _decide(
         self,

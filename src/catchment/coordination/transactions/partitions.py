@@ -30,7 +30,11 @@ class Partitions:
         now: Moment,
     ) -> None:
         """Make the partitions part of the transaction, which begins with its first one."""
-        known = self._usable(transactional_id, producer)
+        known = self._state.existing(transactional_id)
+        if known.state.is_decided:
+            # Before the id and the epoch are compared: what EndTxn has handed out counts once the transaction is complete.
+            raise busy(transactional_id)
+        self._check(transactional_id, producer, known)
         extended = with_partitions(known, partitions, client_version, now.wall_ms)
         # Partitions that are there already are written again: what added them may not be safe yet.
         self._state.log(transactional_id, extended, lambda _: reply(ErrorCode.none), lambda error, _: reply(error))
@@ -39,13 +43,15 @@ class Partitions:
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
     ) -> list[TopicPartition]:
         """Those of the partitions that are not part of the producer's transaction (KIP-890)."""
-        known = set(self._usable(transactional_id, producer).partitions)
-        return [partition for partition in partitions if partition not in known]
-
-    def _usable(self, transactional_id: str, producer: Producer) -> Transaction:
-        known = self._state.existing(transactional_id, producer.producer_id)
-        if known.producer_epoch != producer.epoch:
-            raise fenced(transactional_id, producer.epoch)
+        known = self._state.existing(transactional_id)
+        # The epoch before the state, unlike `add`: who writes with an old epoch is not to wait for the markers.
+        self._check(transactional_id, producer, known)
         if known.state.is_decided:
             raise busy(transactional_id)
-        return known
+        added = set(known.partitions)
+        return [partition for partition in partitions if partition not in added]
+
+    def _check(self, transactional_id: str, producer: Producer, known: Transaction) -> None:
+        self._state.existing(transactional_id, producer.producer_id)
+        if known.producer_epoch != producer.epoch:
+            raise fenced(transactional_id, producer.epoch)

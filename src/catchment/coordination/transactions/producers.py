@@ -41,10 +41,11 @@ class Producers:
             begun = new_producer(require_fresh(fresh_producer_id), request.timeout_ms, now.wall_ms)
             self._log(transactional_id, begun, _NO_EPOCH, reply)
             return
+        if known.state.is_decided:
+            # Before the expected producer is compared: EndTxn may have handed out an id that counts once this is complete.
+            raise busy(transactional_id)
         if request.expected is not None and not _is_same_producer(known, request.expected):
             raise fenced(transactional_id, request.expected.epoch)
-        if known.state.is_decided:
-            raise busy(transactional_id)
         if known.state is TransactionState.ONGOING:
             self._ending.abort_unasked(transactional_id, known, fresh_producer_id, _told_to_wait(reply), now)
             return

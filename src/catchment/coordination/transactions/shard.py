@@ -1,10 +1,13 @@
 """One shard of the transaction coordinator, as whoever runs it sees it.
 
 Commands change nothing that is logged: they leave records to be written. What the partitions of a decided transaction are to be told
-goes to `send`, and whoever sends it says with `ending.markers_written` when all have it.
+goes to `send`, which calls `ending.markers_written` when all have it. What is being sent belongs to this shard: `close` ends it, and
+the shard that replays the log sends it again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from kio.schema.errors import ErrorCode
 
@@ -19,9 +22,12 @@ from catchment.coordination.transactions.shard_state import TransactionShardStat
 
 
 class TransactionShard:
-    __slots__ = ("_state", "ending", "partitions", "producers", "queries")
+    __slots__ = ("_state", "_stop_sending", "ending", "partitions", "producers", "queries")
 
-    def __init__(self, limits: TransactionLimits, send: SendMarkers) -> None:
+    def __init__(
+        self, limits: TransactionLimits, send: SendMarkers, stop_sending: Callable[[], None] = lambda: None
+    ) -> None:
+        self._stop_sending = stop_sending
         self._state = TransactionShardState(limits)
         self.ending = Ending(self._state, send)
         self.producers = Producers(self._state, self.ending)
@@ -53,5 +59,6 @@ class TransactionShard:
         self._state.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
-        """Whoever runs the shard tells the outcome of its writes; only those who wait for others have to be told here."""
+        """The runner reports the outcome of writes; only what waits for other transactions is woken here."""
+        self._stop_sending()
         self.ending.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catchment.coordination.replayed import Producer
-from catchment.coordination.transactions.commands import FIRST_VERSION_WITH_EPOCH_BUMP, LAST_EPOCH
+from catchment.coordination.transactions.commands import FIRST_VERSION_WITH_EPOCH_BUMP, HIGHEST_EPOCH, LAST_EPOCH
 from catchment.coordination.transactions.records import (
     NO_PRODUCER_ID,
     NO_TIME,
@@ -65,10 +65,12 @@ def decided(
     known: Transaction, is_commit: bool, client_version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
     """The outcome is fixed; since version 2 the markers bear the next epoch, which fences whatever is still on its way."""
-    bump = int(client_version >= FIRST_VERSION_WITH_EPOCH_BUMP)
+    raises_epoch = client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+    # A log that Kafka wrote may hold the highest epoch there is: such a transaction can still end.
+    epoch = min(known.producer_epoch + 1, HIGHEST_EPOCH) if raises_epoch else known.producer_epoch
     is_ongoing = known.state is TransactionState.ONGOING
     return known._replace(
-        producer_epoch=known.producer_epoch + bump,
+        producer_epoch=epoch,
         previous_producer_id=known.producer_id,
         next_producer_id=next_producer_id,
         state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
