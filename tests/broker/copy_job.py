@@ -27,7 +27,7 @@ _FAST_RETRIES = {
     "retry.backoff.max.ms": 100,
     "log_level": 0,
 }
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 300.0
 
 
 class CopyJob:

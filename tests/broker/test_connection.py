@@ -204,11 +204,41 @@ async def test_requests_behind_one_that_holds_up_wait_for_it() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"h") + _frame(b"e later"))
     assert listener.frames == [b"h"]
-    assert not transport.is_reading_now
     await _finish(connection, listener.answers[0], (b"h",))
     assert listener.frames == [b"h", b"e later"]
     assert transport.is_reading_now
     assert transport.sent == b"he later"
+
+
+async def test_little_is_read_ahead_of_an_answer_that_holds_up_and_the_end_is_noticed() -> None:
+    connection, listener, transport = _open()
+    gone = asyncio.Event()
+    connection.when_gone[listener] = gone.set
+    _feed(connection, _frame(b"h") + _frame(b"e later"))
+    assert transport.is_reading_now
+    assert connection.eof_received() is True
+    assert gone.is_set()
+    await _finish(connection, listener.answers[0], (b"h",))
+    assert transport.sent == b"he later"
+    assert transport.is_closed
+    connection, listener, transport = _open()
+    _feed(connection, _frame(b"h") + _frame(b"e" * SMALL_BYTES))
+    assert not transport.is_reading_now
+    await _finish(connection, listener.answers[0], (b"h",))
+    assert (len(listener.frames), transport.is_reading_now) == (2, True)
+
+
+async def test_what_waits_is_cancelled_when_the_connection_is_lost_and_not_when_its_client_asks_no_more() -> None:
+    connection, listener, _ = _open()
+    _feed(connection, _frame(b"waits") + _frame(b"works"))
+    waiting, working = (asyncio.create_task(asyncio.sleep(60)) for _ in range(2))
+    listener.answers[0].waiting = waiting
+    assert connection.eof_received() is True
+    await asyncio.sleep(0)
+    assert not waiting.cancelling()
+    connection.connection_lost(None)
+    assert (waiting.cancelling(), working.cancelling()) == (1, 0)
+    working.cancel()
 
 
 async def test_reading_stops_while_answers_pile_up_and_goes_on_when_they_are_fewer() -> None:

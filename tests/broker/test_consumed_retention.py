@@ -17,7 +17,7 @@ from catchment.testing.embedded import Broker
 
 RECORDS = 10
 PARTITIONS = 2
-DEADLINE_S = 30
+DEADLINE_S = 150
 POSITIONS = st.dictionaries(st.integers(0, PARTITIONS - 1), st.integers(0, 100))
 
 

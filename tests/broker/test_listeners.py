@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 
 from catchment.testing.embedded import Broker
 
-DEADLINE_S = 30.0
+DEADLINE_S = 150.0
 
 
 def _is_served(broker: Broker) -> bool:

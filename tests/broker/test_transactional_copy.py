@@ -98,7 +98,7 @@ def sources(polls: list[Transaction]) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-@pytest.mark.timeout(300 + 15 * KILLS)
+@pytest.mark.timeout(1500 + 15 * KILLS)
 def test_every_record_is_copied_once_and_in_order_whoever_is_killed(tmp_path: Path) -> None:
     seed = Random().getrandbits(32)
     random = Random(seed)

@@ -26,7 +26,7 @@ def broker_threads() -> list[threading.Thread]:
 
 
 def run_python(script: str) -> str:
-    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout.strip()
 

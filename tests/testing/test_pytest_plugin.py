@@ -50,7 +50,7 @@ def catchment_settings():
 
 def run_pytest(directory: Path, *options: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", "-W", "error", *options]
-    finished = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    finished = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=600, check=False)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
 
@@ -78,7 +78,7 @@ def test_the_documented_test_file_passes(project: Path) -> None:
 
 def test_the_documented_script_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code_blocks()[0]]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (finished.stdout.strip(), finished.returncode) == ("b'two coffees'", 0), finished.stderr
 
 

@@ -6,8 +6,10 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
+from catchment.broker.opening import OpenedData
 from catchment.cluster.metadata import INTERNAL_TOPICS
-from catchment.protocol.batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_MASK
+from catchment.protocol.batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_MASK
+from catchment.protocol.compression import Compression
 from catchment.protocol.errors import ApiError
 from catchment.protocol.produce import PartitionData, ProduceRequest, TopicKey
 from catchment.replication.partition import Partition
@@ -17,6 +19,15 @@ ALL = -1
 _ADMIN_CLIENT_ID = "__admin_client"
 """By this name Kafka's own tools are told from other clients."""
 _ACKS = (ALL, 0, 1)
+_WITHOUT_LOG_START = (
+    ErrorCode.corrupt_message,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.message_too_large,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.record_list_too_large,
+)
+_FIRST_WITH_ZSTD = 7
 _MAGIC_POSITION = 16
 _LOW_ATTRIBUTES_POSITION = 22
 
@@ -27,7 +38,17 @@ class Appended(NamedTuple):
     """Done once the batch cannot be lost; None where nobody waits for that, or it is so already."""
 
 
+class Rejected(ApiError):
+    """The log did not take a batch; the client also learns where the log begins, as in Kafka."""
+
+    def __init__(self, error: ApiError, log_start_offset: int) -> None:
+        super().__init__(error.code, error.message, error.record_errors)
+        self.log_start_offset = log_start_offset
+
+
 Outcome = Appended | ApiError
+MUST_OPEN = ApiError(ErrorCode.unknown_server_error, "the batch has to be opened before it is appended")
+"""Stands for the outcome of a batch that goes to a worker first."""
 
 
 def append(context: RequestContext, request: ProduceRequest, topic: TopicKey, data: PartitionData) -> Outcome:
@@ -39,9 +60,11 @@ def append(context: RequestContext, request: ProduceRequest, topic: TopicKey, da
                 ErrorCode.transactional_id_authorization_failed,
                 "a transactional batch came in a request without a transactional id",
             )
-        return append_to(context, request, partition, records)
+        if partition.log.is_costly(records) and not isinstance(data, OpenedData):
+            return MUST_OPEN
+        return append_to(context, request, partition, data)
     except ApiError as error:
-        return error
+        return error.without_stack()
 
 
 def find(
@@ -55,11 +78,28 @@ def find(
     partition = context.services.replicas.find(topic, data.partition)
     if partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
         raise ApiError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {partition.topic}")
+    if context.header.api_version < _FIRST_WITH_ZSTD and _codec(data.records) == Compression.ZSTD:
+        raise ApiError(
+            ErrorCode.unsupported_compression_type,
+            f"Produce version {context.header.api_version} is older than zstd, which needs version {_FIRST_WITH_ZSTD}",
+        )
     return partition, data.records
 
 
-def append_to(context: RequestContext, request: ProduceRequest, partition: Partition, records: memoryview) -> Appended:
-    info = partition.append(records, request.acks)
+def _codec(records: memoryview) -> int:
+    return records[_LOW_ATTRIBUTES_POSITION] & COMPRESSION_MASK if records.nbytes >= HEADER_SIZE else Compression.NONE
+
+
+def append_to(context: RequestContext, request: ProduceRequest, partition: Partition, data: PartitionData) -> Appended:
+    """Append the data of a partition that `find` has found."""
+    records = data.records
+    assert records is not None
+    try:
+        info = partition.append(data.batch() if isinstance(data, OpenedData) else records, request.acks)
+    except ApiError as error:
+        if error.code in _WITHOUT_LOG_START:
+            raise
+        raise Rejected(error, partition.log.log_start_offset) from error
     context.services.traffic.produced(records.nbytes)
     return Appended(info, partition.durable(info) if request.acks == ALL else None)
 

@@ -16,6 +16,7 @@ from catchment.broker.context import RequestContext
 from catchment.broker.logger_levels import check_levels, own_levels, set_levels
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import BrokerSettings
+from catchment.ports.client_metrics_settings import CLIENT_METRICS_SETTINGS
 from catchment.ports.group_settings import validate_group_settings
 from catchment.ports.kafka_setting_names import READ_ONLY_IN_KAFKA
 from catchment.ports.settings import InvalidSetting, UpdateMode
@@ -51,11 +52,6 @@ def check_names_and_values(configs: Sequence[tuple[str, str | None]]) -> None:
         raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
 
 
-def check_named_once(resource: tuple[int, str], resources: Sequence[tuple[int, str]]) -> None:
-    if resources.count(resource) > 1:
-        raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
-
-
 async def change_resource(
     context: RequestContext, resource_type: int, name: str, change: Change, *, validate_only: bool
 ) -> None:
@@ -72,7 +68,7 @@ async def change_resource(
     elif resource_type == ResourceType.GROUP:
         await _change_group(context, name, change, validate_only=validate_only)
     elif resource_type == ResourceType.CLIENT_METRICS:
-        raise ApiError(ErrorCode.invalid_request, "Settings of client metrics cannot be changed here")
+        _refuse_client_metrics(name, change)
     else:
         raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {resource_type}")
 
@@ -150,6 +146,19 @@ async def _change_group(context: RequestContext, group_id: str, change: Change, 
         checked(context.image.group_settings.get(group_id, {}))
     else:
         await context.services.controller.change_group_settings(group_id, checked)
+
+
+def _refuse_client_metrics(name: str, change: Change) -> None:
+    """A subscription would be kept and never used, so only what changes nothing is accepted."""
+    if not name:
+        raise ApiError(ErrorCode.invalid_request, "Subscription name can't be empty")
+    changed = change({})
+    for setting in changed:
+        if setting not in CLIENT_METRICS_SETTINGS:
+            raise ApiError(ErrorCode.invalid_request, f"Unknown client metrics configuration: {setting}")
+    if changed:
+        reason = f"Catchment asks no client for metrics (KIP-714), so the subscription {name} cannot be made."
+        raise ApiError(ErrorCode.invalid_request, reason)
 
 
 def _change_loggers(context: RequestContext, name: str, change: Change, *, validate_only: bool) -> None:

@@ -23,6 +23,7 @@ _logger = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
 _WRITE_HIGH_WATER_BYTES = 1024 * 1024
+_READ_AHEAD_BYTES = 16 * 1024
 _PIECES_OF_A_SMALL_ANSWER = 2
 """An answer with records has more pieces; it is sent at once, since it may be large."""
 
@@ -34,11 +35,13 @@ class Answer:
     megabytes, and a client that asks for a hundred at once must not make the broker hold them all.
     """
 
-    __slots__ = ("holds_up", "pieces")
+    __slots__ = ("holds_up", "pieces", "waiting")
 
     def __init__(self, *, holds_up: bool) -> None:
         self.pieces: Sequence[Piece] | None = None
         self.holds_up = holds_up
+        self.waiting: asyncio.Task[None] | None = None
+        """What to cancel when the connection is lost."""
 
 
 class ConnectionLimits(NamedTuple):
@@ -63,7 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._may_write = True
         self._is_ending = False
-        self._is_held_up = False
+        self._holds = 0
+        self._has_unserved = False
         self._is_flush_due = False
         self._unmute_timer: asyncio.TimerHandle | None = None
         self._ready: list[Piece] = []
@@ -85,6 +89,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._end_mute()
+        for answer in self._answers:
+            if answer.waiting is not None:
+                answer.waiting.cancel()
         self._answers.clear()
         self._note_unsent(0)
         self.listener.disconnected(self)
@@ -119,6 +126,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def asks_no_more(self) -> bool:
+        """Whether the client has closed its side: it may still read answers, or be gone."""
+        return self._is_ending
+
+    @property
     def has_requests_waiting(self) -> bool:
         return bool(self._answers) or self._unmute_timer is not None
 
@@ -126,10 +138,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def refuse(self, error: MalformedRequest) -> None:
+        """End the connection: where one request ends and the next begins is not known any more."""
+        _logger.warning("%s sent a request that cannot be read: %s", self.peer_host, error)
+        self.abort()
+
     def answer_later(self, *, holds_up: bool) -> Answer:
         """Keep a place in the order for an answer that is not there yet."""
         answer = Answer(holds_up=holds_up)
-        self._is_held_up = holds_up
+        self._holds += holds_up
         self._answers.append(answer)
         return answer
 
@@ -140,8 +157,18 @@ class Connection(asyncio.BufferedProtocol):
         as those to requests that waited for one sync; and so do the answers to frames that arrived together.
         """
         answer.pieces = pieces
-        if answer.holds_up:
-            self._is_held_up = False
+        self._holds -= answer.holds_up
+        self._flush_soon()
+
+    def hold_up(self) -> None:
+        """Serve no later request until `go_on`: they must not overtake the one at work."""
+        self._holds += 1
+
+    def go_on(self) -> None:
+        self._holds -= 1
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if not self._is_flush_due:
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -180,6 +207,8 @@ class Connection(asyncio.BufferedProtocol):
         self._send()
         if not self._is_reading:
             self._resume()
+        elif self._has_unserved and self._may_serve:
+            self._take_frames()
         if self._is_ending:
             self._close_if_done()
 
@@ -200,6 +229,7 @@ class Connection(asyncio.BufferedProtocol):
     def _take_frames(self) -> None:
         """Serve the frames that have arrived, and send at once what can be answered at once."""
         received = self._received
+        self._has_unserved = False
         while received.available >= _LENGTH.size:
             (size,) = _LENGTH.unpack(received.view(0, _LENGTH.size))
             if not 0 <= size <= self._limits.max_frame_bytes:
@@ -212,7 +242,11 @@ class Connection(asyncio.BufferedProtocol):
                 received.make_room(_LENGTH.size + size)
                 break
             if not self._may_serve or len(self._answers) >= self._limits.max_waiting_answers:
-                self._pause()
+                # Behind an answer that holds them up, a few frames are read ahead: without reading, the broker would not notice
+                # that the client has gone.
+                self._has_unserved = True
+                if not self._holds or received.available >= _READ_AHEAD_BYTES:
+                    self._pause()
                 break
             if not self._serve(received.view(_LENGTH.size, size)):
                 return
@@ -224,8 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             pieces = self.listener.router.dispatch(self, frame)
         except MalformedRequest as error:
-            _logger.warning("%s sent a request that cannot be read: %s", self.peer_host, error)
-            self.abort()
+            self.refuse(error)
             return False
         if pieces:
             if self._answers:
@@ -238,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _may_serve(self) -> bool:
-        return self._may_write and not self._is_held_up and self._unmute_timer is None
+        return self._may_write and not self._holds and self._unmute_timer is None
 
     def _note_unsent(self, size: int) -> None:
         self.listener.unsent_changed(size - self._unsent_bytes)

@@ -5,15 +5,20 @@ that are gone. A consumer group's word is the committed offset; what an open tra
 group's word is its state: the first record that it may deliver again.
 """
 
+from __future__ import annotations
+
 import logging
+from typing import TYPE_CHECKING
 
 from catchment.broker.coordinators.groups import GroupCoordinator
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import TopicImage
-from catchment.coordination.consumed import Positions, floors
 from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
+
+if TYPE_CHECKING:
+    from catchment.coordination.consumed import Positions
 
 _logger = logging.getLogger(__name__)
 
@@ -38,10 +43,11 @@ class ConsumedRetention:
                 except ApiError as error:
                     _logger.info("what groups have consumed of %s is not known now: %s", topic.name, error)
         if moved:
-            for directory in self._replicas.directories:
-                directory.checkpoint_log_starts()
+            await self._replicas.checkpoint_log_starts()
 
     async def _release(self, topic: TopicImage, named: tuple[str, ...]) -> bool:
+        from catchment.coordination.consumed import floors
+
         positions, share_groups = await self._groups.consumed(topic)
         for group_id in share_groups:
             positions[group_id] = await self._shared(group_id, topic)

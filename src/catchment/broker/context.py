@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from catchment.broker.services import Services
 
 
+LONGEST_WAIT_MS = 30_000
+"""How long a request may wait for other clients' doing, whatever it asks for. Kafka has no such bound; a client that gets an
+empty answer early asks again, and one that has vanished without a word is noticed by the answer."""
+
+
 class RequestContext(NamedTuple):
     services: "Services"
     header: RequestHeader

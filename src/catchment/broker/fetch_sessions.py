@@ -1,7 +1,8 @@
 """Fetch sessions (KIP-227): the broker remembers which partitions a client reads, so that requests carry only changes.
 
-A session belongs to a client that asked for one with epoch 0; each further request carries the next epoch. At most a fixed
-number is kept; beyond it, the one unused for longest makes room, and its owner is told to start again.
+A session belongs to a client that asked for one with epoch 0; each further request carries the next epoch. Their number is
+bounded, and the number of partitions that they hold together; beyond that, the one unused for longest makes room, and its client
+has to start again. Two connections may use one session, so a session can change while a request waits.
 """
 
 import random
@@ -19,44 +20,42 @@ _FINAL_EPOCH = -1
 _FIRST_EPOCH = 0
 _MAX_ID = (1 << 31) - 1
 
+MOST_PARTITIONS = 200_000
+"""What all sessions may hold: a partition takes about half a kilobyte."""
+
 
 class SessionPartition:
     """A partition that a client reads, and what it was told last."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "request", "topic")
+    __slots__ = ("high_watermark", "log_start_offset", "request", "topic", "was_known")
 
     def __init__(self, topic: TopicKey, request: PartitionRequest) -> None:
         self.topic = topic
         self.request = request
         self.high_watermark = -1
         self.log_start_offset = -1
+        self.was_known = False
+        """Whether there has been such a partition since the client named it."""
 
 
 class FetchSession:
     """The partitions of one request; with an id, they are kept for the next."""
 
-    __slots__ = ("_is_incremental", "_partitions", "epoch", "id", "uses_topic_ids")
+    __slots__ = ("_partitions", "epoch", "id", "uses_topic_ids")
 
     def __init__(self, session_id: int, *, uses_topic_ids: bool) -> None:
         self.id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
-        self._is_incremental = False
         self._partitions: OrderedDict[tuple[TopicKey, int], SessionPartition] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._partitions)
 
-    @property
-    def is_beginning(self) -> bool:
-        """Whether the request that opened it named all partitions."""
-        return not self._is_incremental
-
     def partitions(self) -> Iterable[SessionPartition]:
         return self._partitions.values()
 
-    def update(self, request: FetchRequest, *, is_incremental: bool) -> None:
-        self._is_incremental = is_incremental
+    def update(self, request: FetchRequest) -> None:
         for topic, numbers in request.forgotten:
             for number in numbers:
                 self._partitions.pop((topic, number), None)
@@ -69,11 +68,11 @@ class FetchSession:
                 else:
                     known.request = partition
 
-    def should_send(self, asked: SessionPartition, answer: PartitionAnswer) -> bool:
+    def should_send(self, request: FetchRequest, asked: SessionPartition, answer: PartitionAnswer) -> bool:
         """Whether the answer says something new. What has data moves to the back, so that all get their turn."""
         has_data = len(answer.records) > 0
         is_new = (
-            not self._is_incremental
+            _is_beginning(request)
             or has_data
             or answer.error_code != 0
             or answer.high_watermark != asked.high_watermark
@@ -82,28 +81,59 @@ class FetchSession:
         asked.high_watermark = answer.high_watermark if answer.error_code == 0 else -1
         asked.log_start_offset = answer.log_start_offset
         if has_data and self.id != NO_SESSION:
-            self._partitions.move_to_end((asked.topic, answer.partition))
+            key = (asked.topic, answer.partition)
+            # Another request of the session may have forgotten it while its data was read.
+            if key in self._partitions:
+                self._partitions.move_to_end(key)
         return is_new
 
 
+def _is_beginning(request: FetchRequest) -> bool:
+    """Whether a request names all its partitions, and is answered about all of them."""
+    return request.session_epoch in (_FIRST_EPOCH, _FINAL_EPOCH)
+
+
 class FetchSessions:
-    def __init__(self, max_sessions: int, randomness: random.Random) -> None:
+    def __init__(self, max_sessions: int, randomness: random.Random, max_partitions: int = MOST_PARTITIONS) -> None:
         self._max_sessions = max_sessions
+        self._max_partitions = max_partitions
         self._randomness = randomness
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the sessions hold together."""
+        return self._partition_count
+
     def open(self, request: FetchRequest) -> FetchSession:
-        """The session that a request belongs to, brought up to date; a passing one if it wants none."""
-        if request.session_epoch in (_FIRST_EPOCH, _FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+        """The session that a request belongs to, brought up to date; one that is not kept if it wants none."""
+        if _is_beginning(request):
+            self._remove(request.session_id)
             wants_session = request.session_epoch == _FIRST_EPOCH and self._max_sessions > 0
             by_id = request.uses_topic_ids
             session = self._new(by_id) if wants_session else FetchSession(NO_SESSION, uses_topic_ids=by_id)
-            session.update(request, is_incremental=False)
-            return session
+        else:
+            session = self._next(request)
+        size_before = len(session)
+        session.update(request)
+        if session.id != NO_SESSION:
+            self._partition_count += len(session) - size_before
+            self._make_room_for_partitions()
+        return session
+
+    def leave(self, request: FetchRequest, session: FetchSession) -> int:
+        """Answer a request without its partitions; the id to answer with. A session that was to begin begins another time."""
+        if _is_beginning(request):
+            if self._sessions.get(session.id) is session:
+                self._remove(session.id)
+            return NO_SESSION
+        return session.id
+
+    def _next(self, request: FetchRequest) -> FetchSession:
         known = self._sessions.get(request.session_id)
         if known is None:
             raise ApiError(ErrorCode.fetch_session_id_not_found)
@@ -115,21 +145,23 @@ class FetchSessions:
             raise ApiError(ErrorCode.fetch_session_topic_id_error)
         known.epoch = 1 if known.epoch == _MAX_ID else known.epoch + 1
         self._sessions.move_to_end(known.id)
-        known.update(request, is_incremental=True)
         return known
-
-    def leave(self, session: FetchSession) -> int:
-        """Answer a request without its partitions; the id to answer with. A session that was to begin begins another time."""
-        if session.is_beginning:
-            self._sessions.pop(session.id, None)
-            return NO_SESSION
-        return session.id
 
     def _new(self, uses_topic_ids: bool) -> FetchSession:
         while len(self._sessions) >= self._max_sessions:
-            self._sessions.popitem(last=False)
+            self._remove(next(iter(self._sessions)))
         session_id = self._randomness.randint(1, _MAX_ID)
         while session_id in self._sessions:
             session_id = self._randomness.randint(1, _MAX_ID)
         session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids=uses_topic_ids)
         return session
+
+    def _make_room_for_partitions(self) -> None:
+        # The session in use is the last to go; if it is too large by itself, its request is answered as the last one.
+        while self._partition_count > self._max_partitions:
+            self._remove(next(iter(self._sessions)))
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session)

@@ -85,7 +85,10 @@ class Connections:
             self.services.traffic.connections = len(self._open)
 
     async def close_idle_for_ever(self) -> None:
-        """Close connections on which nothing has come for `connections.max.idle.ms`, unless they wait for us."""
+        """Close connections on which nothing has come for `connections.max.idle.ms`, unless they wait for us.
+
+        A client that has closed its side may be gone, which only an answer would tell: it is not waited for longer.
+        """
         while True:
             idle_ms = self.services.settings.integer("connections.max.idle.ms")
             # A negative limit means none; it may change while the broker runs, so look at it again.
@@ -94,7 +97,8 @@ class Connections:
                 continue
             oldest_s = self.now_s() - idle_ms / 1000
             for connection in list(self._open):
-                if connection.last_active_s < oldest_s and not connection.has_requests_waiting:
+                waits = connection.has_requests_waiting and not connection.asks_no_more
+                if connection.last_active_s < oldest_s and not waits:
                     connection.abort()
 
     def abort_all(self) -> None:

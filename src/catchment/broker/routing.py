@@ -2,7 +2,8 @@
 
 A handler is driven once, right where the frame arrived. If it finishes, its answer leaves at once; only if it has to wait
 is it made a task. So a request that needs no waiting costs no scheduling, and a Produce has appended its batch before the
-receive buffer is used again.
+receive buffer is used again. What is too large to be decoded or encoded in one go on the loop is a thread's work; the
+connection serves nothing else meanwhile.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from catchment.broker import handlers
 from catchment.broker.connection import Answer, Connection
 from catchment.broker.context import RequestContext
 from catchment.broker.handlers import CLAIMS
+from catchment.broker.large_messages import LARGE_FRAME_BYTES, CodecThread, is_large
 from catchment.broker.quotas.meter import RequestMeter
 from catchment.protocol import codec, produce
 from catchment.protocol.apis import API_VERSIONS_KEY, APIS
@@ -59,8 +61,16 @@ class Route(NamedTuple):
     handler: Callable[[RequestContext, Any], Coroutine[Any, Any, Any]]
     decode: Decoder
     encode: Encoder
+    is_large: Callable[[Any], bool]
+    """Whether a thread should encode the answer. An API with an encoder of its own has no large answer without waiting."""
+    decode_copy: Decoder | None
+    """For frames that are large without taking long to decode. `decode` raises ManyPartitions where one would, and a thread
+    decodes a copy with this. Otherwise the size of the frame decides."""
     holds_up: bool
     """Whether later requests of the connection wait until this one is answered."""
+    ends_with_client: bool
+    """Whether the handler is cancelled when its connection is lost. Only for handlers that mostly wait: what they change they
+    change in one step, or under a shield."""
 
 
 class Interceptor(Protocol):
@@ -91,7 +101,10 @@ def api(
     versions: tuple[int, int],
     decode: Decoder = decode_message,
     encode: Encoder = encode_message,
+    is_large: Callable[[Any], bool] = is_large,
+    decode_copy: Decoder | None = None,
     holds_up: bool = False,
+    ends_with_client: bool = False,
 ) -> Callable[[Handler[Request, Response]], Handler[Request, Response]]:
     """Claim an API and the versions served."""
 
@@ -99,7 +112,7 @@ def api(
         claim = CLAIMS[key]
         if (claim.oldest, claim.newest) != versions or handler.__module__ != f"{handlers.__name__}.{claim.module}":
             raise ValueError(f"{handler.__module__} claims {APIS[key].name} {versions}, the index says {claim}")
-        _routes[key] = Route(key, *versions, handler, decode, encode, holds_up)
+        _routes[key] = Route(key, *versions, handler, decode, encode, is_large, decode_copy, holds_up, ends_with_client)
         return handler
 
     return register
@@ -131,11 +144,32 @@ def _continue(
             return finished.value
 
 
+@types.coroutine
+def _drive(coroutine: Coroutine[Any, Any, Any], meter: RequestMeter | None) -> Generator[Any, Any, Any]:
+    """Run a coroutine that has not begun."""
+    try:
+        awaited = coroutine.send(None) if meter is None else meter.step(coroutine, None)
+    except StopIteration as finished:
+        return finished.value
+    return (yield from _continue(coroutine, awaited, meter))
+
+
+async def _given(response: Any) -> Any:
+    return response
+
+
+def _framed(header: RequestHeader, body: Sequence[Piece]) -> Sequence[Piece]:
+    head = encode_response_header(header.correlation_id, header.api_key, header.api_version)
+    size = len(head) + sum(map(len, body))
+    return (_LENGTH.pack(size) + head, *body)
+
+
 class Router:
     def __init__(self, services: "Services", interceptor: Interceptor | None = None) -> None:
         self._services = services
         self._interceptor = interceptor
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._codec = CodecThread()
 
     def dispatch(self, connection: Connection, frame: memoryview) -> Sequence[Piece] | None:
         """Serve one request: its answer, or None if it will come later; MalformedRequest if it cannot be read."""
@@ -148,26 +182,30 @@ class Router:
             header, route, request = header._replace(api_version=0), route_for(API_VERSIONS_KEY), None
         else:
             route = _routes.get(header.api_key) or route_for(header.api_key)
-            request = route.decode(frame, header)
-        meter = self._meter(connection, header, frame) if self._services.quotas.is_active else None
-        context = RequestContext(
-            self._services, header, connection.listener.name, connection.peer_host, connection, meter
-        )
-        self._services.traffic.requested(header.api_key)
-        coroutine = self._handler(route, context, request)
+            if frame.nbytes > LARGE_FRAME_BYTES and route.decode_copy is None:
+                self._start_large(connection, route, header, frame)
+                return None
+            try:
+                request = route.decode(frame, header)
+            except produce.ManyPartitions:
+                self._start_large(connection, route, header, frame)
+                return None
+        meter = self._meter(connection, header, frame.nbytes) if self._services.quotas.is_active else None
+        coroutine = self._handler(route, self._context(connection, header, meter), request)
         try:
             awaited = coroutine.send(None) if meter is None else meter.step(coroutine, None)
         except StopIteration as finished:
-            return self._encoded(connection, route, header, finished.value, meter)
+            response = finished.value
+            if route.encode is not encode_message or not is_large(response):
+                return self._encoded(connection, route, header, response, meter)
+            answer, rest = connection.answer_later(holds_up=True), _given(response)
         except Exception:
             self._failed(connection, header)
             return ()
-        answer = connection.answer_later(holds_up=route.holds_up)
-        task = asyncio.get_running_loop().create_task(
-            self._finish_later(connection, answer, route, header, _continue(coroutine, awaited, meter), meter)
-        )
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        else:
+            answer, rest = connection.answer_later(holds_up=route.holds_up), _continue(coroutine, awaited, meter)
+        serving = self._finish_later(connection, answer, route, header, rest, meter)
+        self._start(answer, serving, ends_with_client=route.ends_with_client)
         return None
 
     async def close(self) -> None:
@@ -175,12 +213,43 @@ class Router:
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
+        self._codec.close()
 
-    def _meter(self, connection: Connection, header: RequestHeader, frame: memoryview) -> RequestMeter:
+    def _start_large(self, connection: Connection, route: Route, header: RequestHeader, frame: memoryview) -> None:
+        answer = connection.answer_later(holds_up=True)
+        # The receive buffer is used again before the thread gets to it.
+        serving = self._serve_large(connection, answer, route, header, bytes(frame))
+        # A large Produce is appended in several steps: all of it, even if the client does not wait for the answer.
+        self._start(answer, serving, ends_with_client=route.ends_with_client and route.key != produce.API_KEY)
+
+    def _start(self, answer: Answer, serving: Coroutine[Any, Any, None], *, ends_with_client: bool) -> None:
+        task = asyncio.get_running_loop().create_task(serving)
+        if ends_with_client:
+            answer.waiting = task
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    async def _serve_large(
+        self, connection: Connection, answer: Answer, route: Route, header: RequestHeader, frame: bytes
+    ) -> None:
+        try:
+            request = await self._codec.run(route.decode_copy or route.decode, memoryview(frame), header)
+        except MalformedRequest as error:
+            connection.refuse(error)
+            return
+        meter = self._meter(connection, header, len(frame)) if self._services.quotas.is_active else None
+        rest = _drive(self._handler(route, self._context(connection, header, meter), request), meter)
+        await self._finish_later(connection, answer, route, header, rest, meter)
+
+    def _context(self, connection: Connection, header: RequestHeader, meter: RequestMeter | None) -> RequestContext:
+        self._services.traffic.requested(header.api_key)
+        return RequestContext(self._services, header, connection.listener.name, connection.peer_host, connection, meter)
+
+    def _meter(self, connection: Connection, header: RequestHeader, size: int) -> RequestMeter:
         meter = RequestMeter(self._services.quotas, _ANONYMOUS, header.client_id or "", header.api_key)
         if header.api_key == produce.API_KEY:
             # At once: a client that sends many requests before the first answer must not have them all served.
-            connection.mute(meter.produced(frame.nbytes))
+            connection.mute(meter.produced(size))
         return meter
 
     def _handler(self, route: Route, context: RequestContext, request: Any) -> Coroutine[Any, Any, Any]:
@@ -201,20 +270,22 @@ class Router:
     ) -> None:
         try:
             response = await rest
+            if response is not None and route.is_large(response):
+                pause_ms = self._pause_ms(connection, response, meter)
+                body = await self._codec.run(route.encode, response, header, pause_ms)
+                pieces = _framed(header, body)
+            else:
+                pieces = self._encoded(connection, route, header, response, meter)
         except Exception:
             self._failed(connection, header)
         else:
-            connection.finish_answer(answer, self._encoded(connection, route, header, response, meter))
+            connection.finish_answer(answer, pieces)
 
     def _encoded(
         self, connection: Connection, route: Route, header: RequestHeader, response: Any, meter: RequestMeter | None
     ) -> Sequence[Piece]:
         """The answer as a frame; nothing where the client wants none."""
-        pause_ms = 0
-        if meter is not None:
-            pause_ms = meter.finish(is_answered=response is not None)
-            # The client is told at once; if it does not pause by itself, its next requests wait unread (KIP-219).
-            connection.mute(pause_ms)
+        pause_ms = self._pause_ms(connection, response, meter)
         if response is None:
             return ()
         try:
@@ -222,9 +293,15 @@ class Router:
         except Exception:
             self._failed(connection, header)
             return ()
-        head = encode_response_header(header.correlation_id, header.api_key, header.api_version)
-        size = len(head) + sum(map(len, body))
-        return (_LENGTH.pack(size) + head, *body)
+        return _framed(header, body)
+
+    def _pause_ms(self, connection: Connection, response: Any, meter: RequestMeter | None) -> int:
+        if meter is None:
+            return 0
+        pause_ms = meter.finish(is_answered=response is not None)
+        # The answer carries the throttle time; if the client does not pause by itself, its next requests wait unread (KIP-219).
+        connection.mute(pause_ms)
+        return pause_ms
 
     def _failed(self, connection: Connection, header: RequestHeader) -> None:
         """A fault of ours, or a refusal that no answer can carry: the client is told by the end of its connection."""

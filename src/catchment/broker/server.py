@@ -16,7 +16,6 @@ from uuid import UUID
 from catchment.broker.buffers import BufferPool
 from catchment.broker.config_changes import check_topic_settings
 from catchment.broker.consumed_retention import ConsumedRetention
-from catchment.broker.coordinators.adopted_transactions import highest_producer_id
 from catchment.broker.coordinators.groups import GroupCoordinator
 from catchment.broker.coordinators.share_groups import ShareGroupCoordinator
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
@@ -113,7 +112,7 @@ class BrokerServer:
         for apply in (self._use_dynamic_settings, services.quotas.apply, replicas.apply):
             apply(MetadataImage(), controller.image)
             controller.subscribe(apply)
-        taken.push_async_callback(replicas.synced)
+        taken.push_async_callback(replicas.finish)
         self._start_upkeep(taken, services)
         await self._start_coordinators(taken, services)
         await self._listen(taken, services)
@@ -167,6 +166,7 @@ class BrokerServer:
         connections = Connections(services)
         pool = BufferPool()
         taken.push_async_callback(router.close)
+        taken.callback(services.workers.stop)
         taken.callback(connections.abort_all)
         idle = asyncio.get_running_loop().create_task(connections.close_idle_for_ever())
         taken.callback(idle.cancel)
@@ -229,9 +229,12 @@ class BrokerServer:
             for (topic, number), log in list(directory.logs.items()):
                 if log.topic_id in controller.deleted_topic_ids:
                     directory.delete_log(topic, number)
+                    self._disk.sync_directory(directory.path)
                 elif topic not in controller.image.topics:
                     found.setdefault(topic, {})[number] = log
         if found:
+            from catchment.broker.coordinators.adopted_transactions import highest_producer_id
+
             # New producers must not be taken for those whose sequences or transactions the logs remember.
             adopted = [log for logs in found.values() for log in logs.values()]
             highest = max((entry.producer_id for log in adopted for entry in log.producers), default=-1)

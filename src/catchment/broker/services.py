@@ -14,6 +14,7 @@ from catchment.cluster.controller import Controller
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.ports.disk import Disk
+from catchment.ports.workers import ThreadWorkers
 from catchment.replication.replicas import Replicas
 
 _MIN_FETCH_BYTES = 1024 * 1024
@@ -37,6 +38,7 @@ class Services:
     transactions: TransactionCoordinator = field(kw_only=True)
     quotas: Quotas = field(kw_only=True)
     traffic: Traffic = field(default_factory=Traffic)
+    workers: ThreadWorkers = field(default_factory=ThreadWorkers)
 
     @property
     def node_id(self) -> int:

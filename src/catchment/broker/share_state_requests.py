@@ -1,13 +1,20 @@
 """What the requests about share state have in common: each partition is asked about for itself, all of them at once."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
+
+from catchment.broker.turns import Turns, gather_in_turns
 
 _NO_TOPIC: Final = UUID(int=0)
 
-Asked = TypeVar("Asked")
+
+class _Partition(Protocol):
+    @property
+    def partition(self) -> int: ...
+
+
+Asked = TypeVar("Asked", bound=_Partition)
 AskedOut = TypeVar("AskedOut", covariant=True)
 Result = TypeVar("Result")
 
@@ -29,13 +36,18 @@ class _Request(Protocol[AskedOut]):
 
 
 async def by_topic(
-    request: _Request[Asked], answer: Callable[[UUID, Asked], Awaitable[Result]]
+    request: _Request[Asked], answer: Callable[[UUID, Asked], Coroutine[Any, Any, Result]]
 ) -> list[tuple[UUID | None, tuple[Result, ...]]]:
     """The answers for each topic, in the order in which they were asked for; none for a request that names no group."""
     topics = request.topics if request.group_id else ()
-    answers = iter(
-        await asyncio.gather(
-            *[answer(topic.topic_id or _NO_TOPIC, asked) for topic in topics for asked in topic.partitions]
+    # Brokers name a partition once; one that is named again gets the same answer.
+    once = {(topic.topic_id or _NO_TOPIC, one.partition): one for topic in topics for one in topic.partitions}
+    answers = dict(zip(once, await gather_in_turns(answer(key[0], one) for key, one in once.items()), strict=True))
+    turns = Turns()
+    return [
+        (
+            topic.topic_id,
+            tuple([answers[topic.topic_id or _NO_TOPIC, one.partition] async for one in turns(topic.partitions)]),
         )
-    )
-    return [(topic.topic_id, tuple([next(answers) for _ in topic.partitions])) for topic in topics]
+        async for topic in turns(topics)
+    ]

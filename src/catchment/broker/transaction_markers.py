@@ -8,6 +8,7 @@ in which the marker is appended.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
 from catchment.storage.control_record import TransactionMarker, encode_marker
+
+_logger = logging.getLogger(__name__)
 
 _ALL = -1
 _FIRST_WITH_BUMPED_EPOCHS = 2
@@ -41,17 +44,29 @@ class AppendedMarkers:
     def __init__(
         self, replicas: Replicas, groups: GroupCoordinator, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
     ) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._marker = marker
         self._outcomes: dict[TopicPartition, ErrorCode] = {}
         self._waiting: list[tuple[TopicPartition, asyncio.Future[None]]] = []
         for name, number in partitions:
-            self._outcomes[name, number] = ErrorCode.none
-            try:
-                safe = _append(replicas.find(name, number), groups, marker)
-            except ApiError as error:
-                self._outcomes[name, number] = _marker_error(error.code)
-            else:
-                if safe is not None:
-                    self._waiting.append(((name, number), safe))
+            self.append(name, number)
+
+    def append(self, name: str, number: int) -> None:
+        self._outcomes[name, number] = ErrorCode.none
+        try:
+            safe = _append(self._replicas.find(name, number), self._groups, self._marker)
+        except ApiError as error:
+            self._outcomes[name, number] = _marker_error(error.code)
+        except Exception:
+            # The other partitions have their markers: written again with this one's, they would have them twice.
+            _logger.exception("a marker for %s-%d could not be written", name, number)
+            self._outcomes[name, number] = ErrorCode.unknown_server_error
+        else:
+            if safe is not None:
+                # A delivery that is cancelled awaits no outcome.
+                safe.add_done_callback(_retrieve)
+                self._waiting.append(((name, number), safe))
 
     async def outcomes(self) -> dict[TopicPartition, ErrorCode]:
         """The outcome for each partition, once it is known for all; `none` where the marker is safe."""
@@ -68,6 +83,11 @@ async def write_markers(
 ) -> dict[TopicPartition, ErrorCode]:
     """The outcome for each partition, once it is known for all; `none` where the marker is safe."""
     return await AppendedMarkers(replicas, groups, marker, partitions).outcomes()
+
+
+def _retrieve(safe: asyncio.Future[None]) -> None:
+    if not safe.cancelled():
+        safe.exception()
 
 
 def _append(partition: Partition, groups: GroupCoordinator, marker: MarkerToWrite) -> asyncio.Future[None] | None:

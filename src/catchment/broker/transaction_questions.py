@@ -51,12 +51,21 @@ class Questions:
         self._producer = producer
         if partition.log.producers.has_open_transaction(*producer):
             return False
+        known = partition.log.producers.get(producer.producer_id)
+        if known is not None and producer.epoch < known.epoch:
+            # The log knows better than the coordinator, which does not know a producer id that was replaced.
+            raise ApiError(ErrorCode.invalid_producer_epoch, f"producer {producer.producer_id} has a later epoch")
         return self.abilities.adds or self._services.settings.boolean("transaction.partition.verification.enable")
 
     def add(self, partition: Partition, verification: Verification, sequence: int, then: WhenVerified) -> None:
         """Go on with `then` once the answer is there; another request may have asked already."""
         if verification.wait(sequence, then):
             self._open.append(((partition.topic, partition.number), verification))
+
+    @property
+    def are_open(self) -> bool:
+        """Whether there is anything to ask that another request has not asked already."""
+        return bool(self._open)
 
     async def ask(self) -> None:
         """Ask, and let go on what waits for the answers."""

@@ -14,7 +14,9 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.appends import Outcome, append_to, find, is_transactional
 from catchment.broker.context import RequestContext
+from catchment.broker.opening import OpenedData, owned
 from catchment.broker.transaction_questions import Abilities, Questions
+from catchment.broker.turns import Turns
 from catchment.coordination.replayed import Producer
 from catchment.protocol.batch import BatchHeader, read_header
 from catchment.protocol.errors import ApiError
@@ -52,12 +54,19 @@ async def append_in_transaction(
 ) -> list[tuple[TopicKey, Row]]:
     version = context.header.api_version
     abilities = Abilities(version >= _FIRST_WITH_ABORTABLE, version >= _FIRST_THAT_ADDS)
-    questions = Questions(context.services, transactional_id, abilities, _refusal)
+    questions = Questions(context.services, transactional_id, abilities, partial(_refusal, adds=abilities.adds))
+    # The records of a request of one turn may be views of the receive buffer: it does not wait here.
+    turns = Turns()
     rows = [
-        (topic, [(data.partition, _append(context, request, topic, data, questions)) for data in partitions])
-        for topic, partitions in request.topics
+        (
+            topic,
+            [(data.partition, _append(context, request, topic, data, questions)) async for data in turns(partitions)],
+        )
+        async for topic, partitions in turns(request.topics)
     ]
-    await questions.ask()
+    if questions.are_open:
+        # Batches of other requests wait for the same answer, so it is awaited even if this client goes.
+        await asyncio.shield(questions.ask())
     return [(topic, [(number, await _outcome(outcome)) for number, outcome in row]) for topic, row in rows]
 
 
@@ -67,17 +76,17 @@ def _append(
     try:
         partition, records = find(context, request, topic, data)
         if not is_transactional(records):
-            return append_to(context, request, partition, records)
+            return append_to(context, request, partition, data)
         header = read_header(records)
         producer = Producer(header.producer_id, header.producer_epoch)
         if not questions.concerns(partition, producer):
-            return append_to(context, request, partition, records)
+            return append_to(context, request, partition, data)
         verification = partition.verifications.of(*producer, header.base_sequence)
         waiting = _Batch(
             context,
             request,
             topic,
-            PartitionData(data.partition, memoryview(bytes(records))),
+            data if isinstance(data, OpenedData) else owned(request, data),
             partition,
             header,
             verification,
@@ -87,7 +96,7 @@ def _append(
         questions.add(partition, verification, header.base_sequence, partial(_verified, waiting, outcome))
         return outcome
     except ApiError as error:
-        return error
+        return error.without_stack()
 
 
 def _verified(batch: _Batch, outcome: "asyncio.Future[Outcome]", refusal: ApiError | None) -> None:
@@ -95,17 +104,22 @@ def _verified(batch: _Batch, outcome: "asyncio.Future[Outcome]", refusal: ApiErr
     try:
         if refusal is not None:
             raise refusal
-        partition, records = find(batch.context, batch.request, batch.topic, batch.data)
+        partition, _ = find(batch.context, batch.request, batch.topic, batch.data)
         if partition is not batch.partition:
             raise ApiError(ErrorCode.not_leader_or_follower)
         if not _has_begun(batch):
             _check_first(batch)
-        appended = append_to(batch.context, batch.request, partition, records)
+        appended = append_to(batch.context, batch.request, partition, batch.data)
         if _has_begun(batch):
             partition.verifications.finish(batch.verification)
-        outcome.set_result(appended)
+        _settle(outcome, appended)
     except ApiError as error:
-        outcome.set_result(error)
+        _settle(outcome, error.without_stack())
+
+
+def _settle(future: "asyncio.Future[Outcome]", outcome: Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
 
 
 def _has_begun(batch: _Batch) -> bool:
@@ -114,24 +128,29 @@ def _has_begun(batch: _Batch) -> bool:
 
 def _check_first(batch: _Batch) -> None:
     """The first batch of a transaction, however the requests may have overtaken each other."""
-    sequence = batch.header.base_sequence
-    if batch.must_begin_at_zero and sequence != 0:
-        entry = batch.partition.log.producers.get(batch.header.producer_id)
-        if entry is None or not entry.batches:
-            raise ApiError(
-                ErrorCode.out_of_order_sequence_number,
-                f"producer {batch.header.producer_id} begins with sequence {sequence}, not 0",
-            )
-    batch.verification.check_sequence(sequence)
+    header = batch.header
+    entry = batch.partition.log.producers.get(header.producer_id)
+    if entry is not None and entry.batches and entry.epoch == header.producer_epoch:
+        # The log knows which sequence is next. A late batch that it has already, and that was rejected, is not missing.
+        return
+    if batch.must_begin_at_zero and header.base_sequence != 0 and (entry is None or not entry.batches):
+        raise ApiError(
+            ErrorCode.out_of_order_sequence_number,
+            f"producer {header.producer_id} begins with sequence {header.base_sequence}, not 0",
+        )
+    batch.verification.check_sequence(header.base_sequence)
 
 
 async def _outcome(outcome: "Outcome | asyncio.Future[Outcome]") -> Outcome:
     return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
 
-def _refusal(code: ErrorCode) -> ApiError:
-    """What a producer is told; errors of coordinators mean nothing to it, but it does send a batch again for lack of replicas."""
-    if code in _COORDINATOR_ERRORS:
+def _refusal(code: ErrorCode, *, adds: bool) -> ApiError:
+    """The error that a producer gets: errors of coordinators mean nothing to it, but it does send a batch again for lack of replicas.
+
+    Producers of transactions v2 know CONCURRENT_TRANSACTIONS from Produce too.
+    """
+    if code in _COORDINATOR_ERRORS and not (adds and code is ErrorCode.concurrent_transactions):
         return ApiError(
             ErrorCode.not_enough_replicas, f"the transaction could not be verified now ({code.name}); try again"
         )

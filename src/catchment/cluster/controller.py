@@ -8,7 +8,7 @@ A lone broker is its own controller and every partition's only replica.
 import asyncio
 import contextlib
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -43,7 +43,8 @@ from catchment.ports.coordination import (
 )
 from catchment.protocol.errors import ApiError
 
-Subscriber = Callable[[MetadataImage, MetadataImage], None]
+Subscriber = Callable[[MetadataImage, MetadataImage], Awaitable[object] | None]
+"""Is given the old image and the new one; may return what a deletion has to wait for."""
 SettingsValidator = Callable[[Mapping[str, str]], None]
 """Raises ApiError INVALID_CONFIG for topic settings that cannot be."""
 
@@ -80,6 +81,11 @@ class Controller:
     @property
     def image(self) -> MetadataImage:
         return self._image
+
+    @property
+    def epoch(self) -> int:
+        """Rises with every controller."""
+        return self._epoch
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber(old, new)` for every later change of the image."""
@@ -161,7 +167,7 @@ class Controller:
 
     @completes
     async def delete_topic(self, name: str) -> None:
-        """Delete the topic; when subscribers have returned, its files are out of the way.
+        """Delete the topic; when subscribers are done, its files are out of the way.
 
         Its id stays noted until the next deletion, so that a start after a crash in between does not take the files for a topic
         that somebody brought.
@@ -180,7 +186,8 @@ class Controller:
             )
             self._past_deletions = [topic.id]
             self._release_name(name)
-            self._publish(self._image.without_topic(name))
+            for done in self._publish(self._image.without_topic(name)):
+                await done
 
     @completes
     async def create_partitions(
@@ -356,10 +363,10 @@ class Controller:
                 ErrorCode.not_controller, f"The cluster was changed by another controller ({error}); try again there."
             ) from error
 
-    def _publish(self, image: MetadataImage) -> None:
+    def _publish(self, image: MetadataImage) -> list[Awaitable[object]]:
         old, self._image = self._image, image
-        for subscriber in self._subscribers:
-            subscriber(old, image)
+        answers = [subscriber(old, image) for subscriber in self._subscribers]
+        return [answer for answer in answers if answer is not None]
 
 
 def _exists(name: str) -> ApiError:

@@ -23,7 +23,7 @@ from catchment.ports.coordination import (
     SessionLost,
     Set,
 )
-from catchment.ports.disk import Disk, File
+from catchment.ports.disk import Disk, File, SyncGroup
 from catchment.protocol.errors import ApiError
 
 DIRECTORY_NAME = "catchment-metadata"
@@ -158,11 +158,16 @@ class LocalStore:
             raise self._failure
         self._journal.append([data])
         try:
-            await self._disk.sync_files([self._journal])
+            await self._sync(SyncGroup([self._journal]))
         except OSError as error:
             # The kernel may have dropped the pages, so a later sync that succeeds would prove nothing.
             self._failure = error
             raise
+
+    async def _sync(self, group: SyncGroup) -> None:
+        (failure,) = await self._disk.sync_groups([group])
+        if failure is not None:
+            raise failure
 
     def _tell_watches(self, group: StagedGroup) -> None:
         if not self._watches:
@@ -212,10 +217,9 @@ class LocalStore:
             snapshot = self._disk.open_file(temporary)
             try:
                 snapshot.append([data])
-                await self._disk.sync_files([snapshot])
+                await self._sync(SyncGroup([snapshot], [self._directory]))
             finally:
                 snapshot.close()
-            self._disk.sync_directory(self._directory)
         except OSError:
             self._snapshot_due_bytes = 2 * self._journal.size
             if journal is not None:
@@ -223,7 +227,7 @@ class LocalStore:
             return
         try:
             self._disk.rename(temporary, target)
-            self._disk.sync_directory(self._directory)
+            await self._sync(SyncGroup((), [self._directory]))
         except OSError as error:
             # A restart may find the old pair or the new one, so neither journal may take another change.
             self._failure = error

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.coordinators.shard_runner import ShardRunner
+from catchment.broker.coordinators.shard_runner import ShardRunner, ShardT
 from catchment.coordination.commands import GroupLimits, OffsetToCommit
 from catchment.coordination.group_records import (
     CommittedOffset,
@@ -22,17 +22,18 @@ from catchment.coordination.replayed import Producer
 from catchment.coordination.shard import GroupShard
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import ManualClock, SystemClock
-from catchment.ports.disk import File
+from catchment.ports.disk import SyncGroup
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 from catchment.protocol.records import encode_batch, numbered
+from catchment.replication.group_commit import GroupCommit
 from catchment.replication.partition import Partition
 from catchment.storage.config import LogConfig
 from catchment.storage.control_record import TransactionMarker, encode_marker
 from catchment.storage.log import Log
 from catchment.storage.recovery import create_log
 
-_TIMEOUT_S = 30
+_TIMEOUT_S = 150
 _ALL = -1
 _CONFIG = LogConfig()
 
@@ -44,15 +45,15 @@ class SlowDisk(MemoryDisk):
         super().__init__()
         self.gate = asyncio.Event()
 
-    async def sync_files(self, files: Sequence[File]) -> None:
+    async def sync_groups(self, groups: Sequence[SyncGroup]) -> list[OSError | None]:
         await self.gate.wait()
-        await super().sync_files(files)
+        return await super().sync_groups(groups)
 
 
 def partition_on(disk: MemoryDisk, config: LogConfig = _CONFIG) -> Partition:
     disk.make_directory("/logs")
     log = create_log(disk, ManualClock(), "/logs/o-0", "__consumer_offsets", 0, None, config)
-    partition = Partition("__consumer_offsets", log, disk, leader_epoch=4)
+    partition = Partition("__consumer_offsets", log, GroupCommit(disk), leader_epoch=4)
     partition.isr = (1,)
     return partition
 
@@ -64,7 +65,7 @@ async def loaded(partition: Partition, *, commit_timeout_ms: int = 30_000) -> Sh
     return runner
 
 
-async def until_loaded(runner: ShardRunner[GroupShard]) -> None:
+async def until_loaded(runner: ShardRunner[ShardT]) -> None:
     async with asyncio.timeout(_TIMEOUT_S):
         while True:
             try:
@@ -198,8 +199,9 @@ async def test_a_fault_in_a_command_drops_the_shard_and_what_the_log_says_is_ser
         shard.state.offsets.replay(OffsetKey("g", "t", 0), None)
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ApiError) as told:
         runner.run(faulty)
+    assert told.value.code is ErrorCode.unknown_server_error
     await until_loaded(runner)
     assert committed(runner) == 7
 

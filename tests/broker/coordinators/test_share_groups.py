@@ -20,7 +20,7 @@ from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 
 LEAVING = -1
-_DEADLINE_S = 30
+_DEADLINE_S = 150
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from typing import TypeVar
 
 import pytest
 from kio.schema.errors import ErrorCode
+from tests import waiting
 
+from catchment.broker.coordinators.chores import every
 from catchment.broker.coordinators.marker_delivery import MarkerDelivery
 from catchment.broker.coordinators.transactions import TransactionCoordinator
 from catchment.broker.coordinators.transactions_topic import transactions_topic
@@ -24,7 +26,7 @@ from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 
-DEADLINE_S = 30
+DEADLINE_S = 150
 Answer = TypeVar("Answer")
 T0, T1 = ("t", 0), ("t", 1)
 MARKERS = MarkersToWrite("x", Producer(7, 3), True, 2, (T0, T1))
@@ -150,7 +152,7 @@ async def test_others_are_served_while_many_late_transactions_are_aborted() -> N
     names = [f"id-{number}" for number in range(100)]
     async with running(
         transaction_state_log_num_partitions="1",
-        transaction_abort_timed_out_transaction_cleanup_interval_ms="500",
+        transaction_abort_timed_out_transaction_cleanup_interval_ms="3600000",
     ) as server:
         transactions = server.services.transactions
         await begun(transactions, "first")
@@ -164,7 +166,10 @@ async def test_others_are_served_while_many_late_transactions_are_aborted() -> N
             counts.add(sum(known.state is TransactionState.ONGOING for _, known in listed))
             return 0 in counts
 
+        assert not await all_have_ended()
+        aborting = asyncio.create_task(every(1, transactions.abort_late))
         await until(all_have_ended)
+        aborting.cancel()
         assert counts > {0, 100}
 
 
@@ -205,10 +210,10 @@ class Partitions:
         return {partition: refused.get(partition, ErrorCode.none) for partition in partitions}
 
 
-async def delivered(partitions: Partitions, exists: bool = True) -> bool:
+async def delivered(partitions: Partitions, exists: bool = True, needed: Callable[[], bool] = lambda: True) -> bool:
     delivery = MarkerDelivery(partitions.write, lambda _: exists)
     done = asyncio.Event()
-    delivery.send(MARKERS, 5, done.set)
+    delivery.send(MARKERS, 5, needed, done.set)
     await all_others()
     return done.is_set()
 
@@ -243,9 +248,85 @@ async def test_a_coordinator_that_was_replaced_gives_up() -> None:
     assert partitions.asked == [[T0, T1]]
 
 
-async def test_closing_ends_what_is_under_way() -> None:
-    delivery = MarkerDelivery(Partitions(*[{T0: ErrorCode.not_leader_or_follower}] * 100).write, lambda _: True)
-    delivery.send(MARKERS, 5, pytest.fail)
+async def test_markers_that_are_no_longer_needed_are_not_written() -> None:
+    partitions = Partitions({T1: ErrorCode.not_leader_or_follower})
+    assert not await delivered(partitions, needed=iter([True, False]).__next__)
+    assert partitions.asked == [[T0, T1]]
+
+
+async def test_a_fault_while_markers_are_written_does_not_end_their_delivery() -> None:
+    partitions = Partitions()
+    faults = [ZeroDivisionError(), OSError(24, "Too many open files")]
+
+    async def write(marker: MarkerToWrite, asked: Sequence[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
+        if faults:
+            raise faults.pop()
+        return await partitions.write(marker, asked)
+
+    delivery = MarkerDelivery(write, lambda _: True)
+    done = asyncio.Event()
+    delivery.send(MARKERS, 5, lambda: True, done.set)
+    async with asyncio.timeout(DEADLINE_S):
+        await done.wait()
+    assert partitions.asked == [[T0, T1]]
+
+
+async def test_closing_ends_what_is_under_way_and_nothing_begins_after_it() -> None:
+    partitions = Partitions(*[{T0: ErrorCode.not_leader_or_follower}] * 100)
+    delivery = MarkerDelivery(partitions.write, lambda _: True)
+    delivery.send(MARKERS, 5, lambda: True, pytest.fail)
     await asyncio.sleep(0)
     delivery.close()
+    delivery.send(MARKERS, 5, lambda: True, pytest.fail)
     await all_others()
+    assert len(partitions.asked) == 1
+
+
+class Gate:
+    """Partitions that take markers one delivery at a time: each waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.waiting: list[asyncio.Future[None]] = []
+        self.written: list[MarkerToWrite] = []
+
+    async def write(
+        self, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        await self.waiting[-1]
+        self.written.append(marker)
+        return dict.fromkeys(partitions, ErrorCode.none)
+
+    async def arrives(self, count: int) -> None:
+        await waiting.until(lambda: len(self.waiting) >= count)
+
+
+async def test_a_delivery_ends_with_its_shard_and_is_begun_again_by_the_one_that_is_loaded() -> None:
+    """A COMMIT that outlived its shard would end the producer's next transaction, which may have to be aborted."""
+    gate, disk = Gate(), MemoryDisk()
+    async with running(disk, transaction_state_log_num_partitions="1") as server:
+        services = server.services
+        transactions = TransactionCoordinator(
+            services.settings, services.controller, services.replicas, services.clock, gate.write
+        )
+        await transactions.start()
+        producer = await begun(transactions)
+        await transactions.add_partitions("x", producer, [T0], 0)
+        await transactions.end(EndRequest("x", producer, True, 0))
+        await gate.arrives(1)
+        disk.fill()
+        with pytest.raises(ApiError):
+            await transactions.init(InitRequest("y", 60_000))
+        disk.make_room()
+        await gate.arrives(2)
+        assert gate.waiting[0].cancelled()
+        gate.waiting[1].set_result(None)
+
+        async def is_committed() -> bool:
+            return (await transactions.describe("x")).state is TransactionState.COMPLETE_COMMIT
+
+        await until(is_committed)
+        await transactions.add_partitions("x", producer, [T0], 0)
+        assert len(gate.written) == 1
+        assert (await transactions.describe("x")).state is TransactionState.ONGOING
+        await transactions.close()

@@ -106,11 +106,15 @@ def commit(
     group: str = "g",
     joined: Any = None,
     metadata: str | None = "note",
+    leader_epoch: int = -1,
     version: int = COMMIT_VERSION,
 ) -> ErrorCode:
     """Commit one offset; its outcome."""
     asked = OffsetCommitRequestPartition(
-        partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=metadata
+        partition_index=i32(partition),
+        committed_offset=i64(offset),
+        committed_leader_epoch=i32(leader_epoch),
+        committed_metadata=metadata,
     )
     is_by_id = version >= FIRST_WITH_IDS
     request = OffsetCommitRequest(

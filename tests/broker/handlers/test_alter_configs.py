@@ -189,3 +189,15 @@ async def test_a_resource_named_twice_is_refused_both_times_and_the_others_go_on
         ErrorCode.none,
         ErrorCode.invalid_request,
     ]
+
+
+async def test_a_subscription_to_metrics_is_refused_and_may_be_deleted() -> None:
+    client, client_metrics = await start_client(), 16
+    assert await client.incremental(client_metrics, "m", ("interval.ms", DELETE, None)) == OK
+    code, message = await client.incremental(client_metrics, "m", ("interval.ms", SET, "1000"))
+    assert (code, "KIP-714" in (message or "")) == (ErrorCode.invalid_request, True)
+    assert await client.incremental(client_metrics, "m", ("nope", SET, "1")) == (
+        ErrorCode.invalid_request,
+        "Unknown client metrics configuration: nope",
+    )
+    assert (await client.incremental(client_metrics, "", ("interval.ms", SET, "1")))[0] is ErrorCode.invalid_request

@@ -24,16 +24,35 @@ def test_the_table_is_what_the_handlers_claim(wire: Wire, version: int) -> None:
 def test_the_features_are_those_that_clients_act_on(wire: Wire) -> None:
     answer = wire.ask(REQUEST, 4)
     finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-    assert finalized == {"group.version": 1, "share.version": 1, "transaction.version": 2}
+    assert finalized == {"group.version": 1, "metadata.version": 30, "share.version": 1, "transaction.version": 2}
     assert {feature.name: feature.max_version for feature in answer.supported_features} == finalized
-    assert {feature.min_version for feature in answer.supported_features} == {0}
+    assert {feature.name: feature.min_version for feature in answer.supported_features if feature.min_version} == {
+        "metadata.version": 7
+    }
     assert answer.finalized_features_epoch >= 0
 
 
 def test_before_version_4_no_feature_is_said_to_begin_with_0(wire: Wire) -> None:
     answer = wire.ask(REQUEST, 3)
-    assert answer.supported_features == ()
-    assert len(answer.finalized_features) == 3
+    assert [feature.name for feature in answer.supported_features] == ["metadata.version"]
+    assert len(answer.finalized_features) == 4
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "é", "a\n", "a_b"])
+def test_a_software_name_or_version_that_kafka_would_not_take_is_an_invalid_request(wire: Wire, name: str) -> None:
+    for request in (
+        ApiVersionsRequest(client_software_name=name, client_software_version="1"),
+        ApiVersionsRequest(client_software_name="a", client_software_version=name),
+    ):
+        for version in (3, 4):
+            answer = wire.ask(request, version)
+            assert (answer.error_code, answer.api_keys) == (ErrorCode.invalid_request, ())
+            assert answer.finalized_features_epoch == -1
+        assert wire.ask(request, 2).error_code is ErrorCode.none
+
+
+def test_telemetry_is_not_offered() -> None:
+    assert not {71, 72} & set(CLAIMS)
 
 
 def test_an_unknown_version_gets_the_table_in_a_form_that_everybody_reads(wire: Wire) -> None:

@@ -129,7 +129,7 @@ def test_a_group_is_described_at_every_version(wire: Wire, version: int) -> None
     (member,) = group.members
     assert (member.member_id, member.instance_id, member.rack_id, member.member_epoch) == ("me", "i", "r", 1)
     assert (member.client_id, member.client_host) == ("test", "/127.0.0.1")
-    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (("a",), None)
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (("a",), "")
     for assignment in (member.assignment, member.target_assignment):
         assert [(one.topic_name, one.partitions) for one in assignment.topic_partitions] == [("a", (0, 1))]
     assert member.member_type == (-1 if version == 0 else 1)

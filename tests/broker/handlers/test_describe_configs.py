@@ -24,8 +24,8 @@ KAFKA_TOPIC: list[tuple[str, str, int, int, list[tuple[str, int]]]] = [
     ("follower.replication.throttled.replicas", "", 5, 7, []),
     ("index.interval.bytes", "4096", 5, 3, [("log.index.interval.bytes", 5)]),
     ("leader.replication.throttled.replicas", "", 5, 7, []),
-    ("local.retention.bytes", "-2", 5, 5, []),
-    ("local.retention.ms", "-2", 5, 5, []),
+    ("local.retention.bytes", "-2", 5, 5, [("log.local.retention.bytes", 5)]),
+    ("local.retention.ms", "-2", 5, 5, [("log.local.retention.ms", 5)]),
     ("max.compaction.lag.ms", "9223372036854775807", 5, 5, [("log.cleaner.max.compaction.lag.ms", 5)]),
     ("max.message.bytes", "1048588", 5, 3, [("message.max.bytes", 5)]),
     ("message.timestamp.after.max.ms", "3600000", 5, 5, [("log.message.timestamp.after.max.ms", 5)]),
@@ -88,7 +88,7 @@ async def test_only_the_keys_asked_for_are_described_and_unknown_ones_left_out()
         (BROKER, "7", ErrorCode.invalid_request),
         (BROKER, "abc", ErrorCode.invalid_request),
         (8, "", ErrorCode.invalid_request),
-        (16, "x", ErrorCode.invalid_request),
+        (16, "", ErrorCode.invalid_request),
         (99, "x", ErrorCode.invalid_request),
     ],
 )
@@ -106,6 +106,9 @@ async def test_a_broker_describes_all_its_settings() -> None:
     partitions = configs["num.partitions"]
     assert (partitions.value, partitions.read_only, partitions.config_source) == ("2", True, 4)
     assert [(synonym.value, synonym.source) for synonym in partitions.synonyms] == [("2", 4), ("1", 5)]
+    threads = configs["num.io.threads"]
+    assert (threads.value, threads.read_only, threads.config_source, threads.config_type) == ("4", False, 4, 3)
+    assert [(synonym.value, synonym.source) for synonym in threads.synonyms] == [("4", 4), ("8", 5)]
     password = configs["ssl.key.password"]
     assert (password.value, password.is_sensitive, password.synonyms[0].value) == (None, True, None)
     assert not configs["message.max.bytes"].read_only
@@ -140,3 +143,34 @@ async def test_the_default_broker_shows_what_is_set_for_all_and_no_more() -> Non
     assert (known.name, known.value, known.config_source, known.read_only) == ("log.retention.ms", "6", 3, False)
     assert (unknown.name, unknown.value, unknown.is_sensitive, unknown.config_type) == ("foo.bar", None, True, 0)
     assert (await client.describe(BROKER, "", ("num.partitions",))).configs == ()
+
+
+async def test_a_setting_of_one_listener_is_shown_like_the_one_for_all() -> None:
+    client = await start_client(
+        {
+            "listener.name.plaintext.ssl.keystore.type": "PEM",
+            "listener.name.plaintext.ssl.keystore.password": "secret",
+            "listener.name.plaintext.scram-sha-256.sasl.jaas.config": "secret",
+            "ssl.keystore.type": "JKS",
+        }
+    )
+    configs = {config.name: config for config in (await client.describe(BROKER, "1")).configs}
+    shown = configs["listener.name.plaintext.ssl.keystore.type"]
+    assert (shown.value, shown.is_sensitive, shown.read_only) == ("PEM", False, True)
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in shown.synonyms] == [
+        ("listener.name.plaintext.ssl.keystore.type", "PEM", 4),
+        ("ssl.keystore.type", "JKS", 4),
+        ("ssl.keystore.type", "JKS", 5),
+    ]
+    for name in ("ssl.keystore.password", "scram-sha-256.sasl.jaas.config"):
+        secret = configs[f"listener.name.plaintext.{name}"]
+        assert (secret.value, secret.is_sensitive) == (None, True)
+
+
+async def test_a_subscription_to_metrics_has_kafkas_defaults() -> None:
+    result = await (await start_client()).describe(16, "m")
+    assert {config.name: config.value for config in result.configs} == {
+        "interval.ms": "300000",
+        "match": "",
+        "metrics": "",
+    }

@@ -32,11 +32,17 @@ def test_a_leader_that_is_preferred_already_needs_no_election(broker: Broker, wi
     ]
 
 
-def test_of_all_partitions_only_those_with_something_to_tell_are_told(broker: Broker, wire: Wire) -> None:
+def test_of_all_partitions_every_topic_is_listed_with_those_that_need_an_election(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a", 2)
     response = elect(wire, None)
-    assert (response.error_code, response.replica_election_results) == (ErrorCode.none, ())
+    assert response.error_code is ErrorCode.none
+    assert [(result.topic, result.partition_result) for result in response.replica_election_results] == [("a", ())]
 
 
 def test_an_unknown_type_of_election_is_refused(wire: Wire) -> None:
     assert elect(wire, None, election_type=5).error_code is ErrorCode.invalid_request
+    refused = elect(wire, "a", 0, election_type=5)
+    assert refused.error_code is ErrorCode.invalid_request
+    assert [one.error_code for result in refused.replica_election_results for one in result.partition_result] == [
+        ErrorCode.invalid_request
+    ]

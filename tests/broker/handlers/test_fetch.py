@@ -1,15 +1,20 @@
 """Fetch over the wire: what is handed out, limits, waiting, sessions."""
 
 import asyncio
+import dataclasses
 import threading
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.handlers.log_requests import LEADER, append, batch, fetch, fetch_request, topic_id
+from kio.schema.fetch.v18.request import FetchRequest
+from tests.broker.handlers.log_requests import LEADER, append, batch, fetch, fetch_request, topic_id, values_in
 from tests.broker.handlers.wire import Wire
+from tests.storage.cleaning import clean, keyed
 
 from catchment.ports.disk import File
 from catchment.ports.memory_disk import MemoryDisk, MemoryFile
+from catchment.storage.log import Log
+from catchment.storage.lookup import FileRange
 from catchment.testing.embedded import Broker
 
 LONG_WAIT_MS = 60_000
@@ -125,6 +130,55 @@ def test_a_waiting_fetch_hears_of_the_deletion_of_its_topic(broker: Broker, wire
     assert answer.responses[0].partitions[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
+def _two_topics(first: str, second: str, *, max_wait_ms: int) -> FetchRequest:
+    one, other = (fetch_request(name, (0, 0), max_wait_ms=max_wait_ms) for name in (first, second))
+    return dataclasses.replace(one, topics=one.topics + other.topics)
+
+
+def test_an_unknown_topic_among_live_ones_does_not_end_the_wait(broker: Broker, wire: Wire) -> None:
+    """Kafka waits too: a consumer of a deleted topic would else ask again at once, thousands of times a second."""
+    broker.create_topic("a")
+    wire.send(_two_topics("deleted", "a", max_wait_ms=LONG_WAIT_MS), 12)
+    with Wire(broker) as other:
+        append(other, "a", batch(b"late"), acks=LEADER)
+    answers = {each.topic: each.partitions[0] for each in wire.receive().responses}
+    assert answers["deleted"].error_code is ErrorCode.unknown_topic_or_partition
+    assert values_in(answers["a"].records) == [b"late"]
+
+
+def test_a_fetch_of_unknown_topics_alone_has_nothing_to_wait_for(wire: Wire) -> None:
+    found = wire.ask(_two_topics("deleted", "missing", max_wait_ms=LONG_WAIT_MS), 12)
+    codes = [each.partitions[0].error_code for each in found.responses]
+    assert codes == [ErrorCode.unknown_topic_or_partition] * 2
+
+
+def test_any_other_error_ends_the_wait(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a", 2)
+    request = fetch_request("a", (0, 0), (1, 5), max_wait_ms=LONG_WAIT_MS)
+    answers = wire.ask(request, 12).responses[0].partitions
+    assert [each.error_code for each in answers] == [ErrorCode.none, ErrorCode.offset_out_of_range]
+
+
+def test_a_topic_deleted_during_the_wait_ends_it_though_others_live(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a")
+    broker.create_topic("b")
+    wire.send(_two_topics("a", "b", max_wait_ms=LONG_WAIT_MS), 12)
+    broker.delete_topic("a")
+    answers = {each.topic: each.partitions[0].error_code for each in wire.receive().responses}
+    assert answers == {"a": ErrorCode.unknown_topic_or_partition, "b": ErrorCode.none}
+
+
+def test_a_session_remembers_that_a_deleted_topic_was_there(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a")
+    identity = topic_id(wire, "a")
+    session_id = fetch(wire, fetch_request(identity, (0, 0), session=(0, 0))).session_id
+    broker.delete_topic("a")
+    later = fetch(wire, fetch_request(None, session=(session_id, 1)))
+    assert later.partitions[0][1].error_code is ErrorCode.unknown_topic_or_partition
+    unknown = fetch(wire, fetch_request(identity, (0, 0)))
+    assert unknown.partitions[0][1].error_code is ErrorCode.unknown_topic_id
+
+
 @pytest.mark.usefixtures("filled")
 def test_a_session_answers_only_what_is_new(wire: Wire) -> None:
     first = fetch(wire, fetch_request("a", (0, 0), (1, 6), session=(0, 0)), 12)
@@ -201,6 +255,32 @@ def test_a_reader_of_cold_data_keeps_nobody_else_waiting(
 
 
 @pytest.mark.usefixtures("filled")
+def test_a_partition_that_another_connection_takes_out_of_the_session_is_still_answered(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = fetch(wire, fetch_request("a", (0, 6), (1, 6), session=(0, 0)), 12).session_id
+    reading, warm = threading.Event(), threading.Event()
+
+    async def read_later(disk: MemoryDisk, file: File, position: int, size: int) -> bytes:
+        reading.set()
+        await asyncio.get_running_loop().run_in_executor(None, warm.wait, 30)
+        return file.read(position, size)
+
+    monkeypatch.setattr(MemoryFile, "would_block", lambda file, position, size: True)
+    monkeypatch.setattr(MemoryDisk, "read_later", read_later)
+    with Wire(broker) as other:
+        wire.send(fetch_request("a", (0, 0), session=(session_id, 1)), 12)
+        assert reading.wait(30)
+        forgetful = fetch(other, fetch_request("a", session=(session_id, 2), forgotten=(0,)), 12)
+        assert forgetful.error is ErrorCode.none
+        warm.set()
+        answer = wire.receive()
+        assert values_in(answer.responses[0].partitions[0].records) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+        left = fetch(other, fetch_request("a", (1, 0), session=(session_id, 3)), 12)
+        assert [number for number, _ in left.partitions] == [1]
+
+
+@pytest.mark.usefixtures("filled")
 def test_a_disk_that_cannot_be_read_is_told_and_the_connection_stays(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,3 +293,63 @@ def test_a_disk_that_cannot_be_read_is_told_and_the_connection_stays(
         codes = [fetch(wire, fetch_request("a", (0, offset)), 12).partitions[0][1].error_code for offset in (0, 3)]
     assert codes == [ErrorCode.kafka_storage_error] * 2
     assert fetch(wire, fetch_request("a", (0, 4)), 12).values() == [b"4", b"5"]
+
+
+def test_a_file_that_is_compacted_away_during_a_cold_read_is_located_again(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the first partition is read, the second loses the file that its range lies in."""
+    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "segment.bytes": 1 << 20}
+    broker.create_topic("a", 2, settings=settings)
+    append(wire, "a", keyed((b"key", b"first"), timestamp_ms=0).tobytes())
+    for value in (b"old" * 100, b"older", b"kept"):
+        append(wire, "a", keyed((b"key", value), timestamp_ms=0).tobytes(), partition=1)
+    logs: dict[int, Log] = {}
+    locate = Log.locate
+
+    def note(log: Log, *arguments: int, at_least_one_batch: bool = True) -> FileRange | None:
+        logs[log.partition] = log
+        return locate(log, *arguments, at_least_one_batch=at_least_one_batch)
+
+    async def read_later(disk: MemoryDisk, file: File, position: int, size: int) -> bytes:
+        data = file.read(position, size)
+        if file.path.startswith(logs[0].directory):
+            logs[1].roll()
+            assert clean(disk, logs[1]) == 3
+        await asyncio.sleep(0)
+        return data
+
+    monkeypatch.setattr(Log, "locate", note)
+    monkeypatch.setattr(MemoryFile, "would_block", lambda file, position, size: True)
+    monkeypatch.setattr(MemoryDisk, "read_later", read_later)
+    found = fetch(wire, fetch_request("a", (0, 0), (1, 0)), 12)
+    assert found.values(0) == [b"first"]
+    assert found.values(1) == [b"kept"]
+
+
+def test_records_that_retention_removes_during_a_cold_read_are_out_of_range(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("a", 2)
+    append(wire, "a", batch(b"first"))
+    append(wire, "a", batch(b"gone"), partition=1)
+    logs: dict[int, Log] = {}
+    locate = Log.locate
+
+    def note(log: Log, *arguments: int, at_least_one_batch: bool = True) -> FileRange | None:
+        logs[log.partition] = log
+        return locate(log, *arguments, at_least_one_batch=at_least_one_batch)
+
+    async def read_later(disk: MemoryDisk, file: File, position: int, size: int) -> bytes:
+        data = file.read(position, size)
+        logs[1].roll()
+        logs[1].advance_log_start(1)
+        await asyncio.sleep(0)
+        return data
+
+    monkeypatch.setattr(Log, "locate", note)
+    monkeypatch.setattr(MemoryFile, "would_block", lambda file, position, size: True)
+    monkeypatch.setattr(MemoryDisk, "read_later", read_later)
+    found = dict(fetch(wire, fetch_request("a", (0, 0), (1, 0)), 12).partitions)
+    assert found[0].error_code is ErrorCode.none
+    assert found[1].error_code is ErrorCode.offset_out_of_range

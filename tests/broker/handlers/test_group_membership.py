@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.sync_group.v5.request import SyncGroupRequest
+from kio.schema.types import GroupId
 from tests.broker.handlers.group_requests import (
     become_member,
     describe,
@@ -105,3 +107,18 @@ def test_a_static_member_comes_back_without_a_rebalance_also_after_a_restart(bro
 
 def test_a_group_without_a_name_is_refused(wire: Wire) -> None:
     assert join(wire, group="").error_code is ErrorCode.invalid_group_id
+
+
+@pytest.mark.parametrize(("kind", "name"), [(None, None), ("consumer", None), (None, "range")])
+def test_from_version_5_on_a_sync_names_the_protocol(wire: Wire, kind: str | None, name: str | None) -> None:
+    joined = become_member(wire)
+    request = SyncGroupRequest(
+        group_id=GroupId("g"),
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        protocol_type=kind,
+        protocol_name=name,
+        assignments=(),
+    )
+    assert wire.ask(request, 5).error_code is ErrorCode.inconsistent_group_protocol
+    assert wire.ask(request, 4).error_code is ErrorCode.none

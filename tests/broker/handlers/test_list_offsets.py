@@ -2,7 +2,10 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.handlers.log_requests import append, batch, list_offset
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i8, i32, i64
+from tests.broker.handlers.log_requests import append, batch, list_offset, milliseconds
 from tests.broker.handlers.wire import Wire
 
 from catchment.testing.embedded import Broker
@@ -46,7 +49,43 @@ def test_the_special_timestamps(wire: Wire) -> None:
     assert (largest.offset, largest.timestamp) == (2, START_MS + 50)
     assert list_offset(wire, "a", EARLIEST_LOCAL).offset == 0
     assert list_offset(wire, "a", LATEST_TIERED).offset == -1
-    assert list_offset(wire, "a", EARLIEST_PENDING_UPLOAD).offset == 0
+    assert list_offset(wire, "a", EARLIEST_PENDING_UPLOAD).offset == -1
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(
+    ("timestamp_ms", "first"), [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (-6, 11), (-7, 12)]
+)
+def test_a_special_timestamp_needs_its_version(wire: Wire, timestamp_ms: int, first: int) -> None:
+    for version in range(1, 12):
+        expected = ErrorCode.none if version >= first else ErrorCode.unsupported_version
+        assert list_offset(wire, "a", timestamp_ms, version=version).error_code is expected
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_partition_that_is_named_twice_is_an_invalid_request(wire: Wire) -> None:
+    partition = ListOffsetsPartition(partition_index=i32(0), current_leader_epoch=i32(-1), timestamp=i64(LATEST))
+    for topics in (
+        (ListOffsetsTopic(name=TopicName("a"), partitions=(partition, partition)),),
+        (ListOffsetsTopic(name=TopicName("a"), partitions=(partition,)),) * 2,
+    ):
+        request = ListOffsetsRequest(
+            replica_id=BrokerId(-1), isolation_level=i8(0), topics=topics, timeout=milliseconds(1000)
+        )
+        answers = [answer for topic in wire.ask(request, 11).topics for answer in topic.partitions]
+        assert [(answer.error_code, answer.offset) for answer in answers] == [
+            (ErrorCode.invalid_request, -1) for _ in topics
+        ]
+
+
+def test_the_start_of_an_empty_partition_has_the_current_leader_epoch(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("a")
+    assert list_offset(wire, "a", EARLIEST).leader_epoch == 0
+    assert list_offset(wire, "a", MAX_TIMESTAMP).leader_epoch == -1
+    broker.restart()
+    with Wire(broker) as again:
+        assert list_offset(again, "a", EARLIEST).leader_epoch == 1
+        assert list_offset(again, "a", EARLIEST_LOCAL).leader_epoch == 1
 
 
 def test_an_empty_partition_has_ends_but_no_times(broker: Broker, wire: Wire) -> None:

@@ -72,6 +72,22 @@ def test_topics_that_do_not_exist_fail_alone(wire: Wire) -> None:
     assert offsets(wire, "nowhere") == [-1, -1]
 
 
+@pytest.mark.parametrize("version", range(2, 11))
+@pytest.mark.parametrize("partition", [-1, 2, 2**31 - 1])
+def test_partitions_that_do_not_exist_fail_alone(wire: Wire, partition: int, version: int) -> None:
+    assert commit(wire, 1, partition=partition, version=version) is ErrorCode.unknown_topic_or_partition
+    assert commit(wire, 2, partition=1, version=version) is ErrorCode.none
+    found = fetch_group(wire, everything=True).topics[0].partitions
+    assert [(one.partition_index, one.committed_offset) for one in found] == [(1, 2)]
+
+
+def test_an_offset_is_fetched_with_the_leader_epoch_that_it_was_committed_with(wire: Wire) -> None:
+    commit(wire, 1, partition=0, leader_epoch=0)
+    commit(wire, 1, partition=1, leader_epoch=-1)
+    found = fetch_group(wire, "g", "a").topics[0].partitions
+    assert [one.committed_leader_epoch for one in found] == [0, -1]
+
+
 def test_too_much_metadata_is_refused(wire: Wire) -> None:
     assert commit(wire, 1, metadata="x" * 4097) is ErrorCode.offset_metadata_too_large
     assert commit(wire, 1, metadata=None) is ErrorCode.none

@@ -24,7 +24,7 @@ from tests.broker.handlers.wire import Wire
 from catchment.testing.embedded import Broker
 
 LEAVING = -1
-_DEADLINE_S = 30
+_DEADLINE_S = 150
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from catchment.testing.embedded import Broker
 ACKNOWLEDGED = 2
 NONE = ErrorCode.none
 UNKNOWN = ErrorCode.unknown_topic_or_partition
-_DEADLINE_S = 30
+_DEADLINE_S = 150
 
 
 class Described(NamedTuple):
@@ -172,7 +172,7 @@ def test_a_group_that_has_read_nothing_is_described_without_starts(broker: Broke
     assert describe(wire, {"a": (0, 1), "nowhere": (0,)}) == {
         ("a", 0): Described(-1, -1),
         ("a", 1): Described(-1, -1, UNKNOWN),
-        ("nowhere", 0): Described(-1, -1, UNKNOWN),
+        ("nowhere", 0): Described(-1, -1),
     }
 
 

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.offset_fetch.v10.request import OffsetFetchRequest, OffsetFetchRequestGroup
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
-from tests.broker.handlers.group_requests import become_member, commit, find_coordinator, offsets, sync
+from tests.broker.handlers.group_requests import become_member, commit, fetch_group, find_coordinator, offsets, sync
 from tests.broker.handlers.transactional_producer import V1, V2, TransactionalProducer, Versions
 from tests.broker.handlers.wire import Wire
 from tests.waiting import wait_until
@@ -149,3 +149,15 @@ def test_a_topic_that_is_not_there_and_a_group_without_a_name_are_refused(produc
     begin(producer)
     assert producer.commit_offset(9, topic="none") is ErrorCode.unknown_topic_or_partition
     assert producer.commit_offset(9, group="") is ErrorCode.invalid_group_id
+
+
+@BOTH
+@pytest.mark.parametrize("partition", [-1, 2, 2**31 - 1])
+def test_partitions_that_do_not_exist_fail_alone(wire: Wire, producer: TransactionalProducer, partition: int) -> None:
+    begin(producer)
+    assert producer.commit_offset(9, partition=partition) is ErrorCode.unknown_topic_or_partition
+    assert producer.commit_offset(9) is ErrorCode.none
+    producer.end(is_commit=True)
+    assert until_stable(wire) == 9
+    found = fetch_group(wire, everything=True).topics[0].partitions
+    assert [one.partition_index for one in found] == [0]

@@ -123,8 +123,12 @@ class TransactionWire:
 
     def completed(self) -> TransactionState:
         """The state once the partitions of the last transaction have been told."""
-        wait_until(lambda: not self.describe().transaction_state.startswith("Prepare"), "it is not carried out")
-        return self.describe()
+
+        def found() -> TransactionState | None:
+            state = self.describe()
+            return None if state.transaction_state.startswith("Prepare") else state
+
+        return wait_until(found, "it is not carried out")
 
     def _find(self) -> None:
         """Have the topic of transactions made, as every client does with its first request, and loaded."""

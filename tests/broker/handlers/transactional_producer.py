@@ -35,6 +35,7 @@ _RETRIABLE = (
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
 )
+_SENT_AGAIN = (ErrorCode.not_enough_replicas, ErrorCode.concurrent_transactions)
 _TRANSACTIONS = 1
 
 
@@ -112,9 +113,7 @@ class TransactionalProducer:
             assert self.add(topic, partition) is ErrorCode.none
             self.added.add((topic, partition))
         sequence = self.sequences.get((topic, partition), 0)
-        while (code := self.append(topic, *values, partition=partition, sequence=sequence)) is (
-            ErrorCode.not_enough_replicas
-        ):
+        while (code := self.append(topic, *values, partition=partition, sequence=sequence)) in _SENT_AGAIN:
             pass
         if code is ErrorCode.none:
             self.sequences[topic, partition] = sequence + len(values)
@@ -153,6 +152,7 @@ class TransactionalProducer:
         offset: int,
         *,
         topic: str = "a",
+        partition: int = 0,
         group: str = "g",
         generation: int = -1,
         member_id: str = "",
@@ -170,7 +170,7 @@ class TransactionalProducer:
                     name=TopicName(topic),
                     partitions=(
                         TxnOffsetCommitRequestPartition(
-                            partition_index=i32(0), committed_offset=i64(offset), committed_metadata=""
+                            partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=""
                         ),
                     ),
                 ),

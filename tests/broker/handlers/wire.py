@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from catchment.protocol.client import Answer, ClientProtocol
 from catchment.testing.embedded import Broker
 
-_DEADLINE_S = 30
+_DEADLINE_S = 150
 
 
 class Listening(Protocol):

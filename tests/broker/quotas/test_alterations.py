@@ -3,7 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.quotas.alterations import Operation, altered, named_parts, parse_entity
+from catchment.broker.quotas.alterations import Operation, altered, check_operations, named_parts, parse_entity
 from catchment.broker.quotas.filters import Match, matches, parse_components
 from catchment.cluster.metadata import QuotaEntity
 from catchment.protocol.errors import ApiError
@@ -44,12 +44,12 @@ def test_an_entity_that_cannot_be_is_refused(parts: list[tuple[str, str | None]]
 
 def test_quotas_are_set_overwritten_and_removed_and_an_empty_entity_goes() -> None:
     other = QuotaEntity(client_id="app")
-    quotas = altered({other: {"consumer_byte_rate": 1.0}}, ANN, [Operation("producer_byte_rate", 5.0)])
-    quotas = altered(quotas, ANN, [Operation("producer_byte_rate", 6.0), Operation("request_percentage", 0.5)])
+    quotas = altered({other: {"consumer_byte_rate": 1.0}}, {ANN: [Operation("producer_byte_rate", 5.0)]})
+    quotas = altered(quotas, {ANN: [Operation("producer_byte_rate", 6.0), Operation("request_percentage", 0.5)]})
     assert quotas[ANN] == {"producer_byte_rate": 6.0, "request_percentage": 0.5}
-    quotas = altered(quotas, ANN, [Operation("producer_byte_rate", None), Operation("consumer_byte_rate", None)])
+    quotas = altered(quotas, {ANN: [Operation("producer_byte_rate", None), Operation("consumer_byte_rate", None)]})
     assert quotas[ANN] == {"request_percentage": 0.5}
-    quotas = altered(quotas, ANN, [Operation("request_percentage", None)])
+    quotas = altered(quotas, {ANN: [Operation("request_percentage", None)]})
     assert quotas == {other: {"consumer_byte_rate": 1.0}}
 
 
@@ -70,7 +70,7 @@ def test_quotas_are_set_overwritten_and_removed_and_an_empty_entity_goes() -> No
 )
 def test_a_quota_that_cannot_be_is_refused(entity: QuotaEntity, operations: list[Operation], message: str) -> None:
     with pytest.raises(ApiError, match=message) as refused:
-        altered({}, entity, operations)
+        check_operations(entity, operations)
     assert refused.value.code is ErrorCode.invalid_request
 
 

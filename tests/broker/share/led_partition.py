@@ -17,6 +17,7 @@ from catchment.ports.clock import ManualClock
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 from catchment.protocol.records import encode_batch, numbered
+from catchment.replication.group_commit import GroupCommit
 from catchment.replication.partition import Partition
 from catchment.storage.config import LogConfig
 from catchment.storage.recovery import create_log
@@ -33,6 +34,7 @@ class Keeper:
     def __init__(self, start_offset: int = 0, batches: tuple[StateBatch, ...] = ()) -> None:
         self.state = ShareState(0, STATE_EPOCH, 0, start_offset, 0, 0, batches)
         self.error: ErrorCode | None = None
+        self.fault: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.writes: list[tuple[int, tuple[StateBatch, ...], int]] = []
@@ -61,6 +63,8 @@ class Keeper:
 
     async def _answer(self) -> None:
         await self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
         if self.error is not None:
             raise ApiError(self.error)
 
@@ -75,7 +79,7 @@ class Led:
         self.disk.make_directory("/logs")
         config = LogConfig(sync_acks=False)
         log = create_log(self.disk, self.clock, "/logs/a-0", "a", 0, None, config)
-        self.partition = Partition("a", log, self.disk, leader_epoch=LEADER_EPOCH)
+        self.partition = Partition("a", log, GroupCommit(self.disk), leader_epoch=LEADER_EPOCH)
         self.partition.isr = (1,)
         self.fenced: list[ShareLeader] = []
         self.tasks: list[asyncio.Task[None]] = []

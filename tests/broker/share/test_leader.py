@@ -152,3 +152,37 @@ async def test_what_the_log_dropped_needs_no_acknowledgement() -> None:
     await leader.acknowledge("member", [Acknowledgement(0, 7, ACCEPT)])
     assert led.keeper.writes == [(6, (StateBatch(6, 7, RecordState.ACKNOWLEDGED, 1),), 2)]
     leader.close()
+
+
+async def test_one_that_was_closed_while_it_was_loaded_hands_out_nothing() -> None:
+    led = Led()
+    led.keeper.gate.clear()
+    led.leader.start()
+    led.leader.close()
+    led.keeper.gate.set()
+    await led.settled()
+    assert led.leader.next_fetch_offset() is None
+
+
+async def test_a_fault_while_it_is_loaded_is_told_to_members() -> None:
+    led = Led()
+    led.keeper.fault = ZeroDivisionError()
+    leader = await led.load()
+    assert leader.error is not None
+    assert leader.error.code is ErrorCode.unknown_server_error
+
+
+async def test_a_member_that_goes_before_its_acknowledgement_is_persisted_leaves_nothing_in_between() -> None:
+    led = Led()
+    leader = await led.load()
+    await acquired(led)
+    led.keeper.gate.clear()
+    answer = asyncio.create_task(leader.acknowledge("member", [Acknowledgement(0, 9, ACCEPT)]))
+    await asyncio.sleep(0)
+    answer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answer
+    leader.release("member")
+    led.keeper.gate.set()
+    await led.settled()
+    assert await acquired(led, "other") == [Acquired(0, 9, 2)]

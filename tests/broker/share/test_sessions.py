@@ -40,6 +40,24 @@ def test_one_session_more_than_the_bound_is_refused_until_another_ends() -> None
     assert len(sessions) == 2
 
 
+def test_one_partition_more_than_the_bound_is_refused_until_there_is_room() -> None:
+    sessions = ShareSessions(5, max_partitions=4)
+    first, second = sessions.open(KEY), sessions.open(SessionKey("group", "second"))
+    sessions.update(first, PARTITIONS, [])
+    sessions.update(second, PARTITIONS[:1], [])
+    assert sessions.partition_count == 4
+    sessions.update(second, PARTITIONS[:1], [])
+    with pytest.raises(ApiError) as refused:
+        sessions.update(second, PARTITIONS[:2], [])
+    assert refused.value.code is ErrorCode.share_session_limit_reached
+    sessions.update(first, [], PARTITIONS[:1])
+    assert sessions.partition_count == 4
+    sessions.close(second)
+    assert sessions.partition_count == 2
+    sessions.open(KEY)
+    assert sessions.partition_count == 0
+
+
 def test_a_connection_hears_when_its_session_ends_or_is_replaced() -> None:
     sessions = ShareSessions(1)
     heard: list[str] = []

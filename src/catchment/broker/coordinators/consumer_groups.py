@@ -1,21 +1,20 @@
 """What members and administrators of consumer groups (KIP-848) ask of this broker's group coordinator."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.cluster.metadata import MetadataImage
-from catchment.coordination.consumer_groups.commands import (
-    ConsumerGroupLimits,
-    GroupTiming,
-    HeartbeatAnswer,
-    HeartbeatRequest,
-    MigrationPolicy,
-)
-from catchment.coordination.consumer_groups.protocol import DescribedConsumerGroup
-from catchment.coordination.shard import GroupShard
-from catchment.coordination.timers import Moment
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.group_settings import GroupSettings
+
+if TYPE_CHECKING:
+    from catchment.coordination.consumer_groups.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
+    from catchment.coordination.consumer_groups.protocol import DescribedConsumerGroup
+    from catchment.coordination.shard import GroupShard
+    from catchment.coordination.timers import Moment
 
 
 class ConsumerGroupCoordinator:
@@ -40,6 +39,8 @@ class ConsumerGroupCoordinator:
 
 
 def consumer_group_limits(settings: BrokerSettings, image: Callable[[], MetadataImage]) -> ConsumerGroupLimits:
+    from catchment.coordination.consumer_groups.commands import ConsumerGroupLimits, GroupTiming, MigrationPolicy
+
     def timing_of(group_id: str) -> GroupTiming:
         group = GroupSettings(settings, image().group_settings.get(group_id, {}))
         return GroupTiming(

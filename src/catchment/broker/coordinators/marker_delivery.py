@@ -19,28 +19,50 @@ WriteMarkers = Callable[[MarkerToWrite, Sequence[TopicPartition]], Awaitable[Map
 
 
 class MarkerDelivery:
+    """The deliveries of one shard: they end with it, and the shard that takes its place begins them again."""
+
     def __init__(self, write: WriteMarkers, exists: Callable[[TopicPartition], bool]) -> None:
         """`exists` says whether there is such a partition anywhere: those of deleted topics need no marker."""
         self._write = write
         self._exists = exists
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
 
-    def send(self, markers: MarkersToWrite, coordinator_epoch: int, delivered: Callable[[], None]) -> None:
-        """Call `delivered` when every partition has its marker."""
-        task = asyncio.get_running_loop().create_task(self._deliver(markers, coordinator_epoch, delivered))
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
+    def send(
+        self,
+        markers: MarkersToWrite,
+        coordinator_epoch: int,
+        is_needed: Callable[[], bool],
+        delivered: Callable[[], None],
+    ) -> None:
+        """Call `delivered` when every partition has its marker; give up once the markers are no longer needed."""
+        if self._is_closed:
+            return
+        transactional_id = markers.transactional_id
+        if (former := self._tasks.pop(transactional_id, None)) is not None:
+            former.cancel()
+        task = asyncio.get_running_loop().create_task(self._deliver(markers, coordinator_epoch, is_needed, delivered))
+        self._tasks[transactional_id] = task
+        task.add_done_callback(lambda _: self._forget(transactional_id, task))
 
     def close(self) -> None:
-        for task in self._tasks:
+        self._is_closed = True
+        for task in self._tasks.values():
             task.cancel()
 
-    def _forget(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+    def _forget(self, transactional_id: str, task: "asyncio.Task[None]") -> None:
+        if self._tasks.get(transactional_id) is task:
+            del self._tasks[transactional_id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            _logger.error("the markers of a transaction could not be written", exc_info=error)
+            _logger.error("the end of a transaction of %s could not be noted", transactional_id, exc_info=error)
 
-    async def _deliver(self, markers: MarkersToWrite, coordinator_epoch: int, delivered: Callable[[], None]) -> None:
+    async def _deliver(
+        self,
+        markers: MarkersToWrite,
+        coordinator_epoch: int,
+        is_needed: Callable[[], bool],
+        delivered: Callable[[], None],
+    ) -> None:
         marker = MarkerToWrite(
             markers.producer.producer_id,
             markers.producer.epoch,
@@ -50,8 +72,8 @@ class MarkerDelivery:
         )
         left: Sequence[TopicPartition] = markers.partitions
         delay_s = _FIRST_DELAY_S
-        while True:
-            outcomes = await self._write(marker, left)
+        while is_needed():
+            outcomes = await self._try(marker, left)
             if ErrorCode.transaction_coordinator_fenced in outcomes.values():
                 _logger.warning("another coordinator looks after transactional id %s now", markers.transactional_id)
                 return
@@ -62,6 +84,18 @@ class MarkerDelivery:
             _logger.debug("markers of transactional id %s are still missing: %s", markers.transactional_id, outcomes)
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, _LONGEST_DELAY_S)
+
+    async def _try(
+        self, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        try:
+            return await self._write(marker, partitions)
+        except Exception:
+            # A fault of ours, perhaps only of this moment: readers of committed data wait for these markers.
+            _logger.exception(
+                "the markers of producer %d could not be written, and are tried again", marker.producer_id
+            )
+            return dict.fromkeys(partitions, ErrorCode.unknown_server_error)
 
     def _is_done(self, partition: TopicPartition, code: ErrorCode) -> bool:
         if code is ErrorCode.unknown_topic_or_partition:

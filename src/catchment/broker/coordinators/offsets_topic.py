@@ -1,12 +1,16 @@
 """The topic that keeps groups and offsets, and the settings that groups obey."""
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 from catchment.broker.coordinators.internal_topics import replication_factor, segment_bytes
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
-from catchment.coordination.commands import GroupLimits
 from catchment.ports.broker_settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from catchment.coordination.commands import GroupLimits
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -27,6 +31,8 @@ def offsets_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
 
 
 def group_limits(settings: BrokerSettings) -> GroupLimits:
+    from catchment.coordination.commands import GroupLimits
+
     return GroupLimits(
         min_session_timeout_ms=settings.integer("group.min.session.timeout.ms"),
         max_session_timeout_ms=settings.integer("group.max.session.timeout.ms"),

@@ -3,8 +3,12 @@
 The shard decides; what it wants written is appended to the partition and replayed in the same step, so that the next
 command sees it. The outcome is told once the high watermark has passed, and only while this broker still leads the
 partition in the epoch in which the shard was loaded: what a former leader appended may be lost. Reads wait in the same way
-for everything that they have seen. An append that fails leaves the log in doubt: the shard is dropped, everybody who waits
+for everything that they have seen. An append that fails leaves the log in doubt: the shard is dropped, every waiting request
 gets an error, and the log is replayed into a new one.
+
+The same happens after a fault of ours, wherever it shows: in a command, in the replay of what was appended, in a callback
+that reports an outcome. Such a shard may be half changed, and the log is not. A fault reaches callers as
+UNKNOWN_SERVER_ERROR, and nothing but ApiError leaves this module.
 """
 
 import asyncio
@@ -12,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -33,9 +37,12 @@ _ALL = -1
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 1.0
 _NOBODY = Producer(NO_PRODUCER, -1)
+_MOST_FAULTY_LOADS = 5
+"""In a row; what then still fails will fail for ever, and clients must not wait for it."""
 _PRODUCER_ERRORS = (ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_state)
 """The log refuses a producer, not the write: nothing is in doubt."""
 
+Answer = TypeVar("Answer")
 ShardT = TypeVar("ShardT", bound=Shard)
 
 
@@ -51,6 +58,8 @@ class ShardRunner(Generic[ShardT]):
         self._shard: ShardT | None = None
         self._end_offset = 0
         self._pending: dict[asyncio.Future[None], Write] = {}
+        self._unanswered: dict[asyncio.Future[Any], None] = {}
+        """What clients wait for; a shard that is dropped without answering them leaves them to the runner."""
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._loading: asyncio.Task[None] | None = None
@@ -61,6 +70,8 @@ class ShardRunner(Generic[ShardT]):
 
     def start(self) -> None:
         """Begin to replay the log; until that is done, commands are refused with COORDINATOR_LOAD_IN_PROGRESS."""
+        if self._loading is not None and self._loading is not asyncio.current_task():
+            self._loading.cancel()
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def close(self, error: ErrorCode = ErrorCode.not_coordinator) -> None:
@@ -70,19 +81,33 @@ class ShardRunner(Generic[ShardT]):
         self._drop(error)
 
     def run(self, command: Callable[[ShardT, Moment], None]) -> None:
-        """Let the shard decide, and write what it decided; ApiError if there is no shard to ask."""
+        """Let the shard decide, and write what it decided; ApiError if there is no shard to ask, or it refuses."""
         shard = self._active_shard()
         now = self._now()
         try:
             command(shard, now)
         except ApiError:
             raise
-        except Exception:
-            # A fault of ours may have left the shard half changed; what the log says is sound.
-            self._reload(ErrorCode.unknown_server_error)
-            raise
-        self._write_decisions(shard, now)
-        self._set_alarm(shard, now)
+        except Exception as fault:
+            raise self._faulted(shard, fault) from fault
+        self._follow_up(shard, now)
+
+    def ask(self, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> "asyncio.Future[Answer]":
+        """Run a command that replies now or later; what to await for its answer, which is an ApiError if the shard goes."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def reply(answer: Answer) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        shard = self._shard
+        self.run(lambda shard, now: command(shard, now, reply))
+        if not answered.done():
+            if self._shard is not shard:
+                raise ApiError(ErrorCode.unknown_server_error)
+            self._unanswered[answered] = None
+            answered.add_done_callback(lambda _: self._unanswered.pop(answered, None))
+        return answered
 
     def end_transaction(self, producer: Producer, marker: TransactionMarker) -> "asyncio.Future[None]":
         """Append the marker of a producer and let the shard take it on in the same step; done once it is safe.
@@ -96,10 +121,14 @@ class ShardRunner(Generic[ShardT]):
             marker, producer_id=producer.producer_id, producer_epoch=producer.epoch, timestamp_ms=now.wall_ms
         )
         info = self.partition.append(memoryview(batch), _ALL, is_from_client=False)
-        shard.end_transaction(producer.producer_id, marker.is_commit)
-        self._tell_when_safe(shard, Write([], partial(_succeed, ended), partial(_fail, ended)), info, now)
-        self._write_decisions(shard, now)
-        self._set_alarm(shard, now)
+        try:
+            shard.end_transaction(producer.producer_id, marker.is_commit)
+            self._tell_when_safe(shard, Write([], partial(_succeed, ended), partial(_fail, ended)), info, now)
+        except Exception as fault:
+            raise self._faulted(shard, fault) from fault
+        with contextlib.suppress(ApiError):
+            # The marker's own outcome is in `ended`, whatever becomes of the shard.
+            self._follow_up(shard, now)
         return ended
 
     @property
@@ -136,32 +165,32 @@ class ShardRunner(Generic[ShardT]):
         return self._shard
 
     async def _load(self) -> None:
-        partition = self.partition
-        while True:
+        faults = 0
+        # A step that failed while the shard came to life may have begun another load already.
+        while not self._is_unreadable and self._loading is asyncio.current_task():
             await asyncio.sleep(self._pause_s)
             try:
                 await self._replay()
+                return
             except OSError as error:
                 # A disk may recover; until then clients are told that loading is under way, and ask again.
-                self._pause_longer()
-                _logger.error("%s-%d cannot be read, and is tried again: %s", partition.topic, partition.number, error)
-                continue
+                self._log_failed_load("it is tried again", error)
             except (ApiError, CorruptBatch, UnreadableRecord) as error:
-                _logger.error(
-                    "%s-%d cannot be loaded, so what it keeps is not served: %s",
-                    partition.topic,
-                    partition.number,
-                    error,
-                )
-            except Exception:
-                # A fault of ours; clients must not wait for what will not come.
-                _logger.exception(
-                    "%s-%d cannot be loaded, so what it keeps is not served", partition.topic, partition.number
-                )
-            else:
-                return
-            self._is_unreadable = True
-            return
+                self._is_unreadable = True
+                self._log_failed_load("what it keeps is not served", error)
+            except Exception as fault:
+                faults += 1
+                self._is_unreadable = faults == _MOST_FAULTY_LOADS
+                consequence = "what it keeps is not served" if self._is_unreadable else "it is tried again"
+                self._log_failed_load(consequence, fault, fault)
+            self._drop(ErrorCode.not_coordinator)
+            self._pause_longer()
+
+    def _log_failed_load(self, consequence: str, error: Exception, fault: Exception | None = None) -> None:
+        partition = self.partition
+        _logger.error(
+            "%s-%d cannot be loaded, %s: %s", partition.topic, partition.number, consequence, error, exc_info=fault
+        )
 
     def _pause_longer(self) -> None:
         self._pause_s = min(2 * self._pause_s + _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
@@ -177,17 +206,30 @@ class ShardRunner(Generic[ShardT]):
         self._pause_longer()
         shard.loaded(now)
         self._write_decisions(shard, now)
+        self._set_alarm(shard, now)
         if self._shard is shard:
             self._pause_s = 0.0
-        self._set_alarm(shard, now)
+
+    def _follow_up(self, shard: ShardT, now: Moment) -> None:
+        """Write what the shard has decided in its last step, and wake it in time for the next."""
+        try:
+            self._write_decisions(shard, now)
+            self._set_alarm(shard, now)
+        except Exception as fault:
+            raise self._faulted(shard, fault) from fault
 
     def _write_decisions(self, shard: ShardT, now: Moment) -> None:
         while writes := shard.take_writes():
             for write in writes:
-                if self._shard is shard:
+                if self._shard is not shard:
+                    self._tell_failed(shard, write, ErrorCode.not_coordinator, now)
+                    continue
+                try:
                     self._append(shard, write, now)
-                else:
-                    write.failed(ErrorCode.not_coordinator, now)
+                except Exception as fault:
+                    # It may be in the log, and the shard may have replayed a part of it.
+                    self._faulted(shard, fault)
+                    self._tell_failed(shard, write, ErrorCode.unknown_server_error, now)
 
     def _append(self, shard: ShardT, write: Write, now: Moment) -> None:
         partition = self.partition
@@ -201,16 +243,16 @@ class ShardRunner(Generic[ShardT]):
         )
         if len(batch) > partition.log.config.max_message_bytes:
             # Nothing was written, so nothing is in doubt: only this one command fails, as in Kafka.
-            write.failed(ErrorCode.unknown_server_error, now)
+            self._tell_failed(shard, write, ErrorCode.unknown_server_error, now)
             return
         try:
             info = partition.append(memoryview(batch), _ALL, is_from_client=False)
         except ApiError as error:
             if write.producer is not None and error.code in _PRODUCER_ERRORS:
-                write.failed(error.code, now)
+                self._tell_failed(shard, write, error.code, now)
                 return
-            _logger.error("%s-%d: an append failed, loading it anew: %s", partition.topic, partition.number, error)
-            write.failed(coordinator_error(error.code), now)
+            _logger.error("%s-%d: an append failed, loading it again: %s", partition.topic, partition.number, error)
+            self._tell_failed(shard, write, coordinator_error(error.code), now)
             self._reload(coordinator_error(error.code))
             return
         for key, value in write.records:
@@ -222,7 +264,7 @@ class ShardRunner(Generic[ShardT]):
         self._end_offset = info.last_offset + 1
         safe = self.partition.durable(info)
         if safe is None and not self._pending:
-            write.committed(now)
+            self._tell_committed(shard, write, now)
             return
         if safe is None:
             # Earlier writes are safe too, but have not been told yet.
@@ -233,7 +275,7 @@ class ShardRunner(Generic[ShardT]):
         safe.add_done_callback(partial(self._finish, shard, timer))
 
     def _finish(self, shard: ShardT, timer: asyncio.TimerHandle, safe: "asyncio.Future[None]") -> None:
-        """A write's outcome is known, or it has waited too long."""
+        """A write's outcome is known, or it has waited too long. This is a callback: nothing may be raised."""
         timer.cancel()
         error = safe.exception()
         write = self._pending.pop(safe, None)
@@ -243,19 +285,41 @@ class ShardRunner(Generic[ShardT]):
         if self.partition.leader_epoch != self.leader_epoch:
             error = ApiError(ErrorCode.not_leader_or_follower)
         if error is None:
-            write.committed(now)
+            self._tell_committed(shard, write, now)
         else:
             code = error.code if isinstance(error, ApiError) else ErrorCode.unknown_server_error
-            write.failed(coordinator_error(code), now)
+            self._tell_failed(shard, write, coordinator_error(code), now)
             if code is not ErrorCode.request_timed_out:
                 self._reload(coordinator_error(code))
                 return
-        self._write_decisions(shard, now)
-        self._set_alarm(shard, now)
+        with contextlib.suppress(ApiError):
+            self._follow_up(shard, now)
+
+    def _tell_committed(self, shard: ShardT, write: Write, now: Moment) -> None:
+        try:
+            write.committed(now)
+        except Exception as fault:
+            self._faulted(shard, fault)
+            # It is safe, but the client may not know: a client that does not know asks again.
+            self._tell_failed(shard, write, ErrorCode.unknown_server_error, now)
+
+    def _tell_failed(self, shard: ShardT, write: Write, error: ErrorCode, now: Moment) -> None:
+        try:
+            write.failed(error, now)
+        except Exception as fault:
+            self._faulted(shard, fault)
 
     def _time_out(self, safe: "asyncio.Future[None]") -> None:
         if not safe.done():
             safe.set_exception(ApiError(ErrorCode.request_timed_out))
+
+    def _faulted(self, shard: ShardT, fault: Exception) -> ApiError:
+        """A fault of ours may have left the shard half changed; what the log says is sound. What to tell the caller."""
+        partition = self.partition
+        _logger.error("%s-%d: a fault, loading it again", partition.topic, partition.number, exc_info=fault)
+        if self._shard is shard:
+            self._reload(ErrorCode.unknown_server_error)
+        return ApiError(ErrorCode.unknown_server_error)
 
     def _reload(self, error: ErrorCode) -> None:
         self._drop(error)
@@ -263,17 +327,25 @@ class ShardRunner(Generic[ShardT]):
             self.start()
 
     def _drop(self, error: ErrorCode) -> None:
-        """Give up the shard; everybody who waits for it gets the error."""
+        """Give up the shard; every request that waits for it gets the error."""
         shard, self._shard = self._shard, None
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        if shard is None:
+            return
         pending, self._pending = self._pending, {}
+        unanswered, self._unanswered = self._unanswered, {}
         now = self._now()
         for write in pending.values():
-            write.failed(error, now)
-        if shard is not None:
+            self._tell_failed(shard, write, error, now)
+        try:
             shard.close(error)
+        except Exception as fault:
+            self._faulted(shard, fault)
+        for answered in unanswered:
+            if not answered.done():
+                answered.set_exception(ApiError(error))
 
     def _set_alarm(self, shard: ShardT, now: Moment) -> None:
         """Wake the shard when it wants to be; an alarm that comes too early costs less than moving it every time."""

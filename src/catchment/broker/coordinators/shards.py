@@ -7,11 +7,11 @@ effect in their order, though their answers may have to wait.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.coordinators.shard_runner import ShardRunner, ShardT
+from catchment.broker.coordinators.shard_runner import Answer, ShardRunner, ShardT
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.cluster.new_topic import NewTopic
@@ -22,8 +22,6 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
 
 _logger = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
 
 
 class Shards(Generic[ShardT]):
@@ -99,14 +97,7 @@ class Shards(Generic[ShardT]):
         self, key: str, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]
     ) -> "asyncio.Future[Answer]":
         """The same in this very step; what to await for the answer."""
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def reply(answer: Answer) -> None:
-            if not answered.done():
-                answered.set_result(answer)
-
-        self.runner_of(key).run(lambda shard, now: command(shard, now, reply))
-        return answered
+        return self.runner_of(key).ask(command)
 
     @property
     def _topic(self) -> TopicImage | None:

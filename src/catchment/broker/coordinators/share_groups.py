@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -21,18 +21,20 @@ from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage
-from catchment.coordination.shard import GroupShard
-from catchment.coordination.share_groups.commands import (
-    DescribedShareGroup,
-    HeartbeatAnswer,
-    HeartbeatRequest,
-    ShareTerms,
-)
-from catchment.coordination.share_groups.group import Partitions
-from catchment.coordination.timers import Moment
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.group_settings import GroupSettings
 from catchment.protocol.errors import ApiError
+
+if TYPE_CHECKING:
+    from catchment.coordination.shard import GroupShard
+    from catchment.coordination.share_groups.commands import (
+        DescribedShareGroup,
+        HeartbeatAnswer,
+        HeartbeatRequest,
+        ShareTerms,
+    )
+    from catchment.coordination.share_groups.group import Partitions
+    from catchment.coordination.timers import Moment
 
 _logger = logging.getLogger(__name__)
 
@@ -62,9 +64,9 @@ class ShareGroupCoordinator:
             return answer
         making = asyncio.get_running_loop().create_task(self._initialize(request.group_id, answer))
         self._initializing.add(making)
-        making.add_done_callback(self._initializing.discard)
+        making.add_done_callback(self._initialized)
         await asyncio.wait({making}, timeout=_LONGEST_WAIT_S)
-        if not making.done() or making.cancelled() or not making.result():
+        if not making.done() or making.cancelled() or making.exception() is not None or not making.result():
             return answer
         again = await self._beat(request._replace(member_epoch=answer.member_epoch, rack_id=None, topics=None))
         if again.error is not ErrorCode.none:
@@ -134,6 +136,11 @@ class ShareGroupCoordinator:
             noted = refused.code
         return not has_failed and noted is ErrorCode.none
 
+    def _initialized(self, making: asyncio.Task[bool]) -> None:
+        self._initializing.discard(making)
+        if not making.cancelled() and (fault := making.exception()) is not None:
+            _logger.error("the share state of new partitions could not be made", exc_info=fault)
+
     async def _for_each(self, partitions: Partitions, work: Callable[[UUID, int], Awaitable[None]]) -> ErrorCode:
         """Do something for all partitions at once, so that they share a sync; the first thing that goes wrong."""
         outcomes = await asyncio.gather(
@@ -155,6 +162,8 @@ class ShareGroupCoordinator:
 
 
 def share_terms(settings: BrokerSettings, controller: Controller) -> ShareTerms:
+    from catchment.coordination.share_groups.commands import ShareTerms
+
     def of_group(group_id: str, name: str) -> int:
         return GroupSettings(settings, controller.image.group_settings.get(group_id, {})).integer(name)
 

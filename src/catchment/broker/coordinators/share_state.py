@@ -9,27 +9,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.coordinators.chores import every
 from catchment.broker.coordinators.internal_topics import replication_factor, segment_bytes
 from catchment.broker.coordinators.shard_runner import ShardRunner
 from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage, PartitionImage
 from catchment.cluster.new_topic import NewTopic
-from catchment.coordination.share_state.batches import StateBatch
-from catchment.coordination.share_state.records import NO_COUNT, ShareKey, ShareState
-from catchment.coordination.share_state.shard import Reply, ShareStateShard
-from catchment.coordination.timers import Moment
+from catchment.coordination.share_state.records import NO_COUNT, ShareKey
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
 from catchment.storage.layout import format_uuid, parse_uuid
+
+if TYPE_CHECKING:
+    from catchment.coordination.share_state.batches import StateBatch
+    from catchment.coordination.share_state.records import ShareState
+    from catchment.coordination.share_state.shard import Reply, ShareStateShard
+    from catchment.coordination.timers import Moment
 
 _logger = logging.getLogger(__name__)
 
@@ -41,10 +45,9 @@ class ShareStateCoordinator:
         self._settings = settings
         self._controller = controller
         self._replicas = replicas
-        updates_per_snapshot = settings.integer("share.coordinator.snapshot.update.records.per.snapshot")
         self._shards = Shards(
             lambda image: share_state_topic(settings, image),
-            lambda: ShareStateShard(updates_per_snapshot, self._has_partition),
+            self._new_shard,
             controller,
             replicas,
             clock,
@@ -60,14 +63,20 @@ class ShareStateCoordinator:
         prune_ms = self._settings.integer("share.coordinator.state.topic.prune.interval.ms")
         cold_ms = self._settings.integer("share.coordinator.cold.partition.snapshot.interval.ms")
         self._upkeep = [
-            asyncio.get_running_loop().create_task(_every(prune_ms, self.prune)),
-            asyncio.get_running_loop().create_task(_every(cold_ms, self.snapshot_cold)),
+            asyncio.get_running_loop().create_task(every(prune_ms, self.prune)),
+            asyncio.get_running_loop().create_task(every(cold_ms, self.snapshot_cold)),
         ]
 
     async def close(self) -> None:
         for task in self._upkeep:
             task.cancel()
         self._shards.close()
+
+    def _new_shard(self) -> ShareStateShard:
+        from catchment.coordination.share_state.shard import ShareStateShard
+
+        updates_per_snapshot = self._settings.integer("share.coordinator.snapshot.update.records.per.snapshot")
+        return ShareStateShard(updates_per_snapshot, self._has_partition)
 
     async def find(self, coordinator_key: str) -> PartitionImage:
         """The partition that keeps the state of a "group:topic id:partition"; its topic is made if this is the first."""
@@ -133,8 +142,8 @@ class ShareStateCoordinator:
                     partition.log.advance_log_start(offset)
                     has_cut = True
         try:
-            for directory in self._replicas.directories if has_cut else ():
-                directory.checkpoint_log_starts()
+            if has_cut:
+                await self._replicas.checkpoint_log_starts()
         except OSError as error:
             _logger.error("what was cut off %s may come back after a crash: %s", SHARE_STATE_TOPIC, error)
 
@@ -161,7 +170,7 @@ class ShareStateCoordinator:
 
     def _has_partition(self, topic_id: UUID, partition: int) -> bool:
         topic = self._controller.image.topics_by_id.get(topic_id)
-        return topic is not None and partition < len(topic.partitions)
+        return topic is not None and 0 <= partition < len(topic.partitions)
 
     def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
         gone = old.topics_by_id.keys() - new.topics_by_id.keys()
@@ -200,9 +209,3 @@ def _parse_coordinator_key(text: str) -> ShareKey:
         if group_id.strip():
             return ShareKey(group_id, parse_uuid(topic_id), int(partition))
     raise ApiError(ErrorCode.invalid_request, f"'{text}' is not of the form group:topicId:partition.")
-
-
-async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(interval_ms / 1000)
-        await work()

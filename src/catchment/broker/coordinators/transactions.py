@@ -1,14 +1,18 @@
 """The transaction coordinator of this broker: a shard for each partition of `__transaction_state` that it leads."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.coordinators.chores import every
 from catchment.broker.coordinators.marker_delivery import MarkerDelivery, WriteMarkers
-from catchment.broker.coordinators.shard_runner import ShardRunner
+from catchment.broker.coordinators.shard_runner import Answer, ShardRunner
 from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.broker.coordinators.transactions_topic import transaction_limits, transactions_topic
 from catchment.cluster.controller import Controller
@@ -25,17 +29,19 @@ from catchment.coordination.transactions.commands import (
     ProducerReply,
 )
 from catchment.coordination.transactions.records import TopicPartition, Transaction
-from catchment.coordination.transactions.shard import TransactionShard
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
 
+if TYPE_CHECKING:
+    from catchment.coordination.transactions.shard import TransactionShard
+
 _COMMIT_TIMEOUT_MS = 30_000
 _ABORTS_A_TURN = 32
 """Between so many, other requests are served."""
 
-_ProducerCommand = Callable[[TransactionShard, int | None, ProducerReply, Moment], None]
+_ProducerCommand = Callable[["TransactionShard", int | None, ProducerReply, Moment], None]
 
 
 class TransactionCoordinator:
@@ -49,29 +55,32 @@ class TransactionCoordinator:
     ) -> None:
         self._settings = settings
         self._controller = controller
-        limits = transaction_limits(settings)
+        self._write_markers = write_markers
         self._shards = Shards(
             lambda image: transactions_topic(settings, image),
-            lambda: TransactionShard(limits, self._deliver),
+            self._new_shard,
             controller,
             replicas,
             clock,
             node_id=settings.node_id,
             commit_timeout_ms=_COMMIT_TIMEOUT_MS,
         )
-        self._delivery = MarkerDelivery(write_markers, self._exists)
         self._chores: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
         await self._shards.start()
         loop = asyncio.get_running_loop()
-        self._chores = [loop.create_task(self._abort_late_for_ever()), loop.create_task(self._expire_for_ever())]
+        abort_ms = self._settings.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms")
+        expire_ms = self._settings.integer("transaction.remove.expired.transaction.cleanup.interval.ms")
+        self._chores = [
+            loop.create_task(every(abort_ms, self.abort_late)),
+            loop.create_task(every(expire_ms, self._expire)),
+        ]
 
     async def close(self) -> None:
         for chore in self._chores:
             chore.cancel()
-        self._delivery.close()
         self._shards.close()
 
     async def find(self, transactional_id: str) -> PartitionImage:
@@ -92,22 +101,17 @@ class TransactionCoordinator:
         def command(shard: TransactionShard, fresh: int | None, reply: ProducerReply, now: Moment) -> None:
             shard.ending.end(request, fresh, reply, now)
 
-        return await self._ask(request.transactional_id, command)
+        return await self._once_completed(
+            request.transactional_id, lambda: self._ask(request.transactional_id, command)
+        )
 
     async def add_partitions(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], client_version: int
     ) -> None:
-        """Make the partitions part of the producer's transaction; ApiError if it may not.
-
-        A transaction cannot begin before the one before it is complete. It soon is, so the producer need not ask twice.
-        """
-        try:
-            await self._add_now(transactional_id, producer, partitions, client_version)
-        except ApiError as error:
-            if error.code is not ErrorCode.concurrent_transactions:
-                raise
-            await self._completed(transactional_id)
-            await self._add_now(transactional_id, producer, partitions, client_version)
+        """Make the partitions part of the producer's transaction; ApiError if it may not."""
+        await self._once_completed(
+            transactional_id, lambda: self._add_now(transactional_id, producer, partitions, client_version)
+        )
 
     async def verify_partitions(
         self,
@@ -179,6 +183,16 @@ class TransactionCoordinator:
         if error is not ErrorCode.none:
             raise ApiError(error)
 
+    async def _once_completed(self, transactional_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Ask, and once more if the transaction before is not complete: it soon is, and a client waits longer before it asks again."""
+        try:
+            return await ask()
+        except ApiError as error:
+            if error.code is not ErrorCode.concurrent_transactions:
+                raise
+        await self._completed(transactional_id)
+        return await ask()
+
     async def _completed(self, transactional_id: str) -> None:
         """Wait until no decided transaction is in the way, but not for long."""
         loop = asyncio.get_running_loop()
@@ -199,28 +213,38 @@ class TransactionCoordinator:
             with contextlib.suppress(ApiError):
                 runner.run(lambda shard, _: shard.ending.stop_waiting(transactional_id, wake))
 
-    def _deliver(self, markers: MarkersToWrite) -> None:
+    def _new_shard(self) -> TransactionShard:
+        from catchment.coordination.transactions.shard import TransactionShard
+
+        delivery = MarkerDelivery(self._write_markers, self._exists)
+        return TransactionShard(transaction_limits(self._settings), partial(self._deliver, delivery), delivery.close)
+
+    def _deliver(self, delivery: MarkerDelivery, markers: MarkersToWrite) -> None:
+        runner = self._shards.runner_of(markers.transactional_id)
+
+        def is_needed() -> bool:
+            try:
+                return answer_now(runner, lambda shard, _: shard.ending.awaits(markers))
+            except ApiError:
+                return False
+
         def delivered() -> None:
             # Where there is no shard to tell, the one that takes its place delivers the markers again.
             with contextlib.suppress(ApiError):
-                self._shards.runner_of(markers.transactional_id).run(
+                runner.run(
                     lambda shard, now: shard.ending.markers_written(markers.transactional_id, markers.producer, now)
                 )
 
-        coordinator_epoch = self._shards.runner_of(markers.transactional_id).leader_epoch
-        self._delivery.send(markers, coordinator_epoch, delivered)
+        delivery.send(markers, runner.leader_epoch, is_needed, delivered)
 
     def _exists(self, partition: TopicPartition) -> bool:
-        topic = self._controller.image.topics.get(partition[0])
-        return topic is not None and partition[1] < len(topic.partitions)
+        return self._controller.image.partition(*partition) is not None
 
-    async def _abort_late_for_ever(self) -> None:
-        interval_s = self._settings.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms") / 1000
-        while True:
-            await asyncio.sleep(interval_s)
-            for runner in self._shards:
-                with contextlib.suppress(ApiError):
-                    await self._abort_late(runner)
+    async def abort_late(self) -> None:
+        """Abort the transactions that have taken longer than their producers said; other requests are served in between."""
+        for runner in self._shards:
+            with contextlib.suppress(ApiError):
+                await self._abort_late(runner)
 
     async def _abort_late(self, runner: ShardRunner[TransactionShard]) -> None:
         late = answer_now(runner, lambda shard, now: shard.ending.timed_out(now))
@@ -233,13 +257,10 @@ class TransactionCoordinator:
                 fresh = await self._controller.next_producer_id()
                 runner.run(partial(_abort_if_timed_out, transactional_id, fresh))
 
-    async def _expire_for_ever(self) -> None:
-        interval_s = self._settings.integer("transaction.remove.expired.transaction.cleanup.interval.ms") / 1000
-        while True:
-            await asyncio.sleep(interval_s)
-            for runner in self._shards:
-                with contextlib.suppress(ApiError):
-                    runner.run(lambda shard, now: shard.queries.expire(now))
+    async def _expire(self) -> None:
+        for runner in self._shards:
+            with contextlib.suppress(ApiError):
+                runner.run(lambda shard, now: shard.queries.expire(now))
 
 
 def _abort_if_timed_out(transactional_id: str, fresh: int | None, shard: TransactionShard, now: Moment) -> None:

@@ -28,6 +28,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.broker.transactional_errors import fenced_as_told_to
+from catchment.broker.turns import Turns
 from catchment.coordination.replayed import Producer
 from catchment.coordination.transactions.commands import FIRST_VERSION_WITH_EPOCH_BUMP
 from catchment.coordination.transactions.records import TopicPartition
@@ -41,41 +42,46 @@ _FIRST_FROM_BROKERS = 4
 async def add_partitions_to_txn(
     context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    results = [await _added(context, transaction) for transaction in request.transactions]
+    turns = Turns()
+    results = [await _added(context, transaction, turns) async for transaction in turns(request.transactions)]
     return AddPartitionsToTxnResponse(
         throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results_by_transaction=tuple(results)
     )
 
 
-async def _added(context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
-    asked: list[TopicPartition] = [(topic.name, number) for topic in transaction.topics for number in topic.partitions]
+async def _added(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction, turns: Turns
+) -> AddPartitionsToTxnResult:
+    named = ((topic.name, number) for topic in transaction.topics for number in topic.partitions)
+    asked: list[TopicPartition] = list(dict.fromkeys([partition async for partition in turns(named)]))
     outcomes = _unless_all_exist(context, asked) or await _outcomes(context, transaction, asked)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id,
         topic_results=tuple(
-            AddPartitionsToTxnTopicResult(
-                name=TopicName(topic.name),
-                results_by_partition=tuple(
-                    AddPartitionsToTxnPartitionResult(
-                        partition_index=i32(number),
-                        partition_error_code=fenced_as_told_to(
-                            context, outcomes[topic.name, number], _FIRST_WITH_PRODUCER_FENCED
-                        ),
-                    )
-                    for number in topic.partitions
-                ),
-            )
-            for topic in transaction.topics
+            [
+                AddPartitionsToTxnTopicResult(
+                    name=TopicName(topic.name),
+                    results_by_partition=tuple(
+                        [
+                            AddPartitionsToTxnPartitionResult(
+                                partition_index=i32(number),
+                                partition_error_code=fenced_as_told_to(
+                                    context, outcomes[topic.name, number], _FIRST_WITH_PRODUCER_FENCED
+                                ),
+                            )
+                            async for number in turns(topic.partitions)
+                        ]
+                    ),
+                )
+                async for topic in turns(transaction.topics)
+            ]
         ),
     )
 
 
 def _unless_all_exist(context: RequestContext, asked: list[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
     """The answer if there is a partition that does not exist; empty if there is none."""
-    topics = context.image.topics
-    unknown = [
-        (name, number) for name, number in asked if name not in topics or not 0 <= number < len(topics[name].partitions)
-    ]
+    unknown = [partition for partition in asked if context.image.partition(*partition) is None]
     if not unknown:
         return {}
     return {

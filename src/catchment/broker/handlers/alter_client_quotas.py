@@ -9,6 +9,8 @@ Gaps
     An IP is taken only as an address, not as the name of a host.
 """
 
+from collections.abc import Sequence
+
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
 from kio.schema.alter_client_quotas.v1.request import EntryData as AskedEntry
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse, EntityData, EntryData
@@ -16,45 +18,46 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
-from catchment.broker.quotas.alterations import Operation, altered, parse_entity
+from catchment.broker.quotas.alterations import Operation, altered, check_operations, parse_entity
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import ClientQuotas, QuotaEntity
 from catchment.protocol.errors import ApiError
 
 
 @api(49, versions=(0, 1))
 async def alter_client_quotas(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    failures: list[ApiError | None] = []
+    turns = Turns()
+    changes: dict[QuotaEntity, Sequence[Operation]] = {}
+    failures = [_note(entry, changes) async for entry in turns(request.entries)]
 
     def change(quotas: ClientQuotas) -> ClientQuotas:
-        changed: ClientQuotas = quotas
-        seen: set[QuotaEntity] = set()
-        for entry in request.entries:
-            try:
-                changed = _altered(changed, entry, seen)
-            except ApiError as error:
-                failures.append(error)
-            else:
-                failures.append(None)
-        return quotas if request.validate_only else changed
+        # What each operation does on its own was checked above; this only has to be quick.
+        return altered(quotas, changes)
 
     try:
-        await context.services.controller.change_client_quotas(change)
+        if not request.validate_only:
+            await context.services.controller.change_client_quotas(change)
     except ApiError as error:
         failures = [error] * len(request.entries)
-    return AlterClientQuotasResponse(
-        throttle_time=NO_THROTTLE,
-        entries=tuple(_answer(entry, failure) for entry, failure in zip(request.entries, failures, strict=True)),
-    )
+    answers = [_answer(entry, failure) async for entry, failure in turns(zip(request.entries, failures, strict=True))]
+    return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(answers))
 
 
-def _altered(quotas: ClientQuotas, entry: AskedEntry, seen: set[QuotaEntity]) -> ClientQuotas:
-    entity = parse_entity((part.entity_type, part.entity_name) for part in entry.entity)
-    if entity in seen:
-        raise ApiError(ErrorCode.invalid_request, "Ignoring duplicate entity: it is in the request twice")
-    seen.add(entity)
-    operations = [Operation(asked.key, None if asked.remove else float(asked.value)) for asked in entry.ops]
-    return altered(quotas, entity, operations)
+def _note(entry: AskedEntry, changes: dict[QuotaEntity, Sequence[Operation]]) -> ApiError | None:
+    """Note a valid change of an entity; why it is refused otherwise."""
+    try:
+        entity = parse_entity((part.entity_type, part.entity_name) for part in entry.entity)
+        if entity in changes:
+            raise ApiError(ErrorCode.invalid_request, "Ignoring duplicate entity: it is in the request twice")
+        # Also what is refused counts as named.
+        changes[entity] = ()
+        operations = [Operation(asked.key, None if asked.remove else float(asked.value)) for asked in entry.ops]
+        check_operations(entity, operations)
+        changes[entity] = operations
+    except ApiError as error:
+        return error
+    return None
 
 
 def _answer(entry: AskedEntry, failure: ApiError | None) -> EntryData:

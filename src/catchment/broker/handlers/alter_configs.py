@@ -6,36 +6,41 @@ Behaviour
 Versions
     0-2. Version 2 is the first flexible one.
 Gaps
-    Client metrics are refused with INVALID_REQUEST, as broker loggers are by Kafka too.
+    A subscription to clients' metrics cannot be made (INVALID_REQUEST), as levels of loggers cannot be changed here in Kafka too.
 """
+
+from collections import Counter
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import ResourceType, change_resource, check_named_once, check_names_and_values
+from catchment.broker.config_changes import ResourceType, change_resource, check_names_and_values
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 
 
 @api(33, versions=(0, 2))
 async def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    responses = [await _alter(context, request, resource) for resource in request.resources]
+    named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses = [
+        await _alter(context, request, resource, is_repeated=named[resource.resource_type, resource.resource_name] > 1)
+        async for resource in Turns()(request.resources)
+    ]
     return AlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(responses))
 
 
 async def _alter(
-    context: RequestContext, request: AlterConfigsRequest, resource: AlterConfigsResource
+    context: RequestContext, request: AlterConfigsRequest, resource: AlterConfigsResource, *, is_repeated: bool
 ) -> AlterConfigsResourceResponse:
     code, message = ErrorCode.none, None
     configs = [(config.name, config.value) for config in resource.configs]
     try:
-        check_named_once(
-            (resource.resource_type, resource.resource_name),
-            [(other.resource_type, other.resource_name) for other in request.resources],
-        )
+        if is_repeated:
+            raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
         check_names_and_values(configs)
         if int(resource.resource_type) == ResourceType.BROKER_LOGGER:
             raise ApiError(ErrorCode.invalid_request, "Levels of loggers are changed with IncrementalAlterConfigs only")

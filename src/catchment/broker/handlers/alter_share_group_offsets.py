@@ -25,6 +25,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.broker.share_group_offsets import Failures, SharePartition, alter
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import MetadataImage
 from catchment.protocol.errors import ApiError
 
@@ -35,7 +36,7 @@ _UNKNOWN = ApiError(ErrorCode.unknown_topic_or_partition)
 async def alter_share_group_offsets(
     context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
-    image = context.image
+    image, turns = context.image, Turns()
     try:
         if not request.group_id:
             raise ApiError(ErrorCode.invalid_group_id)
@@ -48,7 +49,7 @@ async def alter_share_group_offsets(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         error_message=None,
-        responses=tuple(_topic(image, topic, failures) for topic in request.topics),
+        responses=tuple([await _topic(image, topic, failures, turns) async for topic in turns(request.topics)]),
     )
 
 
@@ -62,12 +63,12 @@ def _starts(image: MetadataImage, request: AlterShareGroupOffsetsRequest) -> dic
     }
 
 
-def _topic(
-    image: MetadataImage, topic: AlterShareGroupOffsetsRequestTopic, failures: Failures
+async def _topic(
+    image: MetadataImage, topic: AlterShareGroupOffsetsRequestTopic, failures: Failures, turns: Turns
 ) -> AlterShareGroupOffsetsResponseTopic:
     known = image.topics.get(topic.topic_name)
     results = []
-    for asked in topic.partitions:
+    async for asked in turns(topic.partitions):
         exists = image.partition(topic.topic_name, asked.partition_index) is not None
         failure = failures.get((known.id, asked.partition_index)) if known is not None and exists else _UNKNOWN
         results.append(

@@ -2,13 +2,16 @@
 
 Behaviour
     The table is what the handlers claim. A version that we do not know gets UNSUPPORTED_VERSION in a version-0 body, with
-    the table in it, so that a client can try again (KIP-511). The features are those of Kafka that clients act on: with
+    the table in it, so that a client can try again (KIP-511). A client whose software name or version has other signs than
+    letters, digits, "-" and "." gets INVALID_REQUEST and no table. The features are those of Kafka that clients act on: with
     `transaction.version` 2 Java's producers add partitions to transactions by writing to them (KIP-890).
 Versions
-    0-4. The response header is always version 0. Features from 3 on.
+    0-4. The response header is always version 0. Software names and features from 3 on.
 Gaps
-    The features do not change: UpdateFeatures is not served, so their epoch does not rise.
+    The features do not change, so their epoch does not rise.
 """
+
+import re
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import (
@@ -22,22 +25,27 @@ from kio.static.primitive import i16, i64
 
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
+from catchment.broker.features import FEATURES
 from catchment.broker.handlers import CLAIMS
 from catchment.broker.routing import api
 
-_FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 _SUPPORTED = tuple(
-    SupportedFeatureKey(name=name, min_version=i16(0), max_version=i16(level)) for name, level in _FEATURES.items()
+    SupportedFeatureKey(name=name, min_version=i16(feature.lowest), max_version=i16(feature.highest))
+    for name, feature in FEATURES.items()
 )
 _FINALIZED = tuple(
-    FinalizedFeatureKey(name=name, max_version_level=i16(level), min_version_level=i16(level))
-    for name, level in _FEATURES.items()
+    FinalizedFeatureKey(name=name, max_version_level=i16(feature.highest), min_version_level=i16(feature.highest))
+    for name, feature in FEATURES.items()
 )
 _FEATURES_EPOCH = i64(1)
+_FIRST_VERSION_WITH_NAMES = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @api(18, versions=(0, 4))
 async def api_versions(context: RequestContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+    if request is not None and context.header.api_version >= _FIRST_VERSION_WITH_NAMES and not _is_valid(request):
+        return ApiVersionsResponse(error_code=ErrorCode.invalid_request, api_keys=(), throttle_time=NO_THROTTLE)
     return ApiVersionsResponse(
         error_code=ErrorCode.none if request is not None else ErrorCode.unsupported_version,
         api_keys=tuple(
@@ -53,3 +61,7 @@ async def api_versions(context: RequestContext, request: ApiVersionsRequest | No
         finalized_features_epoch=_FEATURES_EPOCH,
         finalized_features=_FINALIZED,
     )
+
+
+def _is_valid(request: ApiVersionsRequest) -> bool:
+    return all(map(_SOFTWARE.fullmatch, (request.client_software_name, request.client_software_version)))

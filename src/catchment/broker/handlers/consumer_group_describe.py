@@ -2,7 +2,8 @@
 
 Behaviour
     A group that does not exist, or is of another kind, is GROUP_ID_NOT_FOUND with a message. Topics that were deleted
-    meanwhile are left out. The answer waits until what it says cannot be lost.
+    meanwhile are left out. Where a member has no regular expression, it is empty, as in Kafka. The answer waits until what
+    it says cannot be lost.
 Versions
     0-1. What protocol each member speaks from 1 on.
 Gaps
@@ -28,6 +29,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.coordination.consumer_groups.protocol import DescribedConsumer
 from catchment.protocol.errors import ApiError
 
@@ -40,7 +42,8 @@ async def consumer_group_describe(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
-    groups = [await _described(context, group_id, operations) for group_id in request.group_ids]
+    asked = Turns()(dict.fromkeys(request.group_ids))
+    groups = [await _described(context, group_id, operations) async for group_id in asked]
     return ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
 
@@ -82,7 +85,7 @@ def _member(context: RequestContext, member: DescribedConsumer) -> Member:
         client_id=told.client_id,
         client_host=told.client_host,
         subscribed_topic_names=tuple(map(TopicName, told.topics)),
-        subscribed_topic_regex=told.regex,
+        subscribed_topic_regex=told.regex or "",
         assignment=_assignment(context, member.current.assigned),
         target_assignment=_assignment(context, member.target),
         member_type=_CONSUMER_MEMBER if told.classic is None else _CLASSIC_MEMBER,

@@ -10,7 +10,6 @@ Gaps
     `timeout` is accepted and ignored: we answer when the disk has.
 """
 
-import asyncio
 from collections import Counter
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -20,6 +19,7 @@ from kio.schema.errors import ErrorCode
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
 from catchment.protocol.errors import ApiError
 
 _FIRST_VERSION_WITH_QUOTA_ERROR = 3
@@ -29,11 +29,12 @@ _FIRST_VERSION_WITH_QUOTA_ERROR = 3
 async def create_partitions(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     named = Counter(topic.name for topic in request.topics)
     once = {topic.name: topic for topic in request.topics}
-    results = await asyncio.gather(
-        *(
+    results = await gather_in_turns(
+        (
             _grow(context, topic, is_duplicate=named[name] > 1, validate_only=request.validate_only)
             for name, topic in once.items()
-        )
+        ),
+        CHANGES_AT_ONCE,
     )
     return CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 

@@ -11,7 +11,6 @@ Gaps
     `timeout` is accepted and ignored: we answer when the disk has.
 """
 
-import asyncio
 from collections import Counter
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
@@ -22,6 +21,7 @@ from kio.static.primitive import i8, i16, i32
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.cluster.new_topic import MAX_NEW_PARTITIONS, NewTopic
 from catchment.ports.setting_descriptions import describe_topic
@@ -37,8 +37,8 @@ async def create_topics(context: RequestContext, request: CreateTopicsRequest) -
     named = Counter(topic.name for topic in request.topics)
     too_many = sum(max(_partition_count(context, topic), 0) for topic in request.topics) > MAX_NEW_PARTITIONS
     once = {topic.name: topic for topic in request.topics}
-    results = await asyncio.gather(
-        *(
+    results = await gather_in_turns(
+        (
             _create(
                 context,
                 topic,
@@ -47,7 +47,8 @@ async def create_topics(context: RequestContext, request: CreateTopicsRequest) -
                 validate_only=request.validate_only,
             )
             for name, topic in once.items()
-        )
+        ),
+        CHANGES_AT_ONCE,
     )
     return CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(results))
 

@@ -16,6 +16,7 @@ from kio.schema.types import GroupId
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 
 
@@ -23,7 +24,7 @@ from catchment.protocol.errors import ApiError
 async def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     results = [
         DeletableGroupResult(group_id=group_id, error_code=await _delete(context, group_id))
-        for group_id in request.groups_names
+        async for group_id in Turns()(dict.fromkeys(request.groups_names))
     ]
     return DeleteGroupsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 

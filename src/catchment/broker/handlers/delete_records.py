@@ -21,6 +21,7 @@ from kio.static.primitive import i64
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import INTERNAL_TOPICS
 from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
@@ -34,15 +35,21 @@ _Outcome = int | ApiError
 
 @api(21, versions=(0, 2))
 async def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    outcomes = [[_delete(context, topic.name, asked) for asked in topic.partitions] for topic in request.topics]
+    turns = Turns()
+    outcomes = [
+        [_delete(context, topic.name, asked) async for asked in turns(topic.partitions)]
+        async for topic in turns(request.topics)
+    ]
     failure = None
     if any(isinstance(outcome, int) for topic_outcomes in outcomes for outcome in topic_outcomes):
-        failure = _make_durable(context)
+        failure = await _make_durable(context)
     return DeleteRecordsResponse(
         throttle_time=NO_THROTTLE,
         topics=tuple(
-            _topic(topic, topic_outcomes, failure)
-            for topic, topic_outcomes in zip(request.topics, outcomes, strict=True)
+            [
+                await _topic(topic, topic_outcomes, failure, turns)
+                async for topic, topic_outcomes in turns(zip(request.topics, outcomes, strict=True))
+            ]
         ),
     )
 
@@ -73,22 +80,25 @@ def _advance(partition: Partition, asked_offset: int) -> int:
     return partition.log.log_start_offset
 
 
-def _make_durable(context: RequestContext) -> ApiError | None:
+async def _make_durable(context: RequestContext) -> ApiError | None:
     """Write every log's start down, once for the whole request."""
     try:
-        for directory in context.services.replicas.directories:
-            directory.checkpoint_log_starts()
+        await context.services.replicas.checkpoint_log_starts()
     except OSError as error:
         return ApiError(ErrorCode.kafka_storage_error, f"The new log start could not be written: {error}")
     return None
 
 
-def _topic(topic: DeleteRecordsTopic, outcomes: list[_Outcome], failure: ApiError | None) -> DeleteRecordsTopicResult:
+async def _topic(
+    topic: DeleteRecordsTopic, outcomes: list[_Outcome], failure: ApiError | None, turns: Turns
+) -> DeleteRecordsTopicResult:
     return DeleteRecordsTopicResult(
         name=topic.name,
         partitions=tuple(
-            _partition(asked, failure if failure is not None and isinstance(outcome, int) else outcome)
-            for asked, outcome in zip(topic.partitions, outcomes, strict=True)
+            [
+                _partition(asked, failure if failure is not None and isinstance(outcome, int) else outcome)
+                async for asked, outcome in turns(zip(topic.partitions, outcomes, strict=True))
+            ]
         ),
     )
 

@@ -22,6 +22,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.broker.share_group_offsets import delete
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import TopicImage
 from catchment.protocol.errors import ApiError
 
@@ -33,7 +34,7 @@ async def delete_share_group_offsets(
     context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse:
     known = context.image.topics
-    names = [topic.topic_name for topic in request.topics]
+    names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
     try:
         if not request.group_id:
             raise ApiError(ErrorCode.invalid_group_id)
@@ -47,9 +48,11 @@ async def delete_share_group_offsets(
         error_code=ErrorCode.none,
         error_message=None,
         responses=tuple(
-            _topic(name, topic, _UNKNOWN if topic is None else failures.get(topic.id))
-            for name in names
-            for topic in (known.get(name),)
+            [
+                _topic(name, topic, _UNKNOWN if topic is None else failures.get(topic.id))
+                async for name in Turns()(names)
+                for topic in (known.get(name),)
+            ]
         ),
     )
 

@@ -10,7 +10,6 @@ Gaps
     `timeout` is accepted and ignored: we answer when the disk has.
 """
 
-import asyncio
 from collections import Counter
 
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
@@ -21,6 +20,7 @@ from kio.schema.types import TopicName
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.protocol.errors import ApiError
 
@@ -32,11 +32,12 @@ _FIRST_VERSION_WITH_QUOTA_ERROR = 5
 async def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     found = [_find(context, asked) for asked in request.topics]
     meant = Counter(topic.id for topic in found if topic is not None)
-    results = await asyncio.gather(
-        *(
+    results = await gather_in_turns(
+        (
             _delete(context, asked, topic, is_duplicate=topic is not None and meant[topic.id] > 1)
             for asked, topic in zip(request.topics, found, strict=True)
-        )
+        ),
+        CHANGES_AT_ONCE,
     )
     return DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
 

@@ -1,14 +1,14 @@
-"""DescribeConfigs (key 32): the settings of topics, brokers and groups, with their sources, synonyms and documentation.
+"""DescribeConfigs (key 32): the settings of topics, brokers, groups and client metrics, with their sources, synonyms and documentation.
 
 Behaviour
     A topic's settings, and a group's, are all shown, overridden or not. A broker answers for itself, and under the empty name for what was
     set for all brokers at run time. No keys, or none that exist, are not an error: the former asks for all.
-    Names without a definition are shown as sensitive, without a value, as in Kafka.
+    Names without a definition are shown as sensitive, without a value, as in Kafka. Of a broker's settings those are shown
+    that Catchment acts on, and those that were given. Subscriptions to clients' metrics have their defaults.
 Versions
     1-4. Version 3 added types and documentation, version 4 is the first flexible one.
 Gaps
-    Client metrics are refused with INVALID_REQUEST. Of a broker's settings those are shown that Catchment acts on, and those
-    that were given.
+    Settings of Kafka that Catchment ignores and that were not given are left out.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,14 @@ from catchment.broker.config_changes import ResourceType, broker_of, check_names
 from catchment.broker.context import RequestContext
 from catchment.broker.logger_levels import effective_levels
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.cluster.topic_names import check_topic_name
 from catchment.ports.setting_descriptions import (
     Description,
     Source,
     describe_all_brokers,
     describe_broker,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -49,28 +51,33 @@ _TYPES = {
     Kind.LONG: i8(5),
     Kind.DOUBLE: i8(6),
     Kind.LIST: i8(7),
+    Kind.CLASS: i8(8),
     Kind.PASSWORD: i8(9),
 }
 
 
 @api(32, versions=(1, 4))
 async def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        throttle_time=NO_THROTTLE,
-        results=tuple(_result(context, request, resource) for resource in request.resources),
-    )
+    turns = Turns()
+    # A resource has some seventy settings: one that is named again with the same keys is described once.
+    once = {(one.resource_type, one.resource_name, one.configuration_keys): one for one in request.resources}
+    results = [await _result(context, request, resource, turns) async for resource in turns(once.values())]
+    return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
 
-def _result(
-    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+async def _result(
+    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource, turns: Turns
 ) -> DescribeConfigsResult:
     code, message = ErrorCode.none, ""
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
+    keys = frozenset(resource.configuration_keys or ())
     try:
         configs = tuple(
-            _config(description, request)
-            for description in _descriptions(context, resource)
-            if not resource.configuration_keys or description.name in resource.configuration_keys
+            [
+                _config(description, request)
+                async for description in turns(_descriptions(context, resource))
+                if not keys or description.name in keys
+            ]
         )
     except ApiError as error:
         code, message = error.code, error.message or ""
@@ -104,8 +111,12 @@ def _descriptions(context: RequestContext, resource: DescribeConfigsResource) ->
         ]
     if resource_type == ResourceType.GROUP:
         if not resource.resource_name:
-            raise ApiError(ErrorCode.invalid_request, "A group needs a name.")
+            raise ApiError(ErrorCode.invalid_request, "Group name must not be empty")
         return describe_group(settings, context.image.group_settings.get(resource.resource_name, {}))
+    if resource_type == ResourceType.CLIENT_METRICS:
+        if not resource.resource_name:
+            raise ApiError(ErrorCode.invalid_request, "Client metrics subscription name must not be empty")
+        return describe_client_metrics()
     raise ApiError(ErrorCode.invalid_request, f"Settings of the resource type {resource_type} cannot be described here")
 
 

@@ -20,6 +20,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.coordination.group import GroupState
 from catchment.protocol.errors import ApiError
 
@@ -29,7 +30,10 @@ _FIRST_WITH_MESSAGES = 6
 @api(15, versions=(0, 6))
 async def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
-    groups = [await _described(context, group_id, operations) for group_id in request.groups]
+    turns = Turns()
+    groups = [
+        await _described(context, group_id, operations) async for group_id in turns(dict.fromkeys(request.groups))
+    ]
     return DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
 

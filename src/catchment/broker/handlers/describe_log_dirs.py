@@ -26,6 +26,7 @@ from kio.static.primitive import i32, i64
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.storage.directory import LogDirectory
 
 _UNKNOWN = i64(-1)
@@ -39,15 +40,18 @@ async def describe_log_dirs(context: RequestContext, request: DescribeLogDirsReq
     return DescribeLogDirsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
-        results=tuple(_directory(context, directory, asked) for directory in context.services.replicas.directories),
+        results=tuple(
+            [await _directory(context, directory, asked) for directory in context.services.replicas.directories]
+        ),
     )
 
 
-def _directory(
+async def _directory(
     context: RequestContext, directory: LogDirectory, asked: set[tuple[TopicName, i32]] | None
 ) -> DescribeLogDirsResult:
     topics: dict[str, dict[int, int]] = {}
-    for (topic, number), log in directory.logs.items():
+    turns = Turns()
+    async for (topic, number), log in turns(list(directory.logs.items())):
         if asked is None or (topic, number) in asked:
             topics.setdefault(topic, {})[number] = log.size_bytes
     usable_bytes, code = _UNKNOWN, ErrorCode.none
@@ -58,18 +62,20 @@ def _directory(
     return DescribeLogDirsResult(
         error_code=code,
         log_dir=directory.path,
-        topics=tuple(_topic(name, sizes) for name, sizes in topics.items()),
+        topics=tuple([await _topic(name, sizes, turns) async for name, sizes in turns(topics.items())]),
         usable_bytes=usable_bytes,
     )
 
 
-def _topic(name: str, sizes: Mapping[int, int]) -> DescribeLogDirsTopic:
+async def _topic(name: str, sizes: Mapping[int, int], turns: Turns) -> DescribeLogDirsTopic:
     return DescribeLogDirsTopic(
         name=TopicName(name),
         partitions=tuple(
-            DescribeLogDirsPartition(
-                partition_index=i32(number), partition_size=i64(size), offset_lag=i64(0), is_future_key=False
-            )
-            for number, size in sizes.items()
+            [
+                DescribeLogDirsPartition(
+                    partition_index=i32(number), partition_size=i64(size), offset_lag=i64(0), is_future_key=False
+                )
+                async for number, size in turns(sizes.items())
+            ]
         ),
     )

@@ -17,12 +17,13 @@ from kio.schema.describe_producers.v0.response import (
     TopicResponse,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.types import ProducerId
+from kio.schema.types import ProducerId, TopicName
 from kio.static.primitive import i32, i64
 
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 from catchment.storage.producer_entry import ProducerEntry
 
@@ -31,19 +32,32 @@ _NONE = -1
 
 @api(61, versions=(0, 0))
 async def describe_producers(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    turns = Turns()
     return DescribeProducersResponse(
         throttle_time=NO_THROTTLE,
         topics=tuple(
-            TopicResponse(
-                name=topic.name,
-                partitions=tuple(_partition(context, topic.name, number) for number in topic.partition_indexes),
-            )
-            for topic in request.topics
+            [
+                TopicResponse(
+                    name=name,
+                    partitions=tuple(
+                        [await _partition(context, name, number, turns) async for number in turns(numbers)]
+                    ),
+                )
+                async for name, numbers in turns(_asked_once(request).items())
+            ]
         ),
     )
 
 
-def _partition(context: RequestContext, name: str, number: i32) -> PartitionResponse:
+def _asked_once(request: DescribeProducersRequest) -> dict[TopicName, dict[i32, None]]:
+    """A partition may have many producers, so one that is named again and again is described once."""
+    asked: dict[TopicName, dict[i32, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    return asked
+
+
+async def _partition(context: RequestContext, name: str, number: i32, turns: Turns) -> PartitionResponse:
     try:
         producers = context.services.replicas.find(name, number).log.producers
     except ApiError as error:
@@ -54,7 +68,7 @@ def _partition(context: RequestContext, name: str, number: i32) -> PartitionResp
         partition_index=number,
         error_code=ErrorCode.none,
         error_message=None,
-        active_producers=tuple(_producer(entry) for entry in producers),
+        active_producers=tuple([_producer(entry) async for entry in turns(list(producers))]),
     )
 
 

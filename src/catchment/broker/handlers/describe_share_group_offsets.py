@@ -2,15 +2,14 @@
 
 Behaviour
     Without topics, all partitions of which the group has a state. A partition that it has not begun to read has the start
-    offset -1. Its lag is what lies between start and high watermark, but for what is delivered for good already (KIP-1226);
-    it is -1 where that is not known.
+    offset -1, and so has one of a topic that does not exist, as in Kafka. Its lag is what lies between start and high
+    watermark, but for what is delivered for good already (KIP-1226); it is -1 where that is not known.
 Versions
     0-1. Lag from version 1 on.
 Gaps
     None.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from kio.schema.describe_share_group_offsets.v1.request import (
@@ -31,6 +30,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.broker.share_group_offsets import initialized
+from catchment.broker.turns import Turns, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.coordination.share_state.batches import NO_START
 from catchment.coordination.share_state.records import NO_COUNT, ShareState
@@ -43,12 +43,13 @@ _NO_LAG = -1
 async def describe_share_group_offsets(
     context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    groups = [await _group(context, asked) for asked in request.groups]
+    turns = Turns()
+    groups = [await _group(context, asked, turns) async for asked in turns(request.groups)]
     return DescribeShareGroupOffsetsResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
 
 async def _group(
-    context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup
+    context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup, turns: Turns
 ) -> DescribeShareGroupOffsetsResponseGroup:
     try:
         if not asked.group_id:
@@ -60,7 +61,9 @@ async def _group(
         )
     return DescribeShareGroupOffsetsResponseGroup(
         group_id=asked.group_id,
-        topics=tuple([await _topic(context, asked.group_id, name, numbers) for name, numbers in wanted.items()]),
+        topics=tuple(
+            [await _topic(context, asked.group_id, name, numbers) async for name, numbers in turns(wanted.items())]
+        ),
         error_code=ErrorCode.none,
         error_message=None,
     )
@@ -81,7 +84,9 @@ async def _topic(
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=TopicName(name),
         topic_id=None if topic is None else topic.id,
-        partitions=tuple(await asyncio.gather(*[_partition(context, group_id, topic, number) for number in numbers])),
+        partitions=tuple(
+            await gather_in_turns(_partition(context, group_id, topic, number) for number in dict.fromkeys(numbers))
+        ),
     )
 
 
@@ -89,10 +94,11 @@ async def _partition(
     context: RequestContext, group_id: str, topic: TopicImage | None, number: int
 ) -> DescribeShareGroupOffsetsResponsePartition:
     try:
-        if topic is None:
-            raise ApiError(ErrorCode.unknown_topic_or_partition)
-        state = await context.services.share_state.read_summary(group_id, topic.id, number)
-        lag = _lag(context, topic.name, number, state)
+        start_offset, leader_epoch, lag = NO_START, 0, _NO_LAG
+        if topic is not None:
+            state = await context.services.share_state.read_summary(group_id, topic.id, number)
+            start_offset, leader_epoch = state.start_offset, state.leader_epoch
+            lag = _lag(context, topic.name, number, state)
     except ApiError as error:
         return DescribeShareGroupOffsetsResponsePartition(
             partition_index=i32(number),
@@ -103,8 +109,8 @@ async def _partition(
         )
     return DescribeShareGroupOffsetsResponsePartition(
         partition_index=i32(number),
-        start_offset=i64(state.start_offset),
-        leader_epoch=i32(state.leader_epoch),
+        start_offset=i64(start_offset),
+        leader_epoch=i32(leader_epoch),
         lag=i64(lag),
         error_code=ErrorCode.none,
         error_message=None,

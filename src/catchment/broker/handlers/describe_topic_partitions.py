@@ -25,6 +25,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.authorized_operations import ON_TOPIC
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import NO_LEADER, PartitionImage
 from catchment.cluster.topic_names import check_topic_name
 from catchment.protocol.errors import ApiError
@@ -39,10 +40,10 @@ async def describe_topic_partitions(
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
         if cursor.partition_index < 0:
-            topics = tuple(_failed(name, ErrorCode.invalid_request) for name in names)
+            topics = tuple([_failed(name, ErrorCode.invalid_request) async for name in Turns()(names)])
             return DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=topics)
     first_partition = cursor.partition_index if cursor is not None and names[:1] == [cursor.topic_name] else 0
-    return _page(context, names, first_partition, _limit(context, request))
+    return await _page(context, names, first_partition, _limit(context, request))
 
 
 def _limit(context: RequestContext, request: DescribeTopicPartitionsRequest) -> int:
@@ -50,16 +51,17 @@ def _limit(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     return max(1, min(allowed, request.response_partition_limit))
 
 
-def _page(
+async def _page(
     context: RequestContext, names: list[str], first_partition: int, limit: int
 ) -> DescribeTopicPartitionsResponse:
     topics = []
     next_cursor = None
-    for name in names:
+    turns = Turns()
+    async for name in turns(names):
         if limit <= 0:
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(0))
             break
-        topic = _topic(context, name, first_partition, limit)
+        topic = await _topic(context, name, first_partition, limit, turns)
         topics.append(topic)
         limit -= len(topic.partitions)
         end = first_partition + len(topic.partitions)
@@ -70,8 +72,8 @@ def _page(
     return DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor)
 
 
-def _topic(
-    context: RequestContext, name: str, first_partition: int, limit: int
+async def _topic(
+    context: RequestContext, name: str, first_partition: int, limit: int, turns: Turns
 ) -> DescribeTopicPartitionsResponseTopic:
     topic = context.image.topics.get(name)
     if topic is None:
@@ -85,7 +87,9 @@ def _topic(
         name=TopicName(name),
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=tuple(_partition(state) for state in topic.partitions[first_partition : first_partition + limit]),
+        partitions=tuple(
+            [_partition(state) async for state in turns(topic.partitions[first_partition : first_partition + limit])]
+        ),
         topic_authorized_operations=ON_TOPIC,
     )
 

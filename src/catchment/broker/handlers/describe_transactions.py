@@ -19,6 +19,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.coordination.transactions.records import NO_TIME, Transaction
 from catchment.protocol.adapters.describe_transactions import DescribeTransactionsResponse, TransactionState
 from catchment.protocol.errors import ApiError
@@ -30,7 +31,8 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 async def describe_transactions(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    states = [await _described(context, transactional_id) for transactional_id in request.transactional_ids]
+    asked = Turns()(dict.fromkeys(request.transactional_ids))
+    states = [await _described(context, transactional_id) async for transactional_id in asked]
     return DescribeTransactionsResponse(throttle_time=NO_THROTTLE, transaction_states=tuple(states))
 
 

@@ -1,14 +1,15 @@
 """ElectLeaders (key 43): make the preferred replica the leader again, or any live one where none is in sync.
 
 Behaviour
-    A partition that needs no election says so; when all partitions are asked for, those are left out, as in Kafka.
+    A partition that needs no election says so. When all partitions are asked for, the answer has every topic, without the
+    partitions that need no election, as in Kafka.
 Versions
     0-2. The type of election from 1 on (KIP-460).
 Gaps
     A lone broker leads all that it holds, so no election ever takes place: a partition without a leader lives on another broker.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
@@ -19,6 +20,7 @@ from kio.static.primitive import i32
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import NO_LEADER
 from catchment.protocol.errors import ApiError
 
@@ -28,30 +30,32 @@ _UNCLEAN = 1
 
 @api(43, versions=(0, 2))
 async def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    if request.election_type not in (_PREFERRED, _UNCLEAN):
-        return ElectLeadersResponse(
-            throttle_time=NO_THROTTLE, error_code=ErrorCode.invalid_request, replica_election_results=()
-        )
+    is_known = request.election_type in (_PREFERRED, _UNCLEAN)
+    turns, election_type = Turns(), request.election_type
     if request.topic_partitions is None:
-        results = [result for result in _all(context, request.election_type) if result.partition_result]
+        results = [result async for result in _all(context, election_type, turns)] if is_known else []
     else:
         results = [
             ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=tuple(
-                    _result(context, topic.topic, number, request.election_type) for number in topic.partitions
+                    [_result(context, topic.topic, number, election_type) async for number in turns(topic.partitions)]
                 ),
             )
-            for topic in request.topic_partitions
+            async for topic in turns(request.topic_partitions)
         ]
     return ElectLeadersResponse(
-        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, replica_election_results=tuple(results)
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none if is_known or request.topic_partitions == () else ErrorCode.invalid_request,
+        replica_election_results=tuple(results),
     )
 
 
-def _all(context: RequestContext, election_type: int) -> Iterator[ReplicaElectionResult]:
-    for topic in context.image.topics.values():
-        results = [_result(context, topic.name, state.partition, election_type) for state in topic.partitions]
+async def _all(context: RequestContext, election_type: int, turns: Turns) -> AsyncIterator[ReplicaElectionResult]:
+    async for topic in turns(context.image.topics.values()):
+        results = [
+            _result(context, topic.name, state.partition, election_type) async for state in turns(topic.partitions)
+        ]
         yield ReplicaElectionResult(
             topic=TopicName(topic.name),
             partition_result=tuple(
@@ -69,9 +73,13 @@ def _result(context: RequestContext, topic: str, number: int, election_type: int
 
 
 def _elect(context: RequestContext, topic: str, number: int, election_type: int) -> None:
+    if election_type not in (_PREFERRED, _UNCLEAN):
+        raise ApiError(ErrorCode.invalid_request, f"Unknown election type {election_type}")
+    if topic not in context.image.topics:
+        raise ApiError(ErrorCode.unknown_topic_or_partition, f"No such topic as {topic}")
     state = context.image.partition(topic, number)
     if state is None:
-        raise ApiError(ErrorCode.unknown_topic_or_partition, f"There is no partition {topic}-{number}.")
+        raise ApiError(ErrorCode.unknown_topic_or_partition, f"No such partition as {topic}-{number}")
     if state.leader == NO_LEADER:
         raise ApiError(
             ErrorCode.preferred_leader_not_available
@@ -79,6 +87,4 @@ def _elect(context: RequestContext, topic: str, number: int, election_type: int)
             else ErrorCode.eligible_leaders_not_available,
             f"No replica of {topic}-{number} is on a registered broker.",
         )
-    raise ApiError(
-        ErrorCode.election_not_needed, f"Leader election not needed: {topic}-{number} is led by {state.leader}."
-    )
+    raise ApiError(ErrorCode.election_not_needed, "Leader election not needed for topic partition.")

@@ -2,8 +2,9 @@
 
 Behaviour
     The answer comes once the outcome is safe in the log; the partitions are told after that, and until all of them know, the next
-    transaction of the producer has to wait. A repeated request gets the same answer; one that asks for the other outcome
-    gets INVALID_TXN_STATE. Any process that knows the producer's id and epoch may end its transaction.
+    transaction of the producer has to wait. It is answered after a moment, or gets CONCURRENT_TRANSACTIONS, whatever its
+    producer says it is: the ids and epochs that count are known once all is complete. A repeated request gets the same answer; one
+    that asks for the other outcome gets INVALID_TXN_STATE. Any process that knows the producer's id and epoch may end its transaction.
 Versions
     0-5. Before 2 a fenced producer gets INVALID_PRODUCER_EPOCH. From 5 on (KIP-890) every end raises the epoch, the answer says with what
     id and epoch the producer goes on, and an abort is allowed before anything was written.

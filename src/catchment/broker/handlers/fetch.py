@@ -1,11 +1,14 @@
 """Fetch (key 1): hand out the log's own bytes, from an offset on.
 
 Behaviour
-    Answers at once if there are `min_bytes`, an error, or nothing to wait for; else when enough has arrived or `max_wait`
-    is over. The first batch found is always returned whole, however large, or a consumer would be stuck for ever (KIP-74).
+    Answers at once if there are `min_bytes`, an error, or nothing to wait for; else when enough has arrived, `max_wait`
+    is over (at most 30 s), or the client has closed its side. Unknown topics and partitions are no reason to answer at once
+    as long as there is another partition to wait for: a client reads on while it learns that a topic was deleted. The first
+    batch found is always returned whole, however large, or a consumer would be stuck for ever (KIP-74).
     Readers see up to the high watermark, readers of committed data up to the last stable offset, with the aborted
     transactions of what they get. With a session (KIP-227) only partitions that have something new are answered.
     Data that the page cache does not hold is read by another thread, so that nobody else waits for the device.
+    Many partitions are located and read in turns, so that what is answered is not of one moment.
     Later requests of the same connection wait, as with Kafka: an answer may be large. A client beyond its quota gets an empty
     answer with the time to pause, but data with it if it has had none in the whole window: one batch may be larger than that.
 Versions
@@ -15,14 +18,16 @@ Gaps
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.context import RequestContext
+from catchment.broker.context import LONGEST_WAIT_MS, RequestContext
 from catchment.broker.fetch_sessions import FetchSession, SessionPartition
+from catchment.broker.large_messages import LARGE_ANSWER_ELEMENTS
 from catchment.broker.routing import api
+from catchment.broker.turns import ITEMS_A_TURN, in_turns
 from catchment.protocol import fetch as wire
 from catchment.protocol.errors import ApiError
 from catchment.protocol.fetch import READ_COMMITTED, FetchRequest, PartitionAnswer, TopicAnswer
@@ -31,6 +36,8 @@ from catchment.protocol.produce import TopicKey
 from catchment.protocol.wire import Piece
 from catchment.replication.partition import Partition
 from catchment.storage.lookup import FileRange
+
+_UNKNOWN = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
 
 
 class FetchAnswer(NamedTuple):
@@ -45,11 +52,17 @@ class _Found(NamedTuple):
     asked: SessionPartition
     partition: Partition | None = None
     range: FileRange | None = None
+    fetch_offset: int = -1
+    """Where the range was looked for: another request of the session may ask for another offset meanwhile."""
     error: ApiError | None = None
 
     @property
     def size(self) -> int:
         return self.range.size if self.range is not None else 0
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.error is not None and self.error.code in _UNKNOWN
 
 
 def _decode(frame: memoryview, header: RequestHeader) -> FetchRequest:
@@ -66,7 +79,19 @@ def _encode(answer: FetchAnswer, header: RequestHeader, throttle_time_ms: int = 
     )
 
 
-@api(wire.API_KEY, versions=(4, 18), decode=_decode, encode=_encode, holds_up=True)
+def _is_large(answer: FetchAnswer) -> bool:
+    return len(answer.topics) + sum([len(topic.partitions) for topic in answer.topics]) > LARGE_ANSWER_ELEMENTS
+
+
+@api(
+    wire.API_KEY,
+    versions=(4, 18),
+    decode=_decode,
+    encode=_encode,
+    is_large=_is_large,
+    holds_up=True,
+    ends_with_client=True,
+)
 async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
     if request.replica_id >= 0:
         return FetchAnswer([], ErrorCode.not_leader_or_follower.value)
@@ -80,27 +105,45 @@ async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
         request = request._replace(
             max_bytes=min(request.max_bytes, most_bytes), min_bytes=min(request.min_bytes, most_bytes)
         )
-    found = _find_all(context, request, session)
+    found = await _find_all(context, request, session)
     if not _is_enough(found, request):
         found = await _wait(context, request, session, found)
     if meter is not None and not meter.may_fetch(sum([each.size for each in found])):
-        return FetchAnswer([], session_id=context.services.fetch_sessions.leave(session))
+        return FetchAnswer([], session_id=context.services.fetch_sessions.leave(request, session))
     return await _answer(context, request, session, found)
 
 
-def _find_all(context: RequestContext, request: FetchRequest, session: FetchSession) -> list[_Found]:
-    """Where each partition's data lies, within the limits of the request and of what the broker holds unsent."""
-    services = context.services
-    left = min(request.max_bytes, services.max_fetch_bytes())
-    is_empty = True
-    all_found = []
-    for asked in session.partitions():
-        found = _find(context, request, asked, left, is_first=is_empty)
-        if found.size:
-            is_empty = False
-            left = max(0, left - found.size)
-        all_found.append(found)
-    return all_found
+async def _find_all(context: RequestContext, request: FetchRequest, session: FetchSession) -> list[_Found]:
+    """Where each partition's data lies, within the limits of the request and of what the broker holds unsent.
+
+    Many partitions are located in turns: the first may have moved before the last is found, and the session have changed.
+    """
+    search = _Search(context, request)
+    if len(session) <= ITEMS_A_TURN:
+        search.go_on(session.partitions())
+    else:
+        async for partitions in in_turns(list(session.partitions())):
+            search.go_on(partitions)
+    return search.found
+
+
+class _Search:
+    __slots__ = ("_context", "_is_empty", "_left", "_request", "found")
+
+    def __init__(self, context: RequestContext, request: FetchRequest) -> None:
+        self._context = context
+        self._request = request
+        self._left = min(request.max_bytes, context.services.max_fetch_bytes())
+        self._is_empty = True
+        self.found: list[_Found] = []
+
+    def go_on(self, partitions: Iterable[SessionPartition]) -> None:
+        for asked in partitions:
+            found = _find(self._context, self._request, asked, self._left, is_first=self._is_empty)
+            if found.size:
+                self._is_empty = False
+                self._left = max(0, self._left - found.size)
+            self.found.append(found)
 
 
 def _find(
@@ -108,6 +151,7 @@ def _find(
 ) -> _Found:
     try:
         partition = context.services.replicas.find(asked.topic, asked.request.partition)
+        asked.was_known = True
         partition.check_epoch(asked.request.current_leader_epoch)
         log = partition.log
         offset = asked.request.fetch_offset
@@ -118,27 +162,36 @@ def _find(
         size = min(left, asked.request.max_bytes)
         if offset >= upper_offset or (size <= 0 and not is_first):
             return _Found(asked, partition)
-        return _Found(asked, partition, log.locate(offset, size, upper_offset, at_least_one_batch=is_first))
+        located = log.locate(offset, size, upper_offset, at_least_one_batch=is_first)
+        return _Found(asked, partition, located, offset)
     except ApiError as error:
-        return _Found(asked, error=error)
+        if asked.was_known and error.code is ErrorCode.unknown_topic_id:
+            # As in Kafka, a session remembers the name behind the id.
+            error = ApiError(ErrorCode.unknown_topic_or_partition)
+        return _Found(asked, error=error.without_stack())
     except OSError as error:
         # Where the index does not say it, the place is looked for in the log itself.
         return _Found(asked, error=ApiError(ErrorCode.kafka_storage_error, str(error)))
 
 
 def _is_enough(found: list[_Found], request: FetchRequest) -> bool:
-    if request.max_wait_ms <= 0 or not found:
+    if request.max_wait_ms <= 0 or sum([each.size for each in found]) >= request.min_bytes:
         return True
-    return sum([each.size for each in found]) >= request.min_bytes or any(each.error is not None for each in found)
+    errors = [each.is_unknown for each in found if each.error is not None]
+    return not all(errors) or len(errors) == len(found)
 
 
 async def _wait(
     context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Found]
 ) -> list[_Found]:
     """Look again whenever one of the partitions has moved, until there is enough or time is up."""
+    connection = context.connection
+    if connection is not None and connection.asks_no_more:
+        return found
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + request.max_wait_ms / 1000
+    deadline_s = loop.time() + min(request.max_wait_ms, LONGEST_WAIT_MS) / 1000
     partitions = [each.partition for each in found if each.partition is not None]
+    unknown = sum([each.is_unknown for each in found])
     moved: asyncio.Future[bool] = loop.create_future()
 
     def wake(has_moved: bool = True) -> None:
@@ -148,18 +201,27 @@ async def _wait(
     timer = loop.call_at(deadline_s, wake, False)
     for partition in partitions:
         partition.readers.add(wake)
+    if connection is not None:
+        connection.when_gone[wake] = lambda: wake(False)
+    if len(found) > ITEMS_A_TURN:
+        # While they were located in turns, some may have moved before this request listened.
+        wake()
     try:
         while await moved:
-            found = _find_all(context, request, session)
-            if _is_enough(found, request):
-                break
+            # What moves from here on is noticed, although it may be before this look is over.
             moved = loop.create_future()
-            if loop.time() >= deadline_s:
+            found = await _find_all(context, request, session)
+            # A partition that goes while it is waited for is news.
+            if _is_enough(found, request) or sum([each.is_unknown for each in found]) > unknown:
+                break
+            if loop.time() >= deadline_s or (connection is not None and connection.asks_no_more):
                 break
     finally:
         timer.cancel()
         for partition in partitions:
             partition.readers.remove(wake)
+        if connection is not None:
+            connection.when_gone.pop(wake, None)
     return found
 
 
@@ -168,9 +230,11 @@ async def _answer(
 ) -> FetchAnswer:
     topics: dict[TopicKey, TopicAnswer] = {}
     sent_bytes = 0
-    for each in found:
+    for count, each in enumerate(found, 1):
+        if count % ITEMS_A_TURN == 0:
+            await asyncio.sleep(0)
         answer = await _read(context, request, each)
-        if session.should_send(each.asked, answer):
+        if session.should_send(request, each.asked, answer):
             sent_bytes += each.size
             topic = topics.get(each.asked.topic)
             if topic is None:
@@ -181,6 +245,9 @@ async def _answer(
 
 
 async def _read(context: RequestContext, request: FetchRequest, found: _Found) -> PartitionAnswer:
+    if found.range is not None and found.range.file.is_closed:
+        # While the partitions before this one were read, compaction or retention has taken the file out of the log.
+        found = _find(context, request, found.asked, found.size, is_first=True)
     number = found.asked.request.partition
     partition = found.partition
     if found.error is not None or partition is None:
@@ -192,15 +259,18 @@ async def _read(context: RequestContext, request: FetchRequest, found: _Found) -
     records: Piece = b""
     if found.range is not None:
         try:
+            if committed:
+                # Before the read, which may wait: a compaction meanwhile forgets the aborts of what it removes.
+                end = partition.last_stable_offset
+                aborted = log.aborted_transactions(found.fetch_offset, end, found.range)
             if found.range.file.would_block(found.range.position, found.range.size):
                 records = await context.services.disk.read_later(*found.range)
             else:
                 records = found.range.file.read(found.range.position, found.range.size)
+        except ApiError as error:
+            return PartitionAnswer(number, error.code.value)
         except OSError:
             return PartitionAnswer(number, ErrorCode.kafka_storage_error.value)
-        if committed:
-            start, end = found.asked.request.fetch_offset, partition.last_stable_offset
-            aborted = log.aborted_transactions(start, end, found.range)
     return PartitionAnswer(
         number,
         0,

@@ -19,6 +19,7 @@ from kio.static.primitive import i32
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import Endpoint
 from catchment.protocol.errors import ApiError
 
@@ -30,7 +31,8 @@ _FIRST_VERSION_WITH_SHARE_STATES = 6
 
 @api(10, versions=(0, 6))
 async def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    coordinators = [await _coordinator(context, key, request.key_type) for key in request.coordinator_keys]
+    keys = Turns()(dict.fromkeys(request.coordinator_keys))
+    coordinators = [await _coordinator(context, key, request.key_type) async for key in keys]
     return FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=tuple(coordinators))
 
 

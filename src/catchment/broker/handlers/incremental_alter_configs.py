@@ -7,9 +7,10 @@ Behaviour
 Versions
     0-1. Version 1 is the first flexible one.
 Gaps
-    Client metrics are refused with INVALID_REQUEST.
+    A subscription to clients' metrics cannot be made (INVALID_REQUEST). Deleting what is not there is no error.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
@@ -24,9 +25,10 @@ from kio.schema.incremental_alter_configs.v1.response import (
 )
 
 from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import ResourceType, change_resource, check_named_once, check_names_and_values
+from catchment.broker.config_changes import ResourceType, change_resource, check_names_and_values
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.group_settings import GROUP_SETTINGS
@@ -48,19 +50,25 @@ class Operation(IntEnum):
 async def incremental_alter_configs(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    responses = [await _alter(context, request, resource) for resource in request.resources]
+    named = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses = [
+        await _alter(context, request, resource, is_repeated=named[resource.resource_type, resource.resource_name] > 1)
+        async for resource in Turns()(request.resources)
+    ]
     return IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=tuple(responses))
 
 
 async def _alter(
-    context: RequestContext, request: IncrementalAlterConfigsRequest, resource: AlterConfigsResource
+    context: RequestContext,
+    request: IncrementalAlterConfigsRequest,
+    resource: AlterConfigsResource,
+    *,
+    is_repeated: bool,
 ) -> AlterConfigsResourceResponse:
     code, message = ErrorCode.none, None
     try:
-        check_named_once(
-            (resource.resource_type, resource.resource_name),
-            [(other.resource_type, other.resource_name) for other in request.resources],
-        )
+        if is_repeated:
+            raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
         check_names_and_values(
             [
                 (config.name, "" if int(config.config_operation) == Operation.DELETE else config.value)

@@ -5,7 +5,7 @@ Behaviour
 Versions
     0-1. Version 0 is ListClientMetricsResources under its old name, and knows that type alone.
 Gaps
-    Client metrics have no settings here, so none are listed.
+    No subscription to clients' metrics can be made, so none is listed.
 """
 
 from collections.abc import Iterator

@@ -17,6 +17,7 @@ from kio.schema.types import GroupId
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 
 
@@ -26,19 +27,21 @@ async def list_groups(context: RequestContext, request: ListGroupsRequest) -> Li
         found = await context.services.groups.listing()
     except ApiError as error:
         return ListGroupsResponse(throttle_time=NO_THROTTLE, error_code=error.code, groups=())
-    states = [state.lower() for state in request.states_filter]
-    types = [name.lower() for name in request.types_filter]
+    states = {state.lower() for state in request.states_filter}
+    types = {name.lower() for name in request.types_filter}
     return ListGroupsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         groups=tuple(
-            ListedGroup(
-                group_id=GroupId(group.group_id),
-                protocol_type=group.protocol_type,
-                group_state=group.state_name,
-                group_type=group.kind.value,
-            )
-            for group in found
-            if (not states or group.state_name.lower() in states) and (not types or group.kind.value in types)
+            [
+                ListedGroup(
+                    group_id=GroupId(group.group_id),
+                    protocol_type=group.protocol_type,
+                    group_state=group.state_name,
+                    group_type=group.kind.value,
+                )
+                async for group in Turns()(found)
+                if (not states or group.state_name.lower() in states) and (not types or group.kind.value in types)
+            ]
         ),
     )

@@ -18,6 +18,7 @@ from kio.schema.types import ProducerId, TransactionalId
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.coordination.regular_expressions import compiled
 from catchment.coordination.transactions.records import Transaction
 from catchment.coordination.transactions.records import TransactionState as State
@@ -37,26 +38,27 @@ async def list_transactions(context: RequestContext, request: ListTransactionsRe
             throttle_time=NO_THROTTLE, error_code=error.code, unknown_state_filters=(), transaction_states=()
         )
     now_ms = context.services.clock.now_ms()
+    states, producer_ids = dict.fromkeys(request.state_filters), frozenset(request.producer_id_filters)
     return ListTransactionsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
-        unknown_state_filters=tuple(state for state in request.state_filters if state not in _STATES),
+        unknown_state_filters=tuple(state for state in states if state not in _STATES),
         transaction_states=tuple(
-            TransactionState(
-                transactional_id=TransactionalId(transactional_id),
-                producer_id=ProducerId(transaction.producer_id),
-                transaction_state=transaction.state.title,
-            )
-            for transactional_id, transaction in listed
-            if _is_asked_for(request, transaction, now_ms)
-            and (pattern is None or pattern.fullmatch(transactional_id) is not None)
+            [
+                TransactionState(
+                    transactional_id=TransactionalId(transactional_id),
+                    producer_id=ProducerId(transaction.producer_id),
+                    transaction_state=transaction.state.title,
+                )
+                async for transactional_id, transaction in Turns()(listed)
+                if (not producer_ids or transaction.producer_id in producer_ids)
+                and (not states or transaction.state.title in states)
+                and _has_lasted(transaction, request.duration_filter, now_ms)
+                and (pattern is None or pattern.fullmatch(transactional_id) is not None)
+            ]
         ),
     )
 
 
-def _is_asked_for(request: ListTransactionsRequest, transaction: Transaction, now_ms: int) -> bool:
-    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
-        return False
-    if request.state_filters and transaction.state.title not in request.state_filters:
-        return False
-    return request.duration_filter < 0 or now_ms - transaction.start_time_ms > request.duration_filter
+def _has_lasted(transaction: Transaction, duration_ms: int, now_ms: int) -> bool:
+    return duration_ms < 0 or now_ms - transaction.start_time_ms > duration_ms

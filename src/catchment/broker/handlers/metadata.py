@@ -27,6 +27,7 @@ from kio.static.primitive import i32
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.cluster.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.cluster.topic_names import check_topic_name
@@ -37,12 +38,14 @@ _FIRST_WITH_IDS = 12
 
 @api(3, versions=(0, 13))
 async def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    turns = Turns()
     if request.topics is None:
-        topics = [_described(topic) for topic in context.image.topics.values()]
+        topics = [await _described(topic, turns) async for topic in turns(context.image.topics.values())]
     else:
-        topics = [
-            await _topic(context, asked, may_create=request.allow_auto_topic_creation) for asked in request.topics
-        ]
+        # As in Kafka, what is asked for twice is answered once.
+        once = {(asked.name, asked.topic_id): asked for asked in request.topics}
+        may_create = request.allow_auto_topic_creation
+        topics = [await _topic(context, asked, turns, may_create=may_create) async for asked in turns(once.values())]
     image = context.image
     return MetadataResponse(
         throttle_time=NO_THROTTLE,
@@ -63,9 +66,11 @@ def _brokers(context: RequestContext) -> Iterator[MetadataResponseBroker]:
             )
 
 
-async def _topic(context: RequestContext, asked: MetadataRequestTopic, *, may_create: bool) -> MetadataResponseTopic:
+async def _topic(
+    context: RequestContext, asked: MetadataRequestTopic, turns: Turns, *, may_create: bool
+) -> MetadataResponseTopic:
     try:
-        return _described(await _find(context, asked, may_create=may_create))
+        return await _described(await _find(context, asked, may_create=may_create), turns)
     except ApiError as error:
         return MetadataResponseTopic(
             error_code=error.code, name=asked.name, topic_id=asked.topic_id, is_internal=False, partitions=()
@@ -107,13 +112,13 @@ async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_cre
     return created
 
 
-def _described(topic: TopicImage) -> MetadataResponseTopic:
+async def _described(topic: TopicImage, turns: Turns) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=TopicName(topic.name),
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=tuple(_partition(state) for state in topic.partitions),
+        partitions=tuple([_partition(state) async for state in turns(topic.partitions)]),
     )
 
 

@@ -20,39 +20,53 @@ from kio.schema.offset_delete.v0.response import (
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
+from catchment.coordination.offsets import TopicPartition
 from catchment.protocol.errors import ApiError
+
+_OFFSETS_IN_A_BATCH = 1000
+_UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 
 @api(47, versions=(0, 0))
 async def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    known = context.image.topics
+    known, turns = context.image.topics, Turns()
     wanted = [
         (str(topic.name), int(partition.partition_index))
-        for topic in request.topics
+        async for topic in turns(request.topics)
         if topic.name in known
-        for partition in topic.partitions
+        async for partition in turns(topic.partitions)
     ]
     try:
         if not request.group_id:
             raise ApiError(ErrorCode.invalid_group_id)
-        outcomes = await context.services.groups.delete_offsets(request.group_id, wanted)
+        once = list(dict.fromkeys(wanted))
+        outcomes: dict[TopicPartition, ErrorCode] = {}
+        for start in range(0, max(len(once), 1), _OFFSETS_IN_A_BATCH):
+            some = once[start : start + _OFFSETS_IN_A_BATCH]
+            outcomes.update(
+                zip(some, await context.services.groups.delete_offsets(request.group_id, some), strict=True)
+            )
     except ApiError as error:
         return OffsetDeleteResponse(error_code=error.code, throttle_time=NO_THROTTLE, topics=())
-    following = iter(outcomes)
     return OffsetDeleteResponse(
         error_code=ErrorCode.none,
         throttle_time=NO_THROTTLE,
         topics=tuple(
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetDeleteResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=(next(following) if topic.name in known else ErrorCode.unknown_topic_or_partition),
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+            [
+                OffsetDeleteResponseTopic(
+                    name=topic.name,
+                    partitions=tuple(
+                        [
+                            OffsetDeleteResponsePartition(
+                                partition_index=one.partition_index,
+                                error_code=outcomes.get((topic.name, one.partition_index), _UNKNOWN),
+                            )
+                            async for one in turns(topic.partitions)
+                        ]
+                    ),
+                )
+                async for topic in turns(request.topics)
+            ]
         ),
     )

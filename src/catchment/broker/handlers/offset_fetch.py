@@ -11,7 +11,7 @@ Gaps
     None.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from itertools import groupby
 
 from kio.schema.errors import ErrorCode
@@ -28,6 +28,7 @@ from kio.static.primitive import i32, i64
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.coordination.group_records import CommittedOffset
 from catchment.coordination.offsets import TopicPartition
 from catchment.protocol.adapters.offset_fetch import OffsetFetchResponseTopics
@@ -42,12 +43,15 @@ Unstable = frozenset[TopicPartition]
 
 @api(9, versions=(1, 10))
 async def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    groups = [await _group(context, group, requires_stable=request.require_stable) for group in request.groups]
+    turns, requires_stable = Turns(), request.require_stable
+    groups = [
+        await _group(context, group, turns, requires_stable=requires_stable) async for group in turns(request.groups)
+    ]
     return OffsetFetchResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
 
 async def _group(
-    context: RequestContext, asked: OffsetFetchRequestGroup, *, requires_stable: bool
+    context: RequestContext, asked: OffsetFetchRequestGroup, turns: Turns, *, requires_stable: bool
 ) -> OffsetFetchResponseGroup:
     error_code = ErrorCode.none
     committed: Committed = {}
@@ -60,15 +64,17 @@ async def _group(
     except ApiError as error:
         error_code = error.code
     if asked.topics is None:
-        topics = tuple(_all_topics(context, committed, unstable))
+        topics = tuple([topic async for topic in _all_topics(context, committed, unstable, turns)])
     else:
-        topics = tuple(_topic(context, topic, committed, unstable) for topic in asked.topics)
+        topics = tuple(
+            [await _topic(context, topic, committed, unstable, turns) async for topic in turns(asked.topics)]
+        )
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=error_code)
 
 
-def _all_topics(
-    context: RequestContext, committed: Committed, unstable: Unstable
-) -> Iterator[OffsetFetchResponseTopics]:
+async def _all_topics(
+    context: RequestContext, committed: Committed, unstable: Unstable, turns: Turns
+) -> AsyncIterator[OffsetFetchResponseTopics]:
     """Every topic with an offset; clients that know topics by id hear nothing of those that are gone."""
     for name, partitions in groupby(sorted(committed), key=lambda partition: partition[0]):
         topic = context.image.topics.get(name)
@@ -77,12 +83,12 @@ def _all_topics(
         yield OffsetFetchResponseTopics(
             topic_id=None if topic is None else topic.id,
             name=TopicName(name),
-            partitions=tuple(_partition(committed, unstable, name, number) for _, number in partitions),
+            partitions=tuple([_partition(committed, unstable, name, number) async for _, number in turns(partitions)]),
         )
 
 
-def _topic(
-    context: RequestContext, asked: TopicAsked, committed: Committed, unstable: Unstable
+async def _topic(
+    context: RequestContext, asked: TopicAsked, committed: Committed, unstable: Unstable, turns: Turns
 ) -> OffsetFetchResponseTopics:
     name: TopicName | None = getattr(asked, "name", None)
     error_code = ErrorCode.none
@@ -96,7 +102,10 @@ def _topic(
         topic_id=asked.topic_id,
         name=name,
         partitions=tuple(
-            _partition(committed, unstable, name or "", number, error_code) for number in asked.partition_indexes
+            [
+                _partition(committed, unstable, name or "", number, error_code)
+                async for number in turns(asked.partition_indexes)
+            ]
         ),
     )
 

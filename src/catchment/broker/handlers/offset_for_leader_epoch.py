@@ -25,6 +25,7 @@ from kio.static.primitive import i32, i64
 from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 
 
@@ -32,15 +33,14 @@ from catchment.protocol.errors import ApiError
 async def offset_for_leader_epoch(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        throttle_time=NO_THROTTLE, topics=tuple(_topic(context, topic) for topic in request.topics)
-    )
+    turns = Turns()
+    topics = [await _topic(context, topic, turns) async for topic in turns(request.topics)]
+    return OffsetForLeaderEpochResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
 
-def _topic(context: RequestContext, topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
-    return OffsetForLeaderTopicResult(
-        topic=topic.topic, partitions=tuple(_partition(context, topic.topic, asked) for asked in topic.partitions)
-    )
+async def _topic(context: RequestContext, topic: OffsetForLeaderTopic, turns: Turns) -> OffsetForLeaderTopicResult:
+    partitions = [_partition(context, topic.topic, asked) async for asked in turns(topic.partitions)]
+    return OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions))
 
 
 def _partition(context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

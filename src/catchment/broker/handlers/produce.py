@@ -1,9 +1,13 @@
 """Produce (key 0): append batches, and answer once they are as safe as `acks` asks.
 
 Behaviour
-    Each partition's data is one version-2 batch, appended as it came. With acks=0 there is no answer; if something goes
+    Each partition's data is one version-2 batch, appended as it came. Where a topic is compacted, has a codec of its own or
+    stamps batches with its own time, a worker opens or changes the batch first; later requests of the connection wait for
+    that, those of others do not. A request of more than a few hundred partitions is served from a copy, in turns: it holds up
+    its own connection until it is answered, and no other. With acks=0 there is no answer; if something goes
     wrong then, the connection is closed, which is all that such a client can notice. With acks=all the answer waits until
-    the high watermark has passed the batch, at most for the request's time-out. A repeated batch of an idempotent producer
+    the high watermark has passed the batch, at most for the request's time-out, and never longer than five minutes.
+    A repeated batch of an idempotent producer
     is answered with its first offset, once the original is safe. Internal topics belong to the coordinators: a client's batch
     gets INVALID_TOPIC_EXCEPTION there.
     Transactional batches need the request's transactional id. Before the first one of a transaction in a partition, the
@@ -13,9 +17,9 @@ Behaviour
 Versions
     3-13, advertised from 0: librdkafka before 2.11.1 turns compression off otherwise (KAFKA-18659). TRANSACTION_ABORTABLE
     from 11 on, where older clients get INVALID_TXN_STATE. From 12 on (transactions v2) the broker adds the partitions of a
-    transaction itself. Topic ids from 13 on.
+    transaction itself. Topic ids from 13 on. zstd from 7 on.
 Gaps
-    None.
+    INVALID_TIMESTAMP does not name the records at fault: that would take a look into the batch.
 """
 
 import asyncio
@@ -24,59 +28,145 @@ from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.appends import Appended, Outcome, append
+from catchment.broker.appends import MUST_OPEN, Appended, Outcome, Rejected, append
 from catchment.broker.context import RequestContext
+from catchment.broker.large_messages import LARGE_ANSWER_ELEMENTS
+from catchment.broker.opening import must_open, open_batches
 from catchment.broker.routing import api
 from catchment.broker.transactional_appends import append_in_transaction
+from catchment.broker.turns import ITEMS_A_TURN, Turns
 from catchment.protocol import produce as wire
 from catchment.protocol.errors import ApiError
 from catchment.protocol.headers import RequestHeader
-from catchment.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswer
+from catchment.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswer, TopicKey
 from catchment.protocol.wire import Piece
+
+_LONGEST_WAIT_MS = 300_000
+"""Beyond what clients wait for an answer; they choose the time-out, and the broker holds something for each that waits."""
+
+TopicOutcomes = tuple[TopicKey, list[tuple[int, Outcome]]]
 
 
 def _decode(frame: memoryview, header: RequestHeader) -> ProduceRequest:
-    return wire.decode_request(frame, header.body_offset, header.api_version)
+    return wire.decode_request(frame, header.body_offset, header.api_version, ITEMS_A_TURN)
+
+
+def _decode_copy(frame: memoryview, header: RequestHeader) -> ProduceRequest:
+    return wire.decode_request(frame, header.body_offset, header.api_version)._replace(is_copy=True)
+
+
+def _is_large(topics: list[TopicAnswer]) -> bool:
+    return len(topics) + sum([len(topic.partitions) for topic in topics]) > LARGE_ANSWER_ELEMENTS
 
 
 def _encode(topics: list[TopicAnswer], header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
     return (wire.encode_response(topics, header.api_version, throttle_time_ms),)
 
 
-@api(wire.API_KEY, versions=(3, 13), decode=_decode, encode=_encode)
+@api(
+    wire.API_KEY,
+    versions=(3, 13),
+    decode=_decode,
+    decode_copy=_decode_copy,
+    encode=_encode,
+    is_large=_is_large,
+    ends_with_client=True,
+)
 async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicAnswer] | None:
     # What can be appended is, before the first wait: records are views of a buffer that the next frame will overwrite.
-    if request.transactional_id is None:
-        outcomes = [
-            (topic, [(data.partition, append(context, request, topic, data)) for data in partitions])
-            for topic, partitions in request.topics
-        ]
+    # Only a request of more than one turn is a copy, and the connection is held up until it is answered.
+    may_have_gone = request.is_copy
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        outcomes = (
+            await _append_in_turns(context, request)
+            if request.is_copy
+            else [
+                (topic, [(data.partition, append(context, request, topic, data)) for data in partitions])
+                for topic, partitions in request.topics
+            ]
+        )
+        waiting, refusals = _sorted(outcomes)
+        if MUST_OPEN in refusals:
+            may_have_gone = True
+            outcomes = await _append_opened(context, await open_batches(context, request), outcomes)
+            waiting, refusals = _sorted(outcomes)
     else:
-        outcomes = await append_in_transaction(context, request, request.transactional_id)
+        if must_open(context, request):
+            may_have_gone = True
+            request = await open_batches(context, request)
+        outcomes = await append_in_transaction(context, request, transactional_id)
+        waiting, refusals = _sorted(outcomes)
+    if request.acks == 0:
+        if refusals:
+            raise refusals[-1]
+        return None
+    if waiting:
+        if may_have_gone and context.connection is not None and not context.connection.is_open:
+            # What was asked is done, and there is no client left to wait with.
+            return None
+        await _wait(waiting, request.timeout_ms)
+    if request.is_copy:
+        return await _answer_in_turns(outcomes)
+    return [TopicAnswer(topic, [_answer(number, outcome) for number, outcome in row]) for topic, row in outcomes]
+
+
+async def _append_in_turns(context: RequestContext, request: ProduceRequest) -> list[TopicOutcomes]:
+    turns = Turns()
+    return [
+        (topic, [(data.partition, append(context, request, topic, data)) async for data in turns(partitions)])
+        async for topic, partitions in turns(request.topics)
+    ]
+
+
+async def _answer_in_turns(outcomes: list[TopicOutcomes]) -> list[TopicAnswer]:
+    turns = Turns()
+    return [
+        TopicAnswer(topic, [_answer(number, outcome) async for number, outcome in turns(row)])
+        async for topic, row in turns(outcomes)
+    ]
+
+
+async def _append_opened(
+    context: RequestContext, request: ProduceRequest, outcomes: list[TopicOutcomes]
+) -> list[TopicOutcomes]:
+    """What became of every batch, now that those are prepared that had to wait for it."""
+    turns = Turns()
+    return [
+        (
+            topic,
+            [
+                (data.partition, append(context, request, topic, data) if outcome is MUST_OPEN else outcome)
+                async for data, (_, outcome) in turns(zip(partitions, row, strict=True))
+            ],
+        )
+        async for (topic, partitions), (_, row) in turns(zip(request.topics, outcomes, strict=True))
+    ]
+
+
+def _sorted(outcomes: list[TopicOutcomes]) -> "tuple[list[asyncio.Future[None]], list[ApiError]]":
+    """What has to be waited for, and what was rejected."""
     waiting: list[asyncio.Future[None]] = []
-    refusal: ApiError | None = None
+    refusals: list[ApiError] = []
     for _, row in outcomes:
         for _, outcome in row:
             if isinstance(outcome, ApiError):
-                refusal = outcome
+                refusals.append(outcome)
             elif outcome.safe is not None:
                 waiting.append(outcome.safe)
-    if request.acks == 0:
-        if refusal is not None:
-            raise refusal
-        return None
-    if waiting:
-        await _wait(waiting, request.timeout_ms)
-    return [TopicAnswer(topic, [_answer(number, outcome) for number, outcome in row]) for topic, row in outcomes]
+    return waiting, refusals
 
 
 async def _wait(waiting: "list[asyncio.Future[None]]", timeout_ms: int) -> None:
     """Wait until each append is safe or has failed, but no longer than the client does."""
-    timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, _expire, waiting)
-    for safe in waiting:
-        with contextlib.suppress(ApiError):
-            await safe
-    timer.cancel()
+    timeout_ms = min(max(timeout_ms, 0), _LONGEST_WAIT_MS)
+    timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, _expire, waiting)
+    try:
+        for safe in waiting:
+            with contextlib.suppress(ApiError):
+                await safe
+    finally:
+        timer.cancel()
 
 
 def _expire(waiting: "list[asyncio.Future[None]]") -> None:
@@ -92,4 +182,10 @@ def _answer(number: int, outcome: Outcome) -> PartitionAnswer:
             info = outcome.info
             return PartitionAnswer(number, 0, info.base_offset, info.log_append_time_ms, info.log_start_offset)
         outcome = failure if isinstance(failure, ApiError) else ApiError(ErrorCode.unknown_server_error, str(failure))
-    return PartitionAnswer(number, outcome.code.value, error_message=outcome.message)
+    return PartitionAnswer(
+        number,
+        outcome.code.value,
+        log_start_offset=outcome.log_start_offset if isinstance(outcome, Rejected) else -1,
+        error_message=outcome.message,
+        record_errors=outcome.record_errors,
+    )

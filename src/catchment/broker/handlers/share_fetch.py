@@ -4,7 +4,8 @@ Behaviour
     A session remembers which partitions a member reads: epoch 0 opens it, -1 closes it and gives back what the member
     holds, as does the end of its connection. Acknowledgements that ride along are persisted first. Then records are
     acquired, and answered at once if there are `min_bytes`; else when enough has come, or has become free again, or
-    `max_wait` is over. The bytes are the log's own; the list of acquired offsets says what of them is the member's.
+    `max_wait` is over (at most 30 s), or the client has closed its side.
+    The bytes are the log's own; the list of acquired offsets says what of them is the member's.
     While the state of a partition is not to be had, there is nothing to fetch of it, and no error.
     Records that were delivered often come in smaller portions, at last one by one: a bad one cannot take others with it.
 Versions
@@ -51,6 +52,7 @@ _RECORD_LIMIT = 1
 _MILLISECOND = timedelta(milliseconds=1)
 _NOT_THERE_YET = frozenset({ErrorCode.coordinator_not_available, ErrorCode.invalid_request})
 """The group's coordinator has not set the state up, or it cannot be asked: the member tries again by itself."""
+_UNKNOWN = frozenset({ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition})
 _UNDERSTOOD = frozenset(
     {
         ErrorCode.corrupt_message,
@@ -75,7 +77,7 @@ def _encode(response: ShareFetchResponse, _: RequestHeader, throttle_time_ms: in
     return encode_response(response, throttle_time_ms)
 
 
-@api(API_KEY, versions=(1, 2), encode=_encode, holds_up=True)
+@api(API_KEY, versions=(1, 2), encode=_encode, holds_up=True, ends_with_client=True)
 async def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     shares = context.services.share_partitions
     acknowledgements = _acknowledgements(request)
@@ -134,18 +136,21 @@ def _session(
             session.forget_connection = lambda: when_gone.pop(session, None)
     else:
         session = shares.sessions.advance(key, request.share_session_epoch)
-    session.update(
-        [
-            TopicPartition(topic.topic_id or _NO_TOPIC, partition.partition_index)
-            for topic in request.topics
-            for partition in topic.partitions
-        ],
-        [
-            TopicPartition(topic.topic_id or _NO_TOPIC, number)
-            for topic in request.forgotten_topics_data
-            for number in topic.partitions
-        ],
-    )
+    added = [
+        TopicPartition(topic.topic_id or _NO_TOPIC, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    forgotten = [
+        TopicPartition(topic.topic_id or _NO_TOPIC, number)
+        for topic in request.forgotten_topics_data
+        for number in topic.partitions
+    ]
+    try:
+        shares.sessions.update(session, added, forgotten)
+    except ApiError:
+        shares.end_session(session)
+        raise
     return session
 
 
@@ -160,8 +165,10 @@ async def _fetch(context: RequestContext, request: ShareFetchRequest, session: S
         except ApiError as error:
             failed.append(_Found(partition, error=error))
     reader = _reader(context, request, session.key)
-    max_wait_ms = 0 if failed else request.max_wait // _MILLISECOND
-    with Bell(list(leaders.values()), max_wait_ms) as bell:
+    # As with Fetch, an unknown partition is no reason to answer at once while there are others to wait for.
+    may_wait = leaders and all(each.error is not None and each.error.code in _UNKNOWN for each in failed)
+    max_wait_ms = request.max_wait // _MILLISECOND if may_wait else 0
+    with Bell(list(leaders.values()), max_wait_ms, context.connection) as bell:
         has_time = max_wait_ms > 0
         # Once the session has ended, nobody is there any more to take what would be acquired.
         while shares.sessions.is_open(session):

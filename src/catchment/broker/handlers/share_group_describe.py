@@ -25,6 +25,7 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
+from catchment.broker.turns import Turns
 from catchment.coordination.assignors.simple import NAME as ASSIGNOR_NAME
 from catchment.coordination.share_groups.commands import DescribedShareMember
 from catchment.protocol.errors import ApiError
@@ -35,7 +36,8 @@ async def share_group_describe(
     context: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
     operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
-    groups = [await _described(context, group_id, operations) for group_id in request.group_ids]
+    asked = Turns()(dict.fromkeys(request.group_ids))
+    groups = [await _described(context, group_id, operations) async for group_id in asked]
     return ShareGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))
 
 

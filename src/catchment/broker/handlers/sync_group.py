@@ -4,7 +4,7 @@ Behaviour
     The answer comes when the leader's assignments are safe in the log, at most after the rebalance time-out: then those who
     have not asked are put out, and the others are told to join again.
 Versions
-    0-5. Instance ids from 3 on, the protocol (KIP-559) from 5 on.
+    0-5. Instance ids from 3 on. The protocol (KIP-559) from 5 on: without it the answer is INCONSISTENT_GROUP_PROTOCOL.
 Gaps
     None.
 """
@@ -19,10 +19,17 @@ from catchment.broker.routing import api
 from catchment.coordination.commands import SyncAnswer, SyncRequest
 from catchment.protocol.errors import ApiError
 
+_FIRST_VERSION_WITH_PROTOCOL = 5
 
-@api(14, versions=(0, 5))
+
+@api(14, versions=(0, 5), ends_with_client=True)
 async def sync_group(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
     try:
+        if context.header.api_version >= _FIRST_VERSION_WITH_PROTOCOL and None in (
+            request.protocol_type,
+            request.protocol_name,
+        ):
+            raise ApiError(ErrorCode.inconsistent_group_protocol)
         if not request.group_id:
             raise ApiError(ErrorCode.invalid_group_id)
         answer = await context.services.groups.sync(

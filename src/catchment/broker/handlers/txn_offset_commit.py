@@ -4,7 +4,7 @@ Behaviour
     The offsets are logged as part of the producer's transaction and count once it commits; until then OffsetFetch tells
     those who want stable offsets to wait. A member's generation is checked as by OffsetCommit, except that a producer may
     leave it out. Before the first offsets of a transaction the transaction coordinator is asked whether the group belongs
-    to it, as for a Produce (KIP-890).
+    to it, as for a Produce (KIP-890). Partitions that do not exist fail alone.
 Versions
     0-5. Generation, member and instance from 3 on. TRANSACTION_ABORTABLE from 4 on, where older clients get
     INVALID_TXN_STATE. With 5 (transactions v2) the group need not have been added with AddOffsetsToTxn.
@@ -26,12 +26,16 @@ from catchment.broker.answers import NO_THROTTLE
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.broker.transaction_questions import Abilities, Questions
+from catchment.broker.turns import Turns
 from catchment.coordination.commands import OffsetToCommit
 from catchment.coordination.replayed import Producer
 from catchment.protocol.errors import ApiError
 
 _FIRST_WITH_ABORTABLE = 4
 _FIRST_THAT_ADDS = 5
+_UNKNOWN = ErrorCode.unknown_topic_or_partition
+_MOST_OFFSETS = 5000
+"""They are one batch and one step, so that no marker comes between. Kafka's limit is the size of that batch, about twice as many."""
 _NO_SEQUENCE = 0
 """Offsets have no sequence numbers, so none can be out of order."""
 
@@ -40,7 +44,8 @@ Outcomes = list[ErrorCode]
 
 @api(28, versions=(0, 5))
 async def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    topics = context.image.topics
+    # Judged by one image: topics may come and go while the offsets are written.
+    image, turns = context.image, Turns()
     offsets = [
         OffsetToCommit(
             topic.name,
@@ -49,9 +54,9 @@ async def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitReq
             partition.committed_leader_epoch,
             partition.committed_metadata or "",
         )
-        for topic in request.topics
-        if topic.name in topics
-        for partition in topic.partitions
+        async for topic in turns(request.topics)
+        async for partition in turns(topic.partitions)
+        if image.partition(topic.name, partition.partition_index) is not None
     ]
     try:
         outcomes = await _commit(context, request, offsets) if offsets else []
@@ -61,17 +66,23 @@ async def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitReq
     return TxnOffsetCommitResponse(
         throttle_time=NO_THROTTLE,
         topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=next(following) if topic.name in topics else ErrorCode.unknown_topic_or_partition,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
+            [
+                TxnOffsetCommitResponseTopic(
+                    name=topic.name,
+                    partitions=tuple(
+                        [
+                            TxnOffsetCommitResponsePartition(
+                                partition_index=partition.partition_index,
+                                error_code=_UNKNOWN
+                                if image.partition(topic.name, partition.partition_index) is None
+                                else next(following),
+                            )
+                            async for partition in turns(topic.partitions)
+                        ]
+                    ),
+                )
+                async for topic in turns(request.topics)
+            ]
         ),
     )
 
@@ -79,6 +90,8 @@ async def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitReq
 async def _commit(context: RequestContext, request: TxnOffsetCommitRequest, offsets: list[OffsetToCommit]) -> Outcomes:
     if not request.group_id:
         raise ApiError(ErrorCode.invalid_group_id)
+    if len(offsets) > _MOST_OFFSETS:
+        raise ApiError(ErrorCode.invalid_commit_offset_size)
     version = context.header.api_version
     abilities = Abilities(version >= _FIRST_WITH_ABORTABLE, version >= _FIRST_THAT_ADDS)
     questions = Questions(context.services, request.transactional_id, abilities, ApiError)

@@ -24,19 +24,21 @@ from kio.schema.write_txn_markers.v2.response import (
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.broker.transaction_markers import AppendedMarkers, MarkerToWrite
+from catchment.broker.turns import Turns
 from catchment.coordination.offsets import TopicPartition
 
 
 @api(27, versions=(1, 2))
 async def write_txn_markers(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     # All markers are appended before the first is waited for: one sync serves them all.
-    appended = [(marker, _append(context, marker)) for marker in request.markers]
+    turns = Turns()
+    appended = [(marker, await _append(context, marker, turns)) async for marker in turns(request.markers)]
     return WriteTxnMarkersResponse(
-        markers=tuple([_result(marker, await markers.outcomes()) for marker, markers in appended])
+        markers=tuple([await _result(marker, await markers.outcomes(), turns) for marker, markers in appended])
     )
 
 
-def _append(context: RequestContext, asked: WritableTxnMarker) -> AppendedMarkers:
+async def _append(context: RequestContext, asked: WritableTxnMarker, turns: Turns) -> AppendedMarkers:
     marker = MarkerToWrite(
         asked.producer_id,
         asked.producer_epoch,
@@ -44,21 +46,33 @@ def _append(context: RequestContext, asked: WritableTxnMarker) -> AppendedMarker
         asked.transaction_result,
         asked.transaction_version,
     )
-    partitions = [(topic.name, number) for topic in asked.topics for number in topic.partition_indexes]
-    return AppendedMarkers(context.services.replicas, context.services.groups, marker, partitions)
+    # A partition that is named again and again gets one marker.
+    named = dict.fromkeys((topic.name, number) for topic in asked.topics for number in topic.partition_indexes)
+    appended = AppendedMarkers(context.services.replicas, context.services.groups, marker, ())
+    async for partition in turns(named):
+        appended.append(*partition)
+    return appended
 
 
-def _result(asked: WritableTxnMarker, outcomes: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
+async def _result(
+    asked: WritableTxnMarker, outcomes: Mapping[TopicPartition, ErrorCode], turns: Turns
+) -> WritableTxnMarkerResult:
     return WritableTxnMarkerResult(
         producer_id=asked.producer_id,
         topics=tuple(
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=tuple(
-                    WritableTxnMarkerPartitionResult(partition_index=number, error_code=outcomes[topic.name, number])
-                    for number in topic.partition_indexes
-                ),
-            )
-            for topic in asked.topics
+            [
+                WritableTxnMarkerTopicResult(
+                    name=topic.name,
+                    partitions=tuple(
+                        [
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=number, error_code=outcomes[topic.name, number]
+                            )
+                            async for number in turns(topic.partition_indexes)
+                        ]
+                    ),
+                )
+                async for topic in turns(asked.topics)
+            ]
         ),
     )

@@ -69,26 +69,36 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
     return QuotaEntity(**named)
 
 
-def altered(quotas: ClientQuotas, entity: QuotaEntity, operations: Sequence[Operation]) -> ClientQuotas:
-    """The quotas with those of one entity changed; an entity without a quota is dropped."""
+def check_operations(entity: QuotaEntity, operations: Sequence[Operation]) -> None:
+    """Raise ApiError unless all of the operations may be done to the entity."""
     keys = _CLIENT_KEYS if entity.ip is None else _ADDRESS_KEYS
-    values = dict(quotas.get(entity, {}))
     seen: set[str] = set()
     for key, value in operations:
         if key in seen:
             raise _invalid(f"Duplicate quota key {key}: nothing is changed for this entity")
         seen.add(key)
-        if value is None:
-            values.pop(key, None)
+        if value is not None:
+            _check(keys, key, value)
+
+
+def altered(quotas: ClientQuotas, changes: Mapping[QuotaEntity, Sequence[Operation]]) -> ClientQuotas:
+    """The quotas with those of some entities changed; an entity without a quota is dropped."""
+    changed = dict(quotas)
+    for entity, operations in changes.items():
+        values = dict(quotas.get(entity, {}))
+        for key, value in operations:
+            if value is None:
+                values.pop(key, None)
+            else:
+                values[key] = value
+        if values:
+            changed[entity] = values
         else:
-            values[key] = _checked(keys, key, value)
-    changed: dict[QuotaEntity, Mapping[str, float]] = {**quotas, entity: values}
-    if not values:
-        del changed[entity]
+            changed.pop(entity, None)
     return changed
 
 
-def _checked(keys: Mapping[str, int | None], key: str, value: float) -> float:
+def _check(keys: Mapping[str, int | None], key: str, value: float) -> None:
     if key not in keys:
         raise _invalid(f"Invalid configuration key {key}")
     if not value > 0:
@@ -98,7 +108,6 @@ def _checked(keys: Mapping[str, int | None], key: str, value: float) -> float:
         raise _invalid(f"Proposed value for {key} is too large")
     if largest is not None and abs(round(value) - value) > _WHOLE_WITHIN:
         raise _invalid(f"{key} cannot be a fractional value.")
-    return value
 
 
 def _normal_address(address: str) -> str:

@@ -50,9 +50,11 @@ async def acknowledge_all(
     """What became of each partition's acknowledgements; those of one partition are taken all or not at all."""
     if not batches:
         return {}
-    outcomes = await asyncio.gather(
+    acknowledged = asyncio.gather(
         *[_acknowledge(shares, key, partition, given, has_renewals) for partition, given in batches.items()]
     )
+    # They count whether or not the member stays for the answer.
+    outcomes = await asyncio.shield(acknowledged)
     return dict(zip(batches, outcomes, strict=True))
 
 

@@ -85,6 +85,7 @@ class ShareLeader:
         self._fenced = fenced
         self._run = run
         self._state_epoch = 0
+        self._is_closed = False
         self._records: SharePartition | None = None
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -93,6 +94,7 @@ class ShareLeader:
 
     def close(self) -> None:
         """Stop the clock; what is being persisted goes on."""
+        self._is_closed = True
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -132,6 +134,10 @@ class ShareLeader:
             except ApiError as error:
                 records.roll_back(decision)
                 raise ApiError(_TOLD_TO_MEMBERS.get(error.code, error.code), error.message) from error
+            except BaseException:
+                # The member is gone, or a fault: whether it is persisted is not known, as when a write takes too long.
+                records.roll_back(decision)
+                raise
             else:
                 records.commit(decision)
             finally:
@@ -159,8 +165,12 @@ class ShareLeader:
         except ApiError as error:
             _logger.debug("the state of %s is not there: %s", key, error)
             self.error = ApiError(_TOLD_TO_MEMBERS.get(error.code, error.code), error.message)
+        except Exception:
+            _logger.exception("the state of %s could not be loaded", key)
+            self.error = ApiError(ErrorCode.unknown_server_error)
         else:
-            self._records = records
+            # One that was closed meanwhile hands out nothing: another one may have been loaded in its place.
+            self._records = None if self._is_closed else records
         self.waiting.notify()
 
     async def _persist(self, records: SharePartition, batches: Sequence[StateBatch], newly_final: int = 0) -> None:

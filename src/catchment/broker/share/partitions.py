@@ -8,13 +8,12 @@ next reads the state anew.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from catchment.broker.share.leader import Persister, ShareLeader
 from catchment.broker.share.sessions import SessionKey, ShareSession, ShareSessions, TopicPartition
-from catchment.broker.share.terms import Rules
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.share_state.records import ShareKey
@@ -24,9 +23,14 @@ from catchment.ports.group_settings import GroupSettings
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
 
-_DURATION: Final = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
-    re.IGNORECASE,
+if TYPE_CHECKING:
+    from catchment.broker.share.leader import Persister, ShareLeader
+    from catchment.broker.share.terms import Rules
+
+_logger = logging.getLogger(__name__)
+
+_DURATION: Final = (
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
 _UNITS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 
@@ -57,6 +61,8 @@ class SharePartitions:
             await asyncio.wait(list(self._tasks))
 
     def rules(self, group_id: str) -> Rules:
+        from catchment.broker.share.terms import Rules
+
         settings = self._group(group_id)
         return Rules(
             lock_duration_ms=settings.integer("share.record.lock.duration.ms"),
@@ -70,6 +76,8 @@ class SharePartitions:
 
     def lead(self, group_id: str, asked: TopicPartition) -> ShareLeader:
         """The share partition, which is being loaded if it is the first time; ApiError if this broker does not lead it."""
+        from catchment.broker.share.leader import ShareLeader
+
         partition = self._replicas.find(asked.topic_id, asked.partition)
         key = ShareKey(group_id, asked.topic_id, asked.partition)
         leader = self._leaders.get(key)
@@ -115,7 +123,12 @@ class SharePartitions:
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            _logger.error("work for a share partition failed", exc_info=fault)
 
     def _drop(self, leader: ShareLeader) -> None:
         if self._leaders.get(leader.key) is leader:
@@ -147,7 +160,7 @@ class SharePartitions:
 
 def _milliseconds(duration: str) -> int:
     """An ISO 8601 duration, such as PT1H or P2DT30M."""
-    match = _DURATION.fullmatch(duration)
+    match = re.fullmatch(_DURATION, duration, re.IGNORECASE)
     if match is None:
         return 0
     return int(sum(float(count) * _UNITS_MS[unit] for unit, count in match.groupdict().items() if count))

@@ -7,6 +7,7 @@ acquired offsets. Control batches are passed over, and so are aborted ones where
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -66,6 +67,9 @@ async def take(services: Services, leader: ShareLeader, reader: Reader) -> Taken
     while (located := locate(leader, reader)) is not None:
         offset, found = located
         data = await _read(services, found, reader.wish.max_records)
+        if found.file.is_closed:
+            # Compaction has replaced the file during the read, and may have forgotten the aborts in it.
+            continue
         try:
             batches = list(iterate_headers(data))
         except CorruptBatch as error:
@@ -95,6 +99,8 @@ async def _read(services: Services, found: FileRange, max_records: int) -> bytes
         return file.read(position, size)
     except OSError as error:
         raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
+    except struct.error as error:
+        raise ApiError(ErrorCode.corrupt_message, f"{file.path} ends at position {position}") from error
 
 
 def _upper_offset(partition: Partition, reader: Reader) -> int:

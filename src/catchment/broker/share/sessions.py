@@ -1,8 +1,8 @@
 """Share sessions (KIP-932): which partitions a member of a share group reads here, so that requests carry only changes.
 
 A session belongs to a group and a member; it begins with epoch 0, each further request carries the next epoch, and -1 ends
-it. Their number is bounded, and none makes room for another: a member that was refused tries again. A session also ends with
-the connection that opened it.
+it. Their number is bounded, and the number of partitions that they hold together; none makes room for another: a member that
+was refused tries again. A session also ends with the connection that opened it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from catchment.protocol.errors import ApiError
 FIRST_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = (1 << 31) - 1
+
+MOST_PARTITIONS: Final = 200_000
+"""What all sessions may hold, as with fetch sessions."""
 
 
 class SessionKey(NamedTuple):
@@ -41,6 +44,9 @@ class ShareSession:
         """What to do when the session ends before its connection does."""
         self._partitions: dict[TopicPartition, None] = {}
 
+    def __len__(self) -> int:
+        return len(self._partitions)
+
     def partitions(self) -> list[TopicPartition]:
         """In an order that turns with every request, so that none is always served first."""
         partitions = list(self._partitions)
@@ -58,13 +64,20 @@ class ShareSession:
 
 
 class ShareSessions:
-    def __init__(self, max_sessions: int) -> None:
+    def __init__(self, max_sessions: int, max_partitions: int = MOST_PARTITIONS) -> None:
         self._max_sessions = max_sessions
+        self._max_partitions = max_partitions
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._counts: dict[str, int] = {}
+        self._partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the sessions hold together."""
+        return self._partition_count
 
     def __contains__(self, key: SessionKey) -> bool:
         return key in self._sessions
@@ -91,12 +104,23 @@ class ShareSessions:
             session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
         return session
 
+    def update(
+        self, session: ShareSession, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]
+    ) -> None:
+        """Change what an open session reads; ApiError if there is no room for it, and the caller ends the session."""
+        before = len(session)
+        session.update(added, forgotten)
+        self._partition_count += len(session) - before
+        if self._partition_count > self._max_partitions and len(session) > before:
+            raise ApiError(ErrorCode.share_session_limit_reached)
+
     def is_open(self, session: ShareSession) -> bool:
         return self._sessions.get(session.key) is session
 
     def close(self, session: ShareSession) -> None:
         group_id = session.key.group_id
         del self._sessions[session.key]
+        self._partition_count -= len(session)
         self._counts[group_id] -= 1
         if not self._counts[group_id]:
             del self._counts[group_id]

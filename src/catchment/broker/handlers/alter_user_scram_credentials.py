@@ -1,0 +1,65 @@
+"""AlterUserScramCredentials (key 51): set and remove SCRAM passwords of users (KIP-554).
+
+Behaviour
+    A user to whom a password is given gets SECURITY_DISABLED: it would be kept and never asked for. There is none to remove
+    (RESOURCE_NOT_FOUND). An empty name, a mechanism that does not exist and a wrong number of iterations are reported as by
+    Kafka. Each user has one result.
+Versions
+    0.
+Gaps
+    There is no SCRAM.
+"""
+
+from kio.schema.alter_user_scram_credentials.v0.request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kio.schema.alter_user_scram_credentials.v0.response import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.broker.turns import Turns
+from catchment.protocol.errors import ApiError
+
+_MIN_ITERATIONS = {1: 4096, 2: 4096}
+"""By mechanism: SCRAM-SHA-256 and SCRAM-SHA-512."""
+_MAX_ITERATIONS = 16384
+
+
+@api(51, versions=(0, 0))
+async def alter_user_scram_credentials(
+    context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
+    results: dict[str, AlterUserScramCredentialsResult] = {}
+    async for change in Turns()(changes):
+        if change.name not in results:
+            error = _error(change)
+            results[change.name] = AlterUserScramCredentialsResult(
+                user=change.name, error_code=error.code, error_message=error.message
+            )
+    return AlterUserScramCredentialsResponse(
+        throttle_time=NO_THROTTLE, results=tuple(results[user] for user in sorted(results))
+    )
+
+
+def _error(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ApiError:
+    if not change.name:
+        return ApiError(ErrorCode.unacceptable_credential, "Username must not be empty")
+    if change.mechanism not in _MIN_ITERATIONS:
+        return ApiError(ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism")
+    if isinstance(change, ScramCredentialDeletion):
+        return ApiError(ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist")
+    if change.iterations < _MIN_ITERATIONS[change.mechanism]:
+        return ApiError(ErrorCode.unacceptable_credential, "Too few iterations")
+    if change.iterations > _MAX_ITERATIONS:
+        return ApiError(ErrorCode.unacceptable_credential, "Too many iterations")
+    return ApiError(
+        ErrorCode.security_disabled, "Catchment has no SASL listener, so no user logs in with a SCRAM password."
+    )

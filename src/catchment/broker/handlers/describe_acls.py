@@ -1,0 +1,27 @@
+"""DescribeAcls (key 29): which access-control entries a filter matches.
+
+Behaviour
+    SECURITY_DISABLED, as from a Kafka without an authorizer: any client may do anything.
+Versions
+    1-3. Version 2 is the first flexible one, version 3 brought the resource type User.
+Gaps
+    There is no authorizer.
+"""
+
+from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+from kio.schema.describe_acls.v3.response import DescribeAclsResponse
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+
+
+@api(29, versions=(1, 3))
+async def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    return DescribeAclsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.security_disabled,
+        error_message="No Authorizer is configured on the broker",
+        resources=(),
+    )

@@ -1,0 +1,46 @@
+"""DescribeUserScramCredentials (key 50): which SCRAM mechanisms users have a password for (KIP-554).
+
+Behaviour
+    No user has any: all users are an empty list, a user by name is RESOURCE_NOT_FOUND, and one that is named twice
+    DUPLICATE_RESOURCE.
+Versions
+    0.
+Gaps
+    There is no SCRAM.
+"""
+
+from collections import Counter
+
+from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
+from kio.schema.describe_user_scram_credentials.v0.response import (
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from kio.schema.errors import ErrorCode
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+from catchment.broker.turns import Turns
+
+
+@api(50, versions=(0, 0))
+async def describe_user_scram_credentials(
+    context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    named = Counter(user.name for user in request.users or ())
+    return DescribeUserScramCredentialsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message="",
+        results=tuple([_result(name, times) async for name, times in Turns()(named.items())]),
+    )
+
+
+def _result(user: str, times: int) -> DescribeUserScramCredentialsResult:
+    code = ErrorCode.resource_not_found
+    message = f"Attempt to describe a user credential that does not exist: {user}"
+    if times > 1:
+        code = ErrorCode.duplicate_resource
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message, credential_infos=())

@@ -1,0 +1,26 @@
+"""ExpireDelegationToken (key 40): end a delegation token, now or later (KIP-48).
+
+Behaviour
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as on a PLAINTEXT listener of Kafka.
+Versions
+    1-2. Version 2 is the first flexible one.
+Gaps
+    There are no delegation tokens.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
+from kio.schema.expire_delegation_token.v2.response import ExpireDelegationTokenResponse
+
+from catchment.broker.answers import NO_THROTTLE, NO_TIME
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+
+
+@api(40, versions=(1, 2))
+async def expire_delegation_token(
+    context: RequestContext, request: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(
+        error_code=ErrorCode.delegation_token_request_not_allowed, expiry_timestamp=NO_TIME, throttle_time=NO_THROTTLE
+    )

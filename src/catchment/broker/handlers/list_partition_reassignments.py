@@ -1,0 +1,26 @@
+"""ListPartitionReassignments (key 46): which partitions are being moved (KIP-455).
+
+Behaviour
+    None: partitions keep their replicas. Topics and partitions that do not exist are no error, as in Kafka.
+Versions
+    0.
+Gaps
+    None: AlterPartitionReassignments moves nothing.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.routing import api
+
+
+@api(46, versions=(0, 0))
+async def list_partition_reassignments(
+    context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=()
+    )

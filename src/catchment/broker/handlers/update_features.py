@@ -1,0 +1,71 @@
+"""UpdateFeatures (key 57): raise or lower the level of a feature of the cluster (KIP-584).
+
+Behaviour
+    Every feature is at its highest level from the start. The level that a feature has is accepted; a level or a feature that
+    does not exist and a downgrade without its type are INVALID_UPDATE_VERSION, as in Kafka. One error fails the request.
+Versions
+    0-2. Types of downgrades and validation only from 1 on (KIP-778). Up to 1, a result for each feature.
+Gaps
+    Levels do not change: a downgrade that Kafka would carry out is INVALID_UPDATE_VERSION too.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v1.response import UpdatableFeatureResult
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+
+from catchment.broker.answers import NO_THROTTLE
+from catchment.broker.context import RequestContext
+from catchment.broker.features import FEATURES
+from catchment.broker.routing import api
+from catchment.broker.turns import Turns
+from catchment.protocol.adapters.update_features import UpdateFeaturesResponse
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+@api(57, versions=(0, 2))
+async def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    async for update in Turns()(request.feature_updates):
+        complaint = _complaint(update, context.services.node_id)
+        if complaint is not None:
+            reason = f"Invalid update version {update.max_version_level} for feature {update.feature}. {complaint}"
+            return UpdateFeaturesResponse(
+                throttle_time=NO_THROTTLE,
+                error_code=ErrorCode.invalid_update_version,
+                error_message=f"The update failed for all features since the following feature had an error: {reason}",
+            )
+    return UpdateFeaturesResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        error_message=None,
+        results=tuple(
+            # The message is Kafka's.
+            UpdatableFeatureResult(feature=name, error_code=ErrorCode.none, error_message="NONE")
+            for name in dict.fromkeys(update.feature for update in request.feature_updates)
+        ),
+    )
+
+
+def _complaint(update: FeatureUpdateKey, node_id: int) -> str | None:
+    """What is wrong with a change, in Kafka's words and its order."""
+    level, feature = update.max_version_level, FEATURES.get(update.feature)
+    if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if feature is None:
+        return (
+            f"Local controller {node_id} does not support this feature."
+            if level
+            else f"Feature {update.feature} not found."
+        )
+    if not feature.lowest <= level <= feature.highest:
+        return f"Local controller {node_id} only supports versions {feature.lowest}-{feature.highest}"
+    if level == feature.highest:
+        return None
+    if update.upgrade_type == _UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    return f"Catchment keeps this feature at version {feature.highest}."

@@ -1,0 +1,52 @@
+"""Long lists let the loop go on; short ones do not wait."""
+
+import asyncio
+
+import pytest
+
+from catchment.broker.turns import ITEMS_A_TURN, Turns, gather_in_turns
+
+
+async def turns_of_the_loop(work: asyncio.Task[None]) -> int:
+    count = 0
+    while not work.done():
+        await asyncio.sleep(0)
+        count += 1
+    return count
+
+
+async def test_items_come_in_order_and_the_loop_has_a_turn_after_so_many() -> None:
+    seen: list[int] = []
+
+    async def work() -> None:
+        turns = Turns()
+        async for outer in turns(range(30)):
+            seen.extend([outer * 100 + inner async for inner in turns(range(100))])
+
+    expected = 30 * 101 // ITEMS_A_TURN
+    assert await turns_of_the_loop(asyncio.create_task(work())) >= expected
+    assert seen == list(range(3000))
+
+
+async def test_a_short_list_is_gone_through_without_a_wait() -> None:
+    async def work() -> list[int]:
+        return [item async for item in Turns()(range(ITEMS_A_TURN))]
+
+    with pytest.raises(StopIteration) as finished:
+        work().send(None)
+    assert finished.value.value == list(range(ITEMS_A_TURN))
+
+
+async def test_only_so_many_run_at_the_same_time() -> None:
+    running = most = 0
+
+    async def one(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return number
+
+    assert await gather_in_turns((one(number) for number in range(50)), at_once=7) == list(range(50))
+    assert most == 7
