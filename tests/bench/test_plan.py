@@ -28,7 +28,19 @@ def test_full_covers_every_combination() -> None:
 
 def test_every_bar_appears_once_under_the_default_policy_of_kafka() -> None:
     bars = [measure.bar for workload in plan.workloads(UNFLUSHED) for measure in workload.measures if measure.bar]
-    assert sorted(bars) == [0.15, 0.15, 0.2, 0.4, 0.5, 1.0, 1.0, 1.0, 1.2, 1.8, 2.0]
+    assert sorted(bars) == [0.15, 0.15, 0.2, 0.4, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.2, 1.8, 2.0]
+
+
+def test_small_batches_stand_beside_kafka_with_the_same_promise_and_with_each_default() -> None:
+    bars = {
+        policy.key: [
+            measure.bar
+            for workload in plan.selected(plan.workloads(policy), ["small-batches"])
+            for measure in workload.measures
+        ]
+        for policy in POLICIES
+    }
+    assert bars == {"unflushed": [1.0, 1.0], "flushed": [1.0, 1.0], "defaults": [1.5, 1.0]}
 
 
 def test_names_and_keys_tell_workloads_and_measures_apart() -> None:

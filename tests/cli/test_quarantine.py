@@ -6,7 +6,8 @@ import itertools
 import json
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from tests.cli.conftest import Run
 from tests.client.settled import read_settled
 
@@ -161,3 +162,31 @@ def test_a_pipeline_without_a_quarantine_is_named(run: Run) -> None:
     failed = run("quarantine", "show", "nobody")
     assert failed.exit_code == 1
     assert "nobody.quarantine" in failed.stderr
+
+
+def test_records_that_are_gone_before_they_were_sent_back_are_told(
+    run: Run, pipeline: str, bootstrap_servers: str
+) -> None:
+    def warning(*command: str) -> str:
+        done = run("quarantine", *command, pipeline)
+        assert done.exit_code == 0, done.stderr
+        return next((line for line in done.stderr.splitlines() if line.startswith("warning: ")), "")
+
+    assert warning("show") == ""
+    assert run("quarantine", "replay", pipeline, "--at", "0:0", "--execute").exit_code == 0
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def delete_before(offset: int) -> None:
+        place = TopicPartition(f"{pipeline}.quarantine", 0, offset)
+        admin.delete_records([place])[place].result()
+
+    delete_before(1)
+    assert warning("show") == "", "the record that is gone was sent back"
+    delete_before(2)
+    told = warning("show")
+    assert told.startswith(
+        f"warning: up to 1 records that were never sent back are gone from topic {pipeline}.quarantine"
+    )
+    assert f"`catchment topic alter {pipeline}.quarantine --set retention.ms=-1`" in told
+    assert warning("replay") == told
+    assert told in run("quarantine", "list").stderr

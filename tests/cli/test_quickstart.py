@@ -10,7 +10,7 @@ from catchment import Broker
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "quickstart.md"
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 
 def shell_lines() -> list[str]:

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 
 from catchment import Broker
 
-_DEADLINE_S = 30
+_DEADLINE_S = 150
 
 
 @pytest.fixture(scope="module")

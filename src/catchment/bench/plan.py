@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Sequence
 from fnmatch import fnmatch
 
-from catchment.bench.target import UNFLUSHED, FlushPolicy
+from catchment.bench.target import DEFAULTS, UNFLUSHED, FlushPolicy
 from catchment.bench.workloads.groups import Groups
 from catchment.bench.workloads.java_tools import JavaTools
 from catchment.bench.workloads.requests import Latency, SingleRecords
+from catchment.bench.workloads.small_batches import SmallBatches
 from catchment.bench.workloads.startup import Startup
 from catchment.bench.workloads.throughput import Throughput
 from catchment.bench.workloads.workload import Workload
@@ -19,11 +20,16 @@ _QUICK_DIVISOR = 8
 # A disk that is flushed for every batch is some ten times slower, so the volume shrinks to keep the time.
 _FLUSHED_DIVISOR = 5
 
+SMALL_BATCHES_BESIDE_UNSYNCED_BAR = 1.5
+"""What waiting for the disk may cost beside a server that does not wait."""
+
 
 def workloads(policy: FlushPolicy, *, quick: bool = False, full: bool = False) -> list[Workload]:
     """The workloads under a policy. Flushing changes only what is written with acks=all, so that alone is repeated."""
     divisor = (_QUICK_DIVISOR if quick else 1) * (1 if policy is UNFLUSHED else _FLUSHED_DIVISOR)
     records = {size: count // divisor for size, count in _RECORDS.items()}
+    if policy is DEFAULTS:
+        return [SmallBatches(500_000 // (_QUICK_DIVISOR if quick else 1), SMALL_BATCHES_BESIDE_UNSYNCED_BAR)]
     found: list[Workload] = []
     if policy is UNFLUSHED:
         found.append(Startup())
@@ -31,6 +37,7 @@ def workloads(policy: FlushPolicy, *, quick: bool = False, full: bool = False) -
         found.extend(_every_combination(records) if full else _one_factor_at_a_time(records, quick=quick))
     else:
         found.extend(Throughput(size, records[size], reads_back=False) for size in records)
+    found.append(SmallBatches(500_000 // divisor, 1.0))
     found.append(SingleRecords(pipelined_records=40_000 // divisor, sequential_records=8_000 // divisor))
     # Kafka flushes some 700 times a second here; at a rate beyond that one would measure a queue.
     rate = 1_000 if policy is UNFLUSHED else 200

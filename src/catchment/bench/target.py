@@ -37,7 +37,12 @@ FLUSHED = FlushPolicy(
     "acknowledged after the disk has it (Catchment's default)",
     {OURS: {"catchment.sync.acks": "true"}, KAFKA: {"log.flush.interval.messages": "1"}},
 )
-POLICIES = (UNFLUSHED, FLUSHED)
+DEFAULTS = FlushPolicy(
+    "defaults",
+    "each by its own default: Catchment after the disk has it, Kafka from the page cache",
+    {OURS: FLUSHED.settings[OURS], KAFKA: UNFLUSHED.settings[KAFKA]},
+)
+POLICIES = (UNFLUSHED, FLUSHED, DEFAULTS)
 
 
 @dataclass(frozen=True, slots=True)

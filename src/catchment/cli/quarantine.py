@@ -56,6 +56,8 @@ def list_command(
     settings = read_client_settings(client_config, client_settings)
     with Cluster(bootstrap_servers, settings) as cluster:
         names = pipelines_with_quarantine(cluster)
+    for name in names:
+        _warn_of_expired(name, bootstrap_servers, settings)
     rows: list[dict[str, Any]] = [
         {"pipeline": name, "stage": stage, "error": error, "records": count}
         for name in names
@@ -81,6 +83,7 @@ def show(
     """Show records that were set aside: where they came from, what is wrong, and their bytes."""
     settings = read_client_settings(client_config, client_settings)
     found = _chosen(pipeline, bootstrap_servers, settings, error, at)
+    _warn_of_expired(pipeline, bootstrap_servers, settings)
     rows = [_described(one) for _, one in zip(range(limit), found, strict=False)]
     if as_json:
         print_json(rows)
@@ -128,6 +131,7 @@ def replay(
             refused.append(one.place)
         return value
 
+    _warn_of_expired(pipeline, bootstrap_servers, settings)
     with Cluster(bootstrap_servers, settings) as cluster:
         chosen = _chosen(pipeline, bootstrap_servers, settings, error, at)
         if is_run:
@@ -147,6 +151,21 @@ def replay(
     if without_origin:
         some = ", ".join(without_origin[:_SHOWN_PLACES])
         print_note(f"{len(without_origin):,} records have no topic to go back to, and stay where they are: {some}")
+
+
+def _warn_of_expired(pipeline: str, servers: str, settings: dict[str, str]) -> None:
+    from catchment.client.cluster import Cluster
+    from catchment.pipelines.naming import QUARANTINE_SUFFIX
+    from catchment.pipelines.quarantine import expired
+
+    with Cluster(servers, settings) as cluster:
+        count = expired(cluster, pipeline, servers, settings)
+    if count:
+        topic = f"{pipeline}{QUARANTINE_SUFFIX}"
+        print_note(
+            f"warning: up to {count:,} records that were never sent back are gone from topic {topic}: its retention has expired, or they "
+            f"were deleted. `catchment topic alter {topic} --set retention.ms=-1` keeps the others for ever"
+        )
 
 
 def _chosen(

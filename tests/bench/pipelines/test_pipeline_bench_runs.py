@@ -21,7 +21,7 @@ def bench(*options: str | Path, **environment: str) -> subprocess.CompletedProce
         [*COMMAND, *map(str, options)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1400,
         check=False,
         env=os.environ | environment,
     )

@@ -23,7 +23,7 @@ def test_both_connectors_read_the_same_topic_and_the_ratio_is_written_down(tmp_p
         [sys.executable, "-m", "catchment.cli", "bench", "spark", *options],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1400,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr[-2_000:]
@@ -43,7 +43,7 @@ def test_a_broker_or_workload_that_does_not_exist_is_refused_before_anything_sta
             [sys.executable, "-m", "catchment.cli", "bench", "spark", option, value],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert finished.returncode == 2

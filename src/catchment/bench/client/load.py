@@ -19,6 +19,7 @@ _FLUSH_TIMEOUT_MS = 120_000
 _STALL_TIMEOUT_MS = 30_000
 _TIMESTAMP = struct.Struct(">q")
 _DISTINCT_RECORDS = 1_000
+_RECORDS_A_SMALL_BATCH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,25 @@ def pipelined(load: Load) -> dict[str, float]:
     return {"requests_per_second": load.records / (time.perf_counter() - began)}
 
 
+def small_batches(load: Load) -> dict[str, float]:
+    """Ten records a batch, each batch to the next partition, as many under way as the library's defaults allow."""
+    settings = {**_producer_settings(load), "batch.num.messages": _RECORDS_A_SMALL_BATCH}
+    producer = BatchProducer(settings, load.topic, payloads(load.record_bytes, _RECORDS_A_SMALL_BATCH))
+    for partition in range(load.partitions):
+        producer.produce(partition, 1)
+    producer.flush(_FLUSH_TIMEOUT_MS)
+    began = time.perf_counter()
+    partition, sent = 0, 0
+    while sent < load.records:
+        taken = producer.produce(partition, load.records - sent)
+        sent += taken
+        partition = (partition + 1) % load.partitions
+        if taken < _RECORDS_A_SMALL_BATCH:
+            producer.wait_for_room(2)
+    producer.flush(_FLUSH_TIMEOUT_MS)
+    return _throughput(load, load.records, time.perf_counter() - began)
+
+
 def one_by_one(load: Load) -> dict[str, float]:
     """One record, its acknowledgement, the next record: the round trip.
 
@@ -172,5 +192,6 @@ def connections(load: Load) -> dict[str, float]:
 
 
 LOADS: Mapping[str, Callable[[Load], dict[str, float]]] = {
-    function.__name__: function for function in (produce, consume, pipelined, one_by_one, latency, connections)
+    function.__name__: function
+    for function in (produce, consume, small_batches, pipelined, one_by_one, latency, connections)
 }

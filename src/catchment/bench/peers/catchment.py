@@ -27,3 +27,7 @@ class CatchmentServer(Server):
         }
         options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         return (sys.executable, "-m", "catchment.cli", "broker", *options)
+
+    def environment(self, directory: Path) -> Mapping[str, str]:
+        """With bytecode beside the sources, as pip installs it: a checkout where Python may not write it compiles at each start."""
+        return {"PYTHONDONTWRITEBYTECODE": ""}

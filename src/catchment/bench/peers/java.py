@@ -18,6 +18,7 @@ _KAFKA = (
 _APPLICATIONS = (
     Artifact("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
     Artifact("org.apache.kafka", "connect-file", KAFKA_VERSION),
+    Artifact("org.apache.kafka", "connect-mirror", KAFKA_VERSION),
     Artifact("org.apache.kafka", "kafka-streams", KAFKA_VERSION),
 )
 
@@ -36,7 +37,7 @@ def kafka_classpath() -> str:
 
 
 def applications_classpath() -> str:
-    """The class path of Kafka Connect and Kafka Streams, which are no part of the broker."""
+    """The class path of Kafka Connect, MirrorMaker and Kafka Streams, which are no part of the broker."""
     return classpath(_APPLICATIONS)
 
 

@@ -33,13 +33,19 @@ appender.file.layout.pattern = [%d] %p %m (%c)%n
 
 
 class KafkaServer(Server):
-    """One Kafka broker that is its own controller."""
+    """One Kafka broker that is its own controller, or one more in the cluster of such a broker."""
 
     name = "kafka"
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, joins: KafkaServer | None = None) -> None:
+        """With another one to join, it is broker 2 of that one's cluster."""
         super().__init__()
         self._settings = dict(settings or {})
+        self._is_controller = joins is None
+        self.controller_port: int = free_port() if joins is None else joins.controller_port
+        # A leading dash would look like an option to the tool.
+        new_id = "c" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
+        self.cluster_id: str = new_id if joins is None else joins.cluster_id
 
     def command(self, directory: Path) -> Sequence[str]:
         """Write the configuration, format the storage as an administrator would, and name the broker's command."""
@@ -49,21 +55,20 @@ class KafkaServer(Server):
         properties = directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties(directory).items()))
         options = ("-cp", kafka_classpath(), f"-Dlog4j2.configurationFile={logging}")
-        # A leading dash would look like an option to the tool.
-        cluster_id = "c" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
-        formatting = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+        formatting = ("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties))
         formatted = subprocess.run([*java, *options, *formatting], capture_output=True, text=True, check=False)
         if formatted.returncode != 0:
             raise PeerUnavailable(f"Kafka could not format its storage: {(formatted.stdout + formatted.stderr)[-500:]}")
         return (*java, *options, "kafka.Kafka", str(properties))
 
     def _properties(self, directory: Path) -> dict[str, str]:
-        controller_port = free_port()
+        controller = f"127.0.0.1:{self.controller_port}"
         return {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "process.roles": "broker,controller" if self._is_controller else "broker",
+            "node.id": "1" if self._is_controller else "2",
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}"
+            + (f",CONTROLLER://{controller}" if self._is_controller else ""),
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -29,28 +29,40 @@ def cache_directory() -> Path:
 def classpath(artifacts: Sequence[Artifact]) -> str:
     """A Java class path of these artifacts and what they need at run time, fetched if this is the first time."""
     names = " ".join(map(str, artifacts))
-    directory = cache_directory() / f"{artifacts[0].name}-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
-    if not directory.is_dir():
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with directory.with_suffix(".lock").open("w") as lock:
-            # A second process waits here for the first one's fetch, and then finds it done.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not directory.is_dir():
-                _fetch(artifacts, directory)
+    directory = kept(artifacts[0].name, names.encode(), lambda jars: _fetch(artifacts, jars))
     return str(directory / "*")
 
 
-def _fetch(artifacts: Sequence[Artifact], directory: Path) -> None:
+def kept(name: str, recipe: bytes, make: Callable[[Path], None]) -> Path:
+    """A directory of the cache that `make` has filled: once for each recipe, also where several processes ask at once."""
+    directory = cache_directory() / f"{name}-{hashlib.sha256(recipe).hexdigest()[:12]}"
+    if not directory.is_dir():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with directory.with_name(f"{directory.name}.lock").open("w") as lock:
+            # A second process waits here for the first one, and then finds the directory.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not directory.is_dir():
+                _make(directory, make)
+    return directory
+
+
+def _make(directory: Path, make: Callable[[Path], None]) -> None:
     with tempfile.TemporaryDirectory(dir=directory.parent) as temporary:
+        unfinished = Path(temporary) / directory.name
+        unfinished.mkdir()
+        make(unfinished)
+        # The rename is the last step: a directory that exists is a directory that is whole.
+        unfinished.rename(directory)
+
+
+def _fetch(artifacts: Sequence[Artifact], directory: Path) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "pom.xml").write_text(_project(artifacts))
-        jars = Path(temporary) / "jars"
-        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={directory}"]
         try:
             run_maven(goal, artifacts[0], Path(temporary))
         except JarsUnavailable as error:
             raise PeerUnavailable(str(error)) from error
-        # The rename is the last step: a directory that exists is a directory that is whole.
-        jars.rename(directory)
 
 
 def _project(artifacts: Sequence[Artifact]) -> str:
