@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.spark.conftest import catchment_logs, kafka_logs, logs, peer_jars, spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["catchment_logs", "kafka_logs", "logs", "peer_jars", "spark"]
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _DAY_S: Final = 86_400
 BEGIN_S: Final = int(time.time()) // _DAY_S * _DAY_S - _DAY_S // 2
 """Yesterday at noon: far from the end of a day, and too young for a store to forget it."""
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 300.0
 _LONG_S: Final = 300.0
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.client.logs import Logs
 
 Play = Callable[..., Played]
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture

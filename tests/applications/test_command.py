@@ -80,7 +80,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     found.close()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_the_main_job_balances_though_spark_and_the_broker_are_killed(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("Spark is starting")
     terminal.wait_for(r"stored [1-9]")

@@ -30,7 +30,7 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SCHEMA = "id string, district string, kind string, at timestamp"
 DISTRICTS = ("harbour", "old town", "hills")
 _numbers = itertools.count()
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 150.0
 
 
 def at(seconds: float) -> datetime:

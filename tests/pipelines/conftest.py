@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.pipelines.city import City
-from tests.spark.conftest import catchment_logs, kafka_logs, logs, peer_jars, spark, spark_with_peer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.client.logs import Logs
 
-__all__ = ["catchment_logs", "kafka_logs", "logs", "peer_jars", "spark", "spark_with_peer"]
+
+@pytest.fixture(autouse=True)
+def _import_path() -> Iterator[None]:
+    """The folders of a test's pipeline files leave `sys.path` with it: what they hold may have the name of any module."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
 
 
 @pytest.fixture

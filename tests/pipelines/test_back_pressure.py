@@ -72,7 +72,7 @@ def world(tmp_path: Path) -> Iterator[PressedWorld]:
             one.command("stop", "city")
 
 
-@pytest.mark.timeout(900 + 10 * STALL_S)
+@pytest.mark.timeout(1500 + 10 * STALL_S)
 def test_a_burst_while_the_store_stalls_waits_in_the_log_and_is_caught_up_with(world: PressedWorld) -> None:
     assert world.run("--detach").returncode == 0
     with Feeder(world.servers, TOPIC, USUAL) as feeder, Watch(world.status(), world.home) as watch:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from catchment.pipelines.execution.workplace import Workplace
 
-DEADLINE_S = 30.0
+DEADLINE_S = 150.0
 QUERY = "outlet-board-store-board"
 FILE = """
 pipeline: {name}

@@ -76,7 +76,7 @@ def test_the_file_gives_the_known_result_on_either_broker(
         assert outcome(city) == story.expected(), f"seed {story.seed}"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_the_file_gives_the_known_result_on_a_cluster_that_loses_a_worker(
     spark: SparkSession, story: Story, tmp_path: Path
 ) -> None:

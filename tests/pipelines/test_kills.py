@@ -45,7 +45,7 @@ def strike(running: Campaign, blow: Blow, random: Random) -> None:
     running.strike(blow, is_told=is_told, in_recovery=not is_told and random.random() < IN_RECOVERY)
 
 
-@pytest.mark.timeout(600 + 120 * KILLS)
+@pytest.mark.timeout(1500 + 120 * KILLS)
 def test_log_lake_stores_and_alerts_add_up_whoever_is_killed(tmp_path: Path) -> None:
     seed = int(os.environ.get("CATCHMENT_PIPELINE_SEED", Random().getrandbits(32)))
     random = Random(seed)

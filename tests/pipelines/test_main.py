@@ -30,7 +30,7 @@ def _main(file: Path, *arguments: str, **variables: str) -> subprocess.Completed
     environment = {**kept, "CATCHMENT_PIPELINES_HOME": str(file.parent / "home"), **variables}
     # By a relative path, as people type it.
     command = [sys.executable, file.name, *arguments]
-    return subprocess.run(command, cwd=file.parent, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=file.parent, env=environment, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ RIGHT: Final = 50
 IN_A_LAKE: Final = ("avro", "protobuf")
 """What their values become in the JSON between stages is read again."""
 NOW: Final = datetime.now(UTC)
-_TIMEOUT_S: Final = 30.0
+_TIMEOUT_S: Final = 150.0
 
 
 @pytest.fixture

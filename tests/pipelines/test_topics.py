@@ -23,6 +23,26 @@ def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: Cit
     assert {(one.config or {}).get("max.message.bytes") for one in made.values()} == {str(LARGEST_RECORD_BYTES)}
 
 
+def test_what_is_kept_aside_is_kept_for_ever_unless_the_file_says_otherwise(city: City) -> None:
+    pipeline = city.pipeline()
+    pipeline.alert(
+        Node("board"), "burst", when="count > 3", key=["district"], to=[topic("siren"), webhook("http://x/y")]
+    )
+    own = ("quarantine", "quarantine.replayed", "late", "alerts", "alerts.undelivered")
+
+    def retention() -> dict[str, str | None]:
+        made = topics.wanted_topics(city.place(pipeline).graph, 1)
+        return {
+            name.removeprefix(f"{city.name}."): (one.config or {}).get("retention.ms") for name, one in made.items()
+        }
+
+    others = {name: None for name in retention() if name not in own}
+    assert {"clean", "siren"} <= set(others)
+    assert retention() == others | dict.fromkeys(own, "-1")
+    pipeline.declared.tree["retention"] = "30 days"
+    assert retention() == others | dict.fromkeys(own, str(30 * 86_400_000))
+
+
 def test_topics_of_sinks_and_alerts_have_the_partitions_and_keys_that_they_are_declared_with(city: City) -> None:
     pipeline = city.pipeline()
     targets = [topic("dispatch", key="district", partitions=5), topic("siren"), webhook("http://localhost/hook")]

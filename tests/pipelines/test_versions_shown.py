@@ -88,7 +88,7 @@ def test_a_version_whose_intake_begins_anew_is_not_shown_before_that_has_read_al
         assert sorted(database.execute("SELECT id FROM board").fetchall()) == [("a",), ("b",)]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_what_was_gone_back_from_is_shown_again_by_a_backfill_alone_and_by_that_only_when_its_input_is_there(
     city: City,
 ) -> None:
@@ -126,7 +126,7 @@ def test_what_was_gone_back_from_is_shown_again_by_a_backfill_alone_and_by_that_
     )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_stage_with_another_key_is_computed_anew(city: City) -> None:
     city.send([Report("a", 1), Report("b", 2, kind="flood"), Report("c", 3, "hills")], seconds=10)
     city.drain_as_planned(counted(city, 1))
@@ -175,7 +175,7 @@ def drain_file(city: City, file: Path) -> None:
     run.drain()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_the_command_says_what_changes_and_the_next_run_goes_on_with_what_it_has_shown(
     city: City, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from catchment.spark.data_source import CatchmentDataSource
 from catchment.spark.planning import RangePartition
 from catchment.spark.stream_reader import StreamReader
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 150.0
 Offsets = dict[str, dict[str, int]]
 
 

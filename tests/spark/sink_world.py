@@ -21,7 +21,7 @@ from catchment.spark.commit_list import CommitList, TaskMessage, Transaction
 
 QUERY = "query"
 ROWS_PER_BATCH = 3
-_WAIT_S = 30.0
+_WAIT_S = 150.0
 
 Row = tuple[int, int]
 """A batch, and the number of the row in it."""

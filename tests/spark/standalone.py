@@ -18,8 +18,8 @@ from catchment.spark.java import find_java, shim_home
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the JVM of an executor, which ends before it could become fast; its master and workers have the same from the environment."""
-_START_TIMEOUT_S = 120
-_STOP_TIMEOUT_S = 30
+_START_TIMEOUT_S = 600
+_STOP_TIMEOUT_S = 150
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 

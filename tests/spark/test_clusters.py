@@ -19,7 +19,7 @@ from tests.spark.standalone import SHORT_LIVED, start_master, start_worker
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import LATEST
 
-TIMEOUT_S = 240
+TIMEOUT_S = 1200
 RECORDS = 2_000
 PARTITIONS = 4
 # It says when both workers have executors, and then copies the topic in many small batches.
@@ -47,7 +47,7 @@ def committed(cluster: Cluster, topic: str) -> int:
     return sum(end.offset for end in cluster.list_offsets(places, LATEST, read_committed=True).values())
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_worker_killed_in_the_middle_costs_no_record_and_doubles_none(
     catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed, and Spark Connect n
 from tests.client.logs import CatchmentLogs
 from tests.spark.standalone import start_connect_server
 
-TIMEOUT_S = 200
+TIMEOUT_S = 1000
 SENT = [b"%d" % number for number in range(50)]
 # A batch copy, then a stream. A process of its own, for PySpark makes either remote sessions or local ones.
 JOB = """
@@ -34,7 +34,7 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_remote_session_reads_and_writes_in_batches_and_streams(
     catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:

@@ -58,7 +58,7 @@ def test_the_time_for_a_call_can_be_set() -> None:
         connection(default_api_timeout_ms="soon")
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted({*REFUSED, "partitioner.class", "partitioner.ignore.keys"}))
 def test_what_would_mislead_is_refused_with_a_remedy(name: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Connection.read(SERVERS | {f"kafka.{name}": "1"})

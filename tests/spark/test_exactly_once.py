@@ -55,7 +55,7 @@ def blows(kind: Kind, random: Random) -> list[str]:
     return chosen
 
 
-@pytest.mark.timeout(900 + 120 * KILLS)
+@pytest.mark.timeout(1500 + 120 * KILLS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_is_written_once_whoever_is_killed(kind: Kind, tmp_path: Path) -> None:
     seed = Random().getrandbits(32)
@@ -69,7 +69,7 @@ def test_every_row_is_written_once_whoever_is_killed(kind: Kind, tmp_path: Path)
             assert running.finish() == [], f"seed {seed}, blows {dict(running.blows)}"
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("format_name", "anomalies"), [("catchment", set()), ("kafka", {"duplicate"})])
 def test_a_driver_dies_between_the_tasks_of_a_batch(
     format_name: str, anomalies: set[str], tmp_path: Path, peer_jars: str | None

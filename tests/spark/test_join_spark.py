@@ -101,7 +101,7 @@ class Job:
         return sorted((value or b"").decode() for value in found)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_a_repeated_batch_is_written_once_and_joins_the_table_as_it_was(
     spark: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from catchment.spark.notices import Notice, Publisher, publish, subscribe
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 150.0
 FIRST = Notice("query", "orders", "run", 0, ('{"orders":{"0":1}}', "null"))
 SECOND = FIRST._replace(batch_id=1)
 

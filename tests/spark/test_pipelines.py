@@ -17,7 +17,7 @@ from tests.client.logs import CatchmentLogs
 
 from catchment.spark.java import find_java, shim_home
 
-TIMEOUT_S = 240
+TIMEOUT_S = 1200
 SENT = [b"%d" % number for number in range(50)]
 SPECIFICATION = """
 name: flows
@@ -43,7 +43,7 @@ def copy() -> DataFrame:
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_pipeline_copies_a_topic(catchment_logs: CatchmentLogs, tmp_path: Path) -> None:
     source, sink = catchment_logs.topic(), catchment_logs.topic()
     catchment_logs.fill(source, SENT)

@@ -31,7 +31,7 @@ from catchment.testing.embedded import Broker
 EXAMPLES: Final = int(os.environ.get("CATCHMENT_SAME_ROWS_EXAMPLES", "3"))
 TOPICS: Final = 12
 _ISOLATION: Final = "kafka.isolation.level"
-_STREAM_S: Final = 120
+_STREAM_S: Final = 600
 _ATTEMPTS: Final = 5
 _ORDER: Final = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 _FEW_SHARDS: Final = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -153,7 +153,7 @@ def record_times_ms(logs: Logs, topics: Sequence[str]) -> list[int]:
     return sorted({moment.value for table in tables for moment in pc.cast(table["timestamp"], pa.timestamp("ms"))})
 
 
-@pytest.mark.timeout(300 + 120 * EXAMPLES)
+@pytest.mark.timeout(1500 + 120 * EXAMPLES)
 @settings(
     max_examples=EXAMPLES,
     suppress_health_check=list(HealthCheck),

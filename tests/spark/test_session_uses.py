@@ -13,7 +13,7 @@ from tests.client.logs import CatchmentLogs
 
 from catchment.spark import register
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 SENT = [b"%d" % number for number in range(50)]
 
 

@@ -1,8 +1,8 @@
 """The quarantine of a pipeline: what could not be used, as it came, and the way back for what has been repaired.
 
-A record goes back to its own topic with its own key and headers. In the same transaction a note of where it came from is written to
-`<pipeline>.quarantine.replayed`, so that a replay that is killed and repeated sends nothing twice, and neither does one that finds
-the record in the quarantine again: several stages may have set it aside, or a later version of one.
+A record goes back to its own topic with its own key and headers. In the same transaction a note of where it came from, and of where it
+is in the quarantine, is written to `<pipeline>.quarantine.replayed`, so that a replay that is killed and repeated sends nothing twice, and
+neither does one that finds the record in the quarantine again: several stages may have set it aside, or a later version of one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow
 from catchment.client.arrow_api import scan_arrow
 from catchment.client.cluster import Cluster
 from catchment.client.columns import HEADER_TYPE
+from catchment.client.offsets import EARLIEST
 from catchment.client.producer import Producer
 from catchment.pipelines.naming import QUARANTINE_SUFFIX, REPLAYED_SUFFIX
 
@@ -78,6 +79,20 @@ def read_quarantine(pipeline: str, servers: str, settings: Mapping[str, str] | N
     """All that is there, in the order of its partitions."""
     for batch in scan_arrow(f"{pipeline}{QUARANTINE_SUFFIX}", servers, columns=_COLUMNS, settings=settings):
         yield from (_quarantined(row) for row in batch.to_pylist())
+
+
+def expired(cluster: Cluster, pipeline: str, servers: str, settings: Mapping[str, str] | None = None) -> int:
+    """How many records at most are gone from the quarantine, by the topic's retention or by hand, that were never sent back."""
+    topic, replayed = f"{pipeline}{QUARANTINE_SUFFIX}", f"{pipeline}{REPLAYED_SUFFIX}"
+    places = [(topic, partition) for partition in cluster.partitions(topic)]
+    starts = {f"{place[1]}": one.offset for place, one in cluster.list_offsets(places, EARLIEST).items()}
+    if not any(starts.values()) or replayed not in cluster.topics():
+        return sum(starts.values())
+    notes = scan_arrow(replayed, servers, columns=["value"], settings=settings)
+    sent = {
+        (value or b"").decode().partition(":")[::2] for batch in notes for value in batch.column("value").to_pylist()
+    }
+    return sum(starts.values()) - sum(int(offset) < starts.get(partition, 0) for partition, offset in sent if offset)
 
 
 def reasons(records: Iterable[Quarantined]) -> Counter[tuple[str, str]]:
@@ -147,7 +162,7 @@ def _send(producer: Producer, pipeline: str, repaired: Sequence[tuple[Quarantine
         )
     notes = {
         "key": pyarrow.array([str(one.origin).encode() for one, _ in repaired], pyarrow.binary()),
-        "value": pyarrow.array([b"" for _ in repaired], pyarrow.binary()),
+        "value": pyarrow.array([one.place.encode() for one, _ in repaired], pyarrow.binary()),
     }
     producer.write(f"{pipeline}{REPLAYED_SUFFIX}", pyarrow.table(notes))
     producer.commit()

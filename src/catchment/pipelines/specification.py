@@ -240,6 +240,8 @@ class PipelineSpecification(Declaration):
     kafka: dict[str, str] = Field(default_factory=dict)
     """Settings of the connection to the brokers, such as `security.protocol`."""
     trigger: DurationMs = DEFAULT_TRIGGER_MS
+    retention: DurationMs | None = None
+    """How long quarantined and late records and alerts are kept; for ever unless told."""
     smtp: str | None = None
     sources: dict[Name, Source] = Field(default_factory=dict)
     tables: dict[Name, Table] = Field(default_factory=dict)

@@ -94,6 +94,13 @@ REFUSED: Final[dict[str, str]] = {
     "value.deserializer": _DECODED,
     "key.serializer": _ENCODED,
     "value.serializer": _ENCODED,
+    "partitioner.class": (
+        "Java classes cannot run here: a key goes to the partition that Kafka's default partitioner chooses. Choose another in a column "
+        "named partition."
+    ),
+    "partitioner.ignore.keys": (
+        "A key always chooses the partition, as readers who need its records in order expect. Choose another in a column named partition."
+    ),
     # What restricts whom a client speaks to, and how, must not be passed over.
     "ssl.cipher.suites": _TLS,
     "ssl.enabled.protocols": _TLS,
@@ -157,8 +164,6 @@ IGNORED: Final = frozenset(
         "partition.assignment.strategy",
         "partitioner.adaptive.partitioning.enable",
         "partitioner.availability.timeout.ms",
-        "partitioner.class",
-        "partitioner.ignore.keys",
         "receive.buffer.bytes",
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",

@@ -18,10 +18,10 @@ from catchment.applications.running.observing import Observer, pipeline_view
 _NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
 
 
-def run_of(watermark: str | None) -> dict[str, Any]:
+def run_of(watermark: str | None, outlet_lag: int = 0) -> dict[str, Any]:
     queries = [
-        {"kind": "intake", "watermark": watermark},
-        {"kind": "outlet", "watermark": "2026-05-01T11:00:00.000Z"},
+        {"kind": "intake", "watermark": watermark, "lag": 0},
+        {"kind": "outlet", "watermark": "2026-05-01T11:00:00.000Z", "lag": outlet_lag},
     ]
     return {
         "state": "running",
@@ -31,6 +31,13 @@ def run_of(watermark: str | None) -> dict[str, Any]:
         "faults": ["x"],
         "queries": queries,
     }
+
+
+def test_a_pipeline_is_idle_once_every_query_has_processed_all() -> None:
+    assert pipeline_view(run_of(None), _NOW).is_idle
+    assert not pipeline_view(run_of(None, outlet_lag=1), _NOW).is_idle
+    assert not pipeline_view({**run_of(None), "state": "starting"}, _NOW).is_idle
+    assert not pipeline_view({**run_of(None), "queries": []}, _NOW).is_idle
 
 
 def test_a_pipeline_that_has_said_nothing_yet_is_starting() -> None:

@@ -16,7 +16,7 @@ from catchment.pipelines.alerts.rule import AlertRule
 from catchment.spark.connection import Connection
 
 _numbers = itertools.count(1)
-_TIMEOUT_S = 90.0
+_TIMEOUT_S = 450.0
 
 
 def new_rule(logs: Logs, *, topics: int = 1, pipeline: str | None = None, **fields: Any) -> AlertRule:

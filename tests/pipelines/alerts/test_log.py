@@ -50,7 +50,7 @@ def test_a_driver_killed_around_its_commit_leaves_each_alert_once_in_every_topic
     batch = [candidate(rule, "Harbour", 5_000), candidate(rule, "Hill", 6_000), candidate(rule, "Harbour", 5_500)]
     argument = json.dumps([logs.bootstrap_servers, asdict(rule), batch, moment])
     died = subprocess.run(
-        [sys.executable, "-c", DYING_DRIVER, argument], capture_output=True, timeout=60, check=False, text=True
+        [sys.executable, "-c", DYING_DRIVER, argument], capture_output=True, timeout=300, check=False, text=True
     )
     assert died.returncode == -9, died.stderr
     with closing(AlertOutlet(rule, connection(logs))) as outlet:

@@ -144,15 +144,20 @@ def test_a_burst_is_decided_in_slices_and_fires_what_it_would_as_a_whole(
     assert fired(catchment_logs, whole) == fired(catchment_logs, sliced) == fired(catchment_logs, broken)
 
 
-def test_rows_without_a_time_or_with_a_null_key_harm_nobody(spark: SparkSession, catchment_logs: CatchmentLogs) -> None:
+def test_rows_without_a_time_or_with_a_key_that_is_null_or_no_utf_8_harm_nobody(
+    spark: SparkSession, catchment_logs: CatchmentLogs
+) -> None:
     rule = new_rule(catchment_logs, message="{district}: {count:d}")
-    batch = rows(spark, "('Harbour', NULL, 50, 0D)", f"(NULL, {at(1)}, 60, 0D)", f"('Hill', {at(1)}, NULL, 0D)")
+    not_utf_8 = f"(CAST(X'FF' AS STRING), {at(2)}, 70, 0D)"
+    batch = rows(
+        spark, "('Harbour', NULL, 50, 0D)", f"(NULL, {at(1)}, 60, 0D)", f"('Hill', {at(1)}, NULL, 0D)", not_utf_8
+    )
     with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
         outlet.handle(batch, 0)
-        assert (outlet.counts.fired, outlet.counts.without_time) == (1, 1)
-    (message,) = catchment_logs.messages(rule.topics[0])
-    assert message.key() is None
-    assert json.loads(message.value() or b"")["message"] == "null: 60"
+        assert (outlet.counts.fired, outlet.counts.without_time) == (2, 1)
+    found = sorted(catchment_logs.messages(rule.topics[0]), key=lambda one: one.key() or b"")
+    assert [one.key() for one in found] == [None, "\N{REPLACEMENT CHARACTER}".encode()]
+    assert json.loads(found[0].value() or b"")["message"] == "null: 60"
 
 
 def test_several_columns_make_a_key_and_strange_names_are_columns_too(
@@ -214,6 +219,7 @@ def test_a_stage_with_state_is_computed_once_and_whole(
     spark: SparkSession, catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:
     rule = new_rule(catchment_logs, when="count >= 3", candidates_at_once=1)
+    never = new_rule(catchment_logs, when="count >= 3 AND false")
     source = catchment_logs.topic(partitions=2)
     stream = (
         spark.readStream.format("catchment")
@@ -224,17 +230,18 @@ def test_a_stage_with_state_is_computed_once_and_whole(
         .selectExpr("string(value) AS district", "timestamp'2026-03-01 12:00:00Z' AS at")
     )
     counts = stream.groupBy("district", "at").count()
+
+    def run(outlet: AlertOutlet, checkpoint: str) -> None:
+        writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / checkpoint))
+        query = writer.trigger(availableNow=True).foreachBatch(outlet.handle).start()
+        query.awaitTermination()
+        assert query.exception() is None
+
     with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
         for districts in ([b"Harbour", b"Hill"], [b"Harbour", b"Hill"], [b"Harbour", b"Hill", b"Harbour"]):
             catchment_logs.fill(source, districts)
-            query = (
-                counts.writeStream.outputMode("update")
-                .option("checkpointLocation", str(tmp_path))
-                .trigger(availableNow=True)
-                .foreachBatch(outlet.handle)
-                .start()
-            )
-            query.awaitTermination()
-            assert query.exception() is None
+            run(outlet, "fires")
+    with closing(AlertOutlet(never, connection(catchment_logs))) as outlet:
+        run(outlet, "never-fires")
     found = [json.loads(value or b"") for value in catchment_logs.settled_values(rule.topics[0])]
     assert sorted((one["key"]["district"], one["row"]["count"]) for one in found) == [("Harbour", 4), ("Hill", 3)]

@@ -13,7 +13,7 @@ from catchment.pipelines.home import Home
 
 _DRIVER: Final = Path(__file__).with_name("fake_driver.py")
 QUICK: Final = Limits(starts=3, window_s=60.0, first_pause_s=0.01, longest_pause_s=0.05, stop_s=1.0)
-DEADLINE_S: Final = 60.0
+DEADLINE_S: Final = 300.0
 
 
 def supervisor(home: Home, what: str, *, is_endless: bool = True) -> Supervisor:

@@ -96,7 +96,7 @@ def test_a_variable_that_is_not_set_is_a_mistake(command: Command, file: Path) -
 
 def test_the_exit_code_is_the_drivers_and_json_tells_how_it_ended(file: Path) -> None:
     with run_with("exit-4", file, "--available-now", "--json") as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
 
     assert process.returncode == 4
     ended = json.loads(output)
@@ -109,7 +109,7 @@ def test_a_signal_ends_the_run_and_all_of_its_processes(file: Path, number: int,
     with run_with("wait", file) as process:
         wait_for("the driver starts", lambda: len(starts(home)) > 0)
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
     assert process.returncode == code
     assert not any(is_alive(one) for pair in starts(home) for one in pair)
@@ -122,7 +122,7 @@ def test_stop_ends_what_runs_and_status_shows_both(command: Command, file: Path)
         running = json.loads(command("status", "city", "--json").stdout)
         of_another = json.loads(command("status", "--master", "spark://two:7077", "--json").stdout)
         stopped = command("stop", "--master", "spark://one:7077")
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
     assert (running["state"], running["pid"], running["master"]) == ("starting", process.pid, "spark://one:7077")
     assert of_another == []
@@ -145,7 +145,7 @@ def test_a_pipeline_that_runs_in_another_home_is_found_by_its_name_and_by_its_fi
         by_name = json.loads(_pipeline("status", "city", "--json").stdout)
         in_a_home = _pipeline("status", "city", "--home", tmp_path / "empty")
         stopped = _pipeline("stop", file)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
     assert listed["pid"] == by_name["pid"] == process.pid
     assert listed["home"] == str(tmp_path)
@@ -181,7 +181,7 @@ def test_a_second_run_is_told_who_has_the_pipeline(file: Path) -> None:
     with run_with("wait", file) as first:
         wait_for("the driver starts", lambda: len(starts(Home(file.parent, "city"))) > 0)
         with run_with("exit-0", file) as second:
-            _, said = second.communicate(timeout=60)
+            _, said = second.communicate(timeout=300)
 
     assert second.returncode == 1
     assert f"process {first.pid} runs pipeline city" in said

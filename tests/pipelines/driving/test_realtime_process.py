@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 START_S = 150.0
-END_S = 90.0
+END_S = 450.0
 
 
 def declared(topic: str, sink: str, **alert: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from catchment.client.arrow_api import read_arrow
 from catchment.pipelines.driving.run_file import is_running
 
 # The test starts Spark twice.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 PIPELINE: Final = """
 from pyspark.sql import functions as F

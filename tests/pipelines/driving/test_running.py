@@ -22,7 +22,7 @@ from catchment.pipelines.driving.run_file import is_running
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
 # Each test starts Spark more than once.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 STAGES: Final = """
 stages:

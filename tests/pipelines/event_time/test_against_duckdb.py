@@ -89,7 +89,7 @@ def counted_events(town: Town, stream: str, lateness_s: float, checkpoint: str) 
     return [one for one in sent if one.serial in set(counted)]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_every_answer_is_that_of_a_batch_over_what_was_not_late(
     town: Town, seed: int, monkeypatch: pytest.MonkeyPatch

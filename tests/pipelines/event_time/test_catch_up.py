@@ -48,7 +48,7 @@ def stop_on_the_way(town: Town, pipeline: Pipeline, condition: Callable[[], bool
     assert not any(map(dropped_rows, run.queries.values()))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1500)
 def test_partitions_that_are_hours_apart_lose_nothing_in_a_catch_up(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "serial int, id string, district string, moment timestamp"
 STREAMS: Final = {"calls": 3, "visits": 2}
 """Each with how many partitions it has."""
-_TIMEOUT_S: Final = 30.0
+_TIMEOUT_S: Final = 150.0
 _AT_ONCE: Final = 2
 """Each query starts processes, and Spark does not wait for them long on a machine that is busy."""
 

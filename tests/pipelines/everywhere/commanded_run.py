@@ -21,8 +21,8 @@ from catchment.spark.noted_offsets import read_up_to
 from catchment.spark.python_launcher import python_command
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
-_DEADLINE_S: Final = 240.0
-_STOP_S: Final = 90.0
+_DEADLINE_S: Final = 1200.0
+_STOP_S: Final = 450.0
 _LOOK_S: Final = 0.02
 _LOOK_AT_ALL_S: Final = 0.5
 

@@ -17,7 +17,7 @@ from catchment.pipelines.lakes import find_lake
 _REPOSITORY = Path(__file__).parents[3]
 _LAST_BATCH = 100
 _MOST_KILLS = 10
-_DEADLINE_S = 120
+_DEADLINE_S = 600
 
 
 @pytest.mark.parametrize("kind", ["delta", "parquet"])

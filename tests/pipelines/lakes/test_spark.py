@@ -140,9 +140,11 @@ def test_a_partition_column_that_the_rows_have_not_or_have_already_is_refused(
 
 
 def _stream(spark: SparkSession, source: Path, checkpoint: Path, write: Callable[[DataFrame, int], None]) -> None:
-    """Run a stream over files of numbers, one file a batch, until it has read them all."""
+    """Run a stream with state over files of numbers, one file a batch, until it has read them all."""
     files = spark.readStream.schema("number long").option("maxFilesPerTrigger", 1).parquet(str(source))
-    query = files.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    query = (
+        files.dropDuplicates(["number"]).writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    )
     query.trigger(availableNow=True).start().awaitTermination()
 
 

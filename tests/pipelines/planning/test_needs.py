@@ -75,3 +75,13 @@ def test_the_brokers_are_looked_at_where_a_variable_says_they_are(monkeypatch: p
         monkeypatch.setenv("SERVERS", broker.bootstrap_servers)
         monkeypatch.setenv("CLIENT", "planner")
         assert needs(declared, None).missing == ("topic readings is not there, which the pipeline reads",)
+
+
+def test_a_topic_that_would_lose_what_is_kept_aside_is_named_with_the_way_out() -> None:
+    with Broker() as broker:
+        broker.create_topic("readings")
+        broker.create_topic("city.alerts", settings={"retention.ms": "1000"})
+        (note,) = needs(graph(), broker.bootstrap_servers).notes
+        assert note.startswith("topic city.alerts is there and has retention.ms=1000, which is left as it is")
+        assert "`catchment topic alter city.alerts --set retention.ms=-1`" in note
+        assert needs(graph(retention="1 second"), broker.bootstrap_servers).notes == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import time
 from collections import Counter
@@ -22,14 +23,15 @@ _logger = logging.getLogger(__name__)
 
 Blow = tuple[Victim, ...]
 _PROGRESS_S: Final = 300.0
-_CATCH_UP_S: Final = 60.0
-_STOP_S: Final = 90.0
+_CATCH_UP_S: Final = 300.0
+_STOP_S: Final = 450.0
 _LOOK_S: Final = 0.1
 _LONGEST_LIFE_S: Final = 2.0
 _LONGEST_START_S: Final = 20.0
 _LONGEST_ABSENCE_S: Final = 3.0
 _DROPPED: Final = "Spark dropped"
 _GAVE_UP: Final = "it is not started again"
+_TRACEBACK: Final = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t]+.*\n)*.*", re.MULTILINE)
 _WAITS_FOR: Final[dict[Victim, str]] = {
     "broker": "the brokers",
     "postgresql": "store postgresql://",
@@ -93,8 +95,8 @@ class Campaign:
             time.sleep(_LOOK_S)
         if (code := world.pipeline.stop(_STOP_S)) != 0:
             self._note(f"it was stopped and ended with {code}")
-        if "Traceback" in (world.layout.folder / "pipeline.log").read_text(errors="replace"):
-            self._note("its log has tracebacks where it should say what happened")
+        for traceback in _tracebacks((world.layout.folder / "pipeline.log").read_text(errors="replace")):
+            self._note(f"its log has a traceback where it should say what happened: {traceback}")
         return [*self._troubles, *self._reckon()]
 
     def wait(self, condition: Callable[[], bool], complaint: str) -> None:
@@ -146,3 +148,8 @@ class Campaign:
         evidence = read_back(world.layout, world.broker.servers, self._town.stores)
         self.sums = sums(evidence)
         return reckon(evidence)
+
+
+def _tracebacks(log: str) -> list[str]:
+    """Each with a few lines behind it."""
+    return [log[one.start() : one.end() + 300] for one in _TRACEBACK.finditer(log)]

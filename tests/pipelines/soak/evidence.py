@@ -25,7 +25,7 @@ from catchment.applications.running.ledger import Ledger
 _TEXT: Final = pyarrow.string()
 _NUMBER: Final = pyarrow.int64()
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TIMEOUT_S: Final = 30.0
+_TIMEOUT_S: Final = 150.0
 _LATE: Final = "late: watermark "
 _BOARD: Final = 'SELECT district, start, "end", "count", calls, crew FROM board'
 _REPORT: Final = {"number": _NUMBER, "district": _TEXT, "origin": _TEXT, "kind": _TEXT, "at_us": _NUMBER}

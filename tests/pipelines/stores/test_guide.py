@@ -18,7 +18,7 @@ def test_the_guide_to_stores_works_as_written(tmp_path: Path) -> None:
     (query,) = re.findall(r"^```sql\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     program = f"{writing}\n{reading}\nprint(table.num_rows)"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()

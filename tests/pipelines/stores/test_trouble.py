@@ -14,7 +14,7 @@ import psycopg
 import pyarrow
 import pytest
 import redis
-from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, layout, rows
+from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, layout, rows, tombstones
 from tests.pipelines.stores.conftest import SmallDisk
 from tests.pipelines.stores.servers import PostgresServer, RedisServer
 
@@ -238,6 +238,24 @@ def test_something_foreign_under_a_key_of_the_store_is_refused_before_anything_i
         client.set("board:1:speed:north:2026-01-01 01%3A00%3A00.000000Z", "mine")
         store.write(rows([("north", 1, 1)]), "query", 0, 1)
         assert counts(store.read()) == [1]
+
+
+def test_a_batch_of_which_redis_could_not_run_every_command_is_repeated(redis_address: str) -> None:
+    batch = pyarrow.concat_tables(
+        [rows([("north", 1, 1)]).append_column("__deleted", pyarrow.array([False])), tombstones([("south", 1)])]
+    )
+    with redis.Redis.from_url(redis_address) as client, board(redis_address) as store:
+        store.write(rows([("south", 1, 7)]), "query", 0, 1)
+        client.execute_command("ACL", "SETUSER", "narrow", "on", ">secret", "allkeys", "+@all", "-zadd")
+        with open_store(redis_address.replace("redis://", "redis://narrow:secret@"), "board") as narrow:
+            with pytest.raises(StoreRefused, match="run this command"):
+                narrow.write(batch, "query", 1, 1)
+            assert narrow.last_batch("query") == 0, "the part of the batch that failed would be missing for ever"
+            client.execute_command("ACL", "SETUSER", "narrow", "+zadd")
+            assert narrow.write(batch, "query", 1, 1)
+            assert not narrow.write(batch, "query", 1, 1)
+        assert cells(store.read()) == [("north", 1, 1)]
+        assert client.keys("board:pieces:*") == []
 
 
 def test_a_batch_of_more_than_one_command_is_whole(redis_address: str) -> None:

@@ -43,6 +43,33 @@ def test_a_row_without_its_key_or_its_windows_end_is_told_with_the_column_and_no
         assert store.unstorable(table.slice(0, 0), DEFINITION).to_pylist() == []
 
 
+def test_text_that_is_not_utf_8_is_told_with_its_bytes_and_the_rest_of_the_batch_is_stored(address: str) -> None:
+    latin = "Bezirk Süd".encode("latin-1")
+    schema = pyarrow.schema([("name", pyarrow.string()), ("tags", pyarrow.list_(pyarrow.string()))])
+    names = pyarrow.array([b"north", latin, b"south", None, b"west", b"\xff" * 200], pyarrow.binary()).view(
+        pyarrow.string()
+    )
+    tags = pyarrow.ListArray.from_arrays(
+        [0, 1, 2, 3, 4, 5, 6],
+        pyarrow.array([b"a", b"b", b"\xff", b"d", b"e", b"f"], pyarrow.binary()).view(pyarrow.string()),
+    )
+    table = pyarrow.concat_tables(pyarrow.table([names, tags], schema=schema).slice(*part) for part in ((0, 2), (2, 4)))
+    places = Layout("places", ("name",))
+    with open_store(address, "places") as store:
+        store.prepare(schema, places)
+        reasons = store.unstorable(table, Definition.of(schema, places))
+        assert reasons.to_pylist() == [
+            None,
+            f"column 'name' holds text that is not UTF-8: {latin.hex()}",
+            "column 'tags' holds text that is not UTF-8",
+            "column 'name' is NULL, and the table finds its rows by it",
+            None,
+            f"column 'name' holds text that is not UTF-8: {'ff' * 100}…",
+        ]
+        assert store.write(table.filter(reasons.is_null()), "query", 0, 1)
+        assert sorted(store.read().column("name").to_pylist()) == ["north", "west"]
+
+
 def test_a_tombstone_needs_its_key_alone(sqlite_address: str) -> None:
     table = pyarrow.concat_tables([tombstones([("north", 1)]), tombstones([("south", 1)])]).to_pylist()
     table[1]["district"] = None

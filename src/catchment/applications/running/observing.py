@@ -130,6 +130,7 @@ def pipeline_view(run: dict[str, Any], now: datetime) -> PipelineView:
         starts=int(run.get("driver_starts", 0)),
         starting_for_s=(now - datetime.fromisoformat(started)).total_seconds() if started else None,
         watermark_age_s=(now - min(begun)).total_seconds() if begun else None,
+        is_idle=run.get("state") == "running" and bool(queries) and all(one["lag"] == 0 for one in queries),
         latency_p50_s=latency_ms["p50"] / 1000 if "p50" in latency_ms else None,
         latency_p99_s=latency_ms["p99"] / 1000 if "p99" in latency_ms else None,
         faults=tuple(run.get("faults", ())),

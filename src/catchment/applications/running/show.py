@@ -104,8 +104,11 @@ class _Showing:
                 deadline_s = time.monotonic() + _DRAIN_S
                 continue
             is_over = key == "q" or time.monotonic() > deadline_s
-            is_read = snapshot is not None and not (
-                snapshot.lag or snapshot.totals.on_the_way or self._observer.is_broker_away
+            # Alerts come from queries of their own, which may be behind those that the account is made of.
+            is_read = (
+                snapshot is not None
+                and snapshot.pipeline.is_idle
+                and not (snapshot.lag or snapshot.totals.on_the_way or self._observer.is_broker_away)
             )
             if is_over or is_read:
                 found = self._observer.reckon()

@@ -27,6 +27,8 @@ class PipelineView:
     """How long ago the last start was, while it lasts."""
     watermark_age_s: float | None = None
     """How far the watermark is behind the clock."""
+    is_idle: bool = False
+    """Whether every query, those of stores and alerts too, has processed all that is there for it."""
     latency_p50_s: float | None = None
     latency_p99_s: float | None = None
     faults: tuple[str, ...] = ()

@@ -76,8 +76,8 @@ def _id(rule: AlertRule, key: Column, time_us: Column) -> Column:
 
 
 def _record_key(names: tuple[str, ...]) -> Column:
-    """A single column as text, as the topics between stages have it; several as a JSON object."""
-    return _column(names[0]).cast("string") if len(names) == 1 else _as_json(names)
+    """A single column as text, as the topics between stages have it; several as a JSON object, which replaces what is no UTF-8 too."""
+    return F.make_valid_utf8(_column(names[0]).cast("string")) if len(names) == 1 else _as_json(names)
 
 
 def _topic_keys(rule: AlertRule) -> Column:

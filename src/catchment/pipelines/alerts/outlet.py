@@ -51,11 +51,19 @@ class AlertOutlet:
         self._connection = connection
         self._open: tuple[AlertLog, Memory] | None = None
         self._taken_over: AlertsTakenOver | None = None
+        self._never_fires: bool | None = None
+        """Whether the condition is false whatever the row: known from the first batch on."""
 
     def handle(self, rows: DataFrame, batch_id: int) -> None:
         """Decide on a batch of the stage's rows; for `foreachBatch`."""
         # All rows are computed, and once: a stage with state must not be cut short, nor be asked a second time.
-        found = candidate_rows(rows, self._rule).persist()
+        found = candidate_rows(rows, self._rule)
+        if self._never_fires is None:
+            self._never_fires = _is_empty(found)
+        if self._never_fires:
+            rows.write.format("noop").mode("append").save()
+            return
+        found.persist()
         try:
             for one in self._slices(found):
                 self.fire(self._timed(one, batch_id))
@@ -135,3 +143,9 @@ class AlertOutlet:
                 self._rule.event_time,
             )
         return candidates
+
+
+def _is_empty(found: DataFrame) -> bool:
+    """Whether Spark knows without computing a row that there is none: it would not compute the rows of the stage either."""
+    most_rows = found._jdf.queryExecution().optimizedPlan().maxRows()
+    return bool(most_rows.isDefined() and most_rows.get() == 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -22,6 +22,8 @@ _AWAY: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaErr
 """What the library itself says of brokers that do not answer; it takes only their own answers for retriable."""
 _LARGE = {"max.message.bytes": str(LARGEST_RECORD_BYTES)}
 _CHANGELOG = {"cleanup.policy": "compact"}
+_RETENTION: Final = "retention.ms"
+_FOR_EVER: Final = "-1"
 _TIMES = "message.timestamp.type"
 _AS_WRITTEN = "CreateTime"
 
@@ -39,6 +41,11 @@ class TopicAdmin:
             return set(self._client.list_topics(timeout=_LOOK_S).topics)
         except KafkaException as cause:
             raise _explained(f"no broker answers at {self._servers}", cause) from cause
+
+    def values(self, setting: str, topics: Iterable[str]) -> dict[str, str]:
+        """The value that a setting has of each of these topics."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        return _values(self._client, setting, resources, _LOOK_S) if resources else {}
 
     def delete(self, topic: str) -> None:
         """Delete one; no harm is done if it is gone."""
@@ -58,7 +65,6 @@ def make_topics(place: Workplace, parallelism: int) -> None:
 
 def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
     """Every topic that the pipeline writes to."""
-    pipeline = graph.specification.pipeline
     wanted = {
         boundary.topic: NewTopic(
             boundary.topic,
@@ -67,17 +73,43 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
         )
         for boundary in graph.topics()
     }
-    has_intake = bool(graph.intakes or graph.table_intakes)
-    has_store = any(isinstance(one.target, StoreSink) for one in graph.outlets.values())
-    written = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}"] if has_intake or has_store else []
-    written += [graph.late] if has_intake else []
-    alerts = graph.specification.alerts.values()
-    written += [log_topic(pipeline)] if alerts else []
-    tells_people = any(not isinstance(one, TopicOut) for alert in alerts for one in alert.to)
-    written += [undelivered_topic(pipeline)] if tells_people else []
-    for topic, partitions in (dict.fromkeys(written) | _named(graph)).items():
+    retention = _retention(graph)
+    for topic in _kept(graph):
+        wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism, config=_LARGE | retention))
+    for topic, partitions in _named(graph).items():
         wanted.setdefault(topic, NewTopic(topic, num_partitions=partitions or parallelism, config=_LARGE))
     return wanted
+
+
+def retention_notes(graph: Graph, admin: TopicAdmin, there: Collection[str]) -> Iterator[str]:
+    """What is to be said of topics that are there and keep records for another time than those that the pipeline makes."""
+    wanted = _retention(graph)[_RETENTION]
+    for topic, value in admin.values(_RETENTION, [one for one in _kept(graph) if one in there]).items():
+        if value != wanted:
+            yield (
+                f"topic {topic} is there and has {_RETENTION}={value}, which is left as it is: older records of it are deleted. "
+                f"`catchment topic alter {topic} --set {_RETENTION}={wanted}` keeps them as the pipeline would"
+            )
+
+
+def _kept(graph: Graph) -> list[str]:
+    """The topics of what is kept aside, and of alerts: their records exist nowhere else."""
+    pipeline = graph.specification.pipeline
+    has_intake = bool(graph.intakes or graph.table_intakes)
+    has_store = any(isinstance(one.target, StoreSink) for one in graph.outlets.values())
+    kept = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}"] if has_intake or has_store else []
+    kept += [graph.late] if has_intake else []
+    alerts = graph.specification.alerts.values()
+    kept += [log_topic(pipeline)] if alerts else []
+    tells_people = any(not isinstance(one, TopicOut) for alert in alerts for one in alert.to)
+    kept += [undelivered_topic(pipeline)] if tells_people else []
+    return kept
+
+
+def _retention(graph: Graph) -> dict[str, str]:
+    """Brokers would delete records after a week, unless told otherwise."""
+    retention_ms = graph.specification.retention
+    return {_RETENTION: _FOR_EVER if retention_ms is None else str(retention_ms), "retention.bytes": _FOR_EVER}
 
 
 def _client(servers: str, kafka: Mapping[str, str]) -> AdminClient:
@@ -111,17 +143,22 @@ def _create(admin: AdminClient, wanted: Iterable[NewTopic]) -> set[str]:
 def _check_times(admin: AdminClient, topics: Iterable[str]) -> None:
     """Refuse topics between queries whose records the brokers give another time: readers tell batches apart by it."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    described = admin.describe_configs(resources, request_timeout=_TIMEOUT_S) if resources else {}
-    for resource, asked in described.items():
-        try:
-            kind = asked.result()[_TIMES].value
-        except KafkaException as cause:
-            raise _explained(f"the settings of topic {resource.name} cannot be read", cause) from cause
+    for topic, kind in (_values(admin, _TIMES, resources, _TIMEOUT_S) if resources else {}).items():
         if kind != _AS_WRITTEN:
             raise SettingsError(
-                f"topic {resource.name} has {_TIMES}={kind}, and stages that read it tell batches apart by the time of records",
+                f"topic {topic} has {_TIMES}={kind}, and stages that read it tell batches apart by the time of records",
                 f"Set {_TIMES}={_AS_WRITTEN} on it, or name another topic, which the pipeline makes.",
             )
+
+
+def _values(admin: AdminClient, setting: str, topics: list[ConfigResource], timeout_s: float) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for resource, asked in admin.describe_configs(topics, request_timeout=timeout_s).items():
+        try:
+            values[resource.name] = str(asked.result()[setting].value)
+        except KafkaException as cause:
+            raise _explained(f"the settings of topic {resource.name} cannot be read", cause) from cause
+    return values
 
 
 def _explained(what: str, cause: KafkaException) -> ClientError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from catchment.client.errors import ClientError
 from catchment.pipelines.brokers import broker_settings, brokers
-from catchment.pipelines.execution.topics import TopicAdmin, wanted_topics
+from catchment.pipelines.execution.topics import TopicAdmin, retention_notes, wanted_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
 from catchment.pipelines.realtime.refusals import notes as realtime_notes
@@ -27,7 +27,7 @@ class Needs:
     unknown: str | None = None
     """Why the topics could not be looked at."""
     notes: tuple[str, ...] = ()
-    """What is done otherwise than it was asked for."""
+    """What is done otherwise than it was asked for, or would be."""
 
 
 def needs(graph: Graph, servers: str | None) -> Needs:
@@ -37,7 +37,9 @@ def needs(graph: Graph, servers: str | None) -> Needs:
     notes = tuple(_realtime_notes(specification))
     wanted = wanted_topics(graph, 1)
     try:
-        there = TopicAdmin(brokers(specification, servers), broker_settings(specification)).names()
+        admin = TopicAdmin(brokers(specification, servers), broker_settings(specification))
+        there = admin.names()
+        notes += tuple(retention_notes(graph, admin, there))
     except ClientError as error:
         return Needs(tuple(wanted), tuple(missing), error.message, notes)
     read = [one.topic for one in (*graph.sources.values(), *graph.tables.values())]

@@ -111,9 +111,9 @@ class PostgresqlStore(SqlStore):
         """As the contract says. Keys that only NUL characters tell apart are one."""
         return super().write(_without_nul(rows), query, batch_id, version)
 
-    def unstorable(self, rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
+    def reasons_against(self, rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
         """As the contract says; whether long keys fit into an index, the server is asked."""
-        reasons = super().unstorable(rows, definition)
+        reasons = super().reasons_against(rows, definition)
         if not definition.layout.key:
             return reasons
         keys = _without_nul(conform(rows, definition).select(definition.layout.key))

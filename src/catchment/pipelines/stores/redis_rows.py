@@ -26,11 +26,24 @@ def escaped(part: str) -> str:
     return part.replace("%", "%25").replace(":", "%3A")
 
 
-def commands(index: str, batch: Batch, definition: Definition, now_us: int, batch_name: str) -> Iterator[Command]:
-    """What makes a batch true in a layer."""
+def noted_commands(pieces: Iterator[Command], note: str, count: str, batch_id: int) -> Iterator[Command]:
+    """Pieces of a batch that are counted, and behind them its number, which is written only if all of them were done."""
+    yield ("DEL", count)
+    number = 0
+    for piece in pieces:
+        number += 1
+        yield piece
+    yield ("EVAL", redis_scripts.NOTE, 2, note, count, batch_id, number)
+
+
+def commands(
+    index: str, batch: Batch, definition: Definition, now_us: int, batch_name: str, count: str | None = None
+) -> Iterator[Command]:
+    """What makes a batch true in a layer, in pieces, which are counted under a key if it is given."""
+    keys_of_script = (1, index) if count is None else (2, index, count)
     gone = _keys(batch.deleted_keys)
     for first in range(0, len(gone), _ROWS_AT_ONCE):
-        yield ("EVAL", redis_scripts.DELETE, 1, index, _json(gone[first : first + _ROWS_AT_ONCE]))
+        yield ("EVAL", redis_scripts.DELETE, *keys_of_script, _json(gone[first : first + _ROWS_AT_ONCE]))
     names = _json(batch.upserts.column_names)
     # Redis takes no word above 512 MB.
     row_bytes = batch.upserts.nbytes // max(1, batch.upserts.num_rows) + 1
@@ -42,7 +55,7 @@ def commands(index: str, batch: Batch, definition: Definition, now_us: int, batc
         else:
             keys = [f"{escaped(batch_name)}-{first + number}" for number in range(rows.num_rows)]
         columns = [keys, _scores(rows, definition, now_us), *[_texts(column) for column in rows.columns]]
-        yield ("EVAL", redis_scripts.PUT, 1, index, names, _json(list(zip(*columns, strict=True))))
+        yield ("EVAL", redis_scripts.PUT, *keys_of_script, names, _json(list(zip(*columns, strict=True))))
 
 
 def _json(values: Sequence[object]) -> bytes:

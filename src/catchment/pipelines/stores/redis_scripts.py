@@ -31,12 +31,15 @@ if #rows == 0 then return '[]' end
 return cjson.encode(rows)
 """
 
-# KEYS: an index. ARGV: the columns, and rows, of which each is key, score and values. A row takes the place of one with its key.
-# A hash cannot be empty, but a row without a key may be NULL throughout.
-PUT: Final = """
+# The last words of a piece of a batch: how many of them were done is counted, if there is a key for it.
+_COUNTED: Final = "if KEYS[2] then redis.call('INCR', KEYS[2]) end"
+
+# KEYS: an index, and where pieces are counted. ARGV: the columns, and rows, of which each is key, score and values. A row takes the
+# place of one with its key. A hash cannot be empty, but a row without a key may be NULL throughout.
+PUT: Final = f"""
 local columns = cjson.decode(ARGV[1])
 for _, row in ipairs(cjson.decode(ARGV[2])) do
-  local fields = {}
+  local fields = {{}}
   for position, column in ipairs(columns) do
     local value = row[position + 2]
     if value ~= cjson.null then
@@ -44,12 +47,13 @@ for _, row in ipairs(cjson.decode(ARGV[2])) do
       fields[#fields + 1] = value
     end
   end
-  if #fields == 0 then fields = {'__empty', '1'} end
+  if #fields == 0 then fields = {{'__empty', '1'}} end
   local name = KEYS[1] .. ':' .. row[1]
   redis.call('DEL', name)
   redis.call('HSET', name, unpack(fields))
   redis.call('ZADD', KEYS[1], row[2], row[1])
 end
+{_COUNTED}
 """
 
 # KEYS: an index. ARGV: from and to, as ZRANGEBYSCORE takes them. Deletes those rows; gives how many.
@@ -60,12 +64,22 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[1], ARGV[2])
 return #keys
 """
 
-# KEYS: an index. ARGV: keys. Deletes those rows.
-DELETE: Final = """
+# KEYS: an index, and where pieces are counted. ARGV: keys. Deletes those rows.
+DELETE: Final = f"""
 for _, key in ipairs(cjson.decode(ARGV[1])) do
   redis.call('DEL', KEYS[1] .. ':' .. key)
   redis.call('ZREM', KEYS[1], key)
 end
+{_COUNTED}
+"""
+
+# KEYS: the number of a query's newest batch, and where its pieces were counted. ARGV: the number, and how many pieces it has. Redis
+# goes on with a transaction of which a command has failed: a batch that is not whole is not noted, and so it is repeated.
+NOTE: Final = """
+local done = tonumber(redis.call('GET', KEYS[2]) or '0')
+redis.call('DEL', KEYS[2])
+if done ~= tonumber(ARGV[2]) then return redis.error_reply('ERR only ' .. done .. ' of ' .. ARGV[2] .. ' pieces were written') end
+redis.call('SET', KEYS[1], ARGV[1])
 """
 
 NO_VERSION: Final = 0

@@ -4,7 +4,8 @@ Behaviour
     A row of table `board` is the hash `board:<version>:speed:<key>`, a field for each column that is not NULL, as text; parts of the
     key are separated by colons, and a colon or percent sign within one is written %3A or %25. `board:view` says which version is
     shown, and until when from the batch layer; `read` looks at it and at the rows in one script, so it never sees half a switch.
-    A batch and its number are one MULTI, sent in pieces of 1,000 rows and run as a whole: Redis serves nobody else meanwhile.
+    A batch and its number are one MULTI, sent in pieces of 1,000 rows and run as a whole: no other client is served meanwhile. It does not
+    undo a transaction of which a command fails: then the number is not written, and the batch is repeated over what is there of it.
 Gaps
     One server, or a primary with replicas: no Redis Cluster. There is no view for a program that reads the hashes itself: it
     must look at `board:view` first. `read` gives the whole table in one answer. What is acknowledged survives a crash only as far as
@@ -17,7 +18,6 @@ import contextlib
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import chain
 from typing import Any, Final
 
 import pyarrow
@@ -27,7 +27,7 @@ from catchment.pipelines.stores import redis_scripts
 from catchment.pipelines.stores.definition import Definition, shown_columns
 from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreError, StoreRefused
 from catchment.pipelines.stores.layout import Layout, Version, Written
-from catchment.pipelines.stores.redis_rows import commands, escaped, from_answer
+from catchment.pipelines.stores.redis_rows import commands, escaped, from_answer, noted_commands
 from catchment.pipelines.stores.redis_transaction import Transaction, watching
 from catchment.pipelines.stores.rows import Batch
 from catchment.pipelines.stores.store import Clock, RealTimeStore
@@ -106,8 +106,9 @@ class RedisStore(RealTimeStore):
                 batch = Batch.of(rows, definition)
                 index = self._index(version, "speed")
                 self._check_index(transaction, index)
-                put = commands(index, batch, definition, self._now_us(), f"{query}-{batch_id}")
-                if transaction.run(chain(put, [("SET", note, batch_id)])):
+                count = f"{self._table}:pieces:{escaped(query)}"
+                put = commands(index, batch, definition, self._now_us(), f"{query}-{batch_id}", count)
+                if transaction.run(noted_commands(put, note, count, batch_id)):
                     return True
         raise self._crowded()
 

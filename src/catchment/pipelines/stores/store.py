@@ -18,7 +18,7 @@ import pyarrow
 
 from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.layout import Layout, Version, Written
-from catchment.pipelines.stores.unstorable import reasons_against
+from catchment.pipelines.stores.unstorable import judged, reasons_against
 
 __all__ = ["Clock", "Layout", "RealTimeStore", "Version", "Written"]
 
@@ -49,6 +49,10 @@ class RealTimeStore(abc.ABC):
         A row is judged by what is in it alone, so that a batch that is repeated is judged alike. `write` refuses a batch that has
         such a row. A table need not be prepared for this.
         """
+        return judged(rows, lambda others: self.reasons_against(others, definition))
+
+    def reasons_against(self, rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
+        """The same of rows whose text is UTF-8."""
         return reasons_against(rows, definition)
 
     @abc.abstractmethod
