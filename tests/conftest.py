@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.shared_fixtures import catchment_logs, kafka_logs, logs, peer_jars, session_config, spark, spark_with_peer
+
+__all__ = ["catchment_logs", "kafka_logs", "logs", "peer_jars", "session_config", "spark", "spark_with_peer"]
 
 _BUSY = frozenset({"applications", "docs", "pipelines", "spark"})
-_WAITING = frozenset({"broker", "cli", "compat", "examples"})
+_WAITING = frozenset({"broker", "cli", "compat", "compat/outside", "examples"})
 _HERE = Path(__file__).parent
 Files = dict[Path, list[pytest.Item]]
 

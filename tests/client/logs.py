@@ -13,7 +13,7 @@ from tests.client.settled import settle
 
 from catchment.testing.embedded import Broker
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 150.0
 _numbers = itertools.count(1)
 
 

@@ -265,7 +265,7 @@ def test_another_process_ends_the_transaction_and_may_do_so_twice(
     assert logs.values(topic) == []
     arguments = [sys.executable, "-c", ENDING_PROCESS, logs.bootstrap_servers, json.dumps(handle)]
     for _ in range(2):
-        subprocess.run(arguments, check=True, timeout=60)
+        subprocess.run(arguments, check=True, timeout=300)
     assert logs.settled_values(topic) == [b"handed over"]
 
 

@@ -16,7 +16,7 @@ from catchment.testing.embedded import Broker
 
 # A tool ends before a machine that optimises would have become fast. What the machine itself logs would be in the output.
 SHORT_LIVED = ("-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable")
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 600.0
 
 
 @cache

@@ -10,7 +10,7 @@ from tests.compat.java_archive import SHORT_LIVED, archive_options
 from catchment.bench.peers.java import java_command, kafka_classpath, run_tool
 from catchment.bench.peers.maven import PeerUnavailable
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 600.0
 
 
 @cache

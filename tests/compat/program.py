@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ TIMEOUT_S = 180.0
 _ROOT = Path(__file__).parents[2]
 _STOP_SECONDS = 30.0
 # Two such programs and a broker share two cores for seconds: what they spend on becoming fast, they lack for starting.
-_VIRTUAL_MACHINE = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+VIRTUAL_MACHINE = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def until(condition: Callable[[], bool], otherwise: Callable[[], str], pause_s: float = 0.1) -> None:
@@ -34,8 +35,10 @@ def until(condition: Callable[[], bool], otherwise: Callable[[], str], pause_s: 
 class Program:
     """What it prints is in `output`, what it complains of in a log; both outlive a restart of the program."""
 
-    def __init__(self, command: Sequence[str], directory: Path) -> None:
+    def __init__(self, command: Sequence[str], directory: Path, *, has_children: bool = False) -> None:
+        """A program that `has_children` is signalled together with them."""
         self._command = command
+        self._has_children = has_children
         self._output_path = directory / "output.txt"
         self._log_path = directory / "log.txt"
         directory.mkdir(parents=True, exist_ok=True)
@@ -62,7 +65,12 @@ class Program:
     def start(self) -> None:
         with self._output_path.open("ab") as output, self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=log, cwd=_ROOT
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=log,
+                cwd=_ROOT,
+                start_new_session=self._has_children,
             )
 
     def lines(self) -> list[str]:
@@ -98,7 +106,10 @@ class Program:
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        self._process.send_signal(number)
+        if self._has_children:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> int:
         self._signal(number)
@@ -130,7 +141,7 @@ class JavaProgram(Program):
             if main.endswith(".java") and not _has_compiler(java_command()):
                 pytest.skip("this Java cannot run a source file: it needs a JDK")
             jars = [kafka_classpath()] + ([applications_classpath()] if needs_applications else [])
-            options = [*_VIRTUAL_MACHINE, *archive_options(), "-cp", ":".join(jars)]
+            options = [*VIRTUAL_MACHINE, *archive_options(), "-cp", ":".join(jars)]
             command = [java_command(), *options, main, *arguments]
         except PeerUnavailable as reason:
             pytest.skip(str(reason))

@@ -30,7 +30,7 @@ from tests.waiting import wait_until
 from catchment.bench.peers.kafka import KafkaServer
 from catchment.testing.embedded import Broker
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 150.0
 _MINUTE = i32Timedelta.parse(timedelta(minutes=1))
 _PARTITIONS = {"t": 2, "u": 1}
 # Assignments are made in the step that asks for them, as ours are, and not a moment later.
@@ -114,11 +114,19 @@ class Talk:
         request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
         (answer,) = self.wire.ask(request, 1).groups
         members = sorted(
-            (one.member_id, one.instance_id, self._since(one.member_epoch), one.subscribed_topic_names, one.member_type)
+            (
+                one.member_id,
+                one.instance_id,
+                self._since(one.member_epoch),
+                one.subscribed_topic_names,
+                one.subscribed_topic_regex,
+                one.member_type,
+            )
             for one in answer.members
         )
         epochs = (self._since(answer.group_epoch), self._since(answer.assignment_epoch))
-        self.note(question, (answer.error_code, answer.group_state, *epochs, answer.assignor_name, members))
+        error = (answer.error_code, answer.error_message)
+        self.note(question, (*error, answer.group_state, *epochs, answer.assignor_name, members))
 
     def delete(self, question: str, group: str = "g") -> None:
         (result,) = self.wire.ask(DeleteGroupsRequest(groups_names=(GroupId(group),)), 2).results

@@ -17,7 +17,7 @@ _TOPIC = "moving"
 _GROUP = "movers"
 _PARTITIONS = 4
 _COUNT = 40
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 150.0
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from catchment.testing.embedded import Broker
 
 Configure = Callable[..., str]
 
-_DEADLINE_S = 60
+_DEADLINE_S = 300
 _RECORDS = 50
 
 

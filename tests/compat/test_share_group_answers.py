@@ -11,6 +11,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+from kio.schema.describe_share_group_offsets.v1.request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -102,6 +107,16 @@ class Asked:
         found = sorted((one.group_id, one.protocol_type, one.group_state, one.group_type) for one in groups)
         self.answers.append(("list", found))
 
+    def describe_offsets(self, group: str, topic: str, *numbers: int) -> None:
+        for version in (0, 1):
+            topics = (
+                DescribeShareGroupOffsetsRequestTopic(topic_name=TopicName(topic), partitions=tuple(map(i32, numbers))),
+            )
+            groups = (DescribeShareGroupOffsetsRequestGroup(group_id=GroupId(group), topics=topics),)
+            (described,) = self._wire.ask(DescribeShareGroupOffsetsRequest(groups=groups), version).groups
+            ((partitions, is_unknown),) = [(one.partitions, one.topic_id is None) for one in described.topics]
+            self.answers.append(("offsets", group, described.error_code, is_unknown, partitions))
+
     def delete(self, *groups: str) -> None:
         request = DeleteGroupsRequest(groups_names=tuple(map(GroupId, groups)))
         results = {result.group_id: result.error_code for result in self._wire.ask(request, 2).results}
@@ -133,6 +148,9 @@ def ask_all(asked: Asked) -> None:
     asked.beat("a", epoch + 100)
     asked.describe("g", "missing", "")
     asked.list()
+    asked.describe_offsets("missing", "t", 0, 1)
+    asked.describe_offsets("missing", "nowhere", 0)
+    asked.describe_offsets("g", "nowhere", 0)
     asked.classic("g")
     asked.commit("g")
     asked.consumer_beat("g")

@@ -10,7 +10,7 @@ from catchment import Broker
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "groups.md"
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 ADDRESS = "127.0.0.1:9092"
 
 

@@ -17,7 +17,7 @@ from tests.client.settled import read_settled
 from catchment import Broker
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
-TIMEOUT_S = 240
+TIMEOUT_S = 1200
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 

@@ -14,7 +14,7 @@ from catchment import Broker
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "spark.md"
-TIMEOUT_S = 240
+TIMEOUT_S = 1200
 ADDRESS = "localhost:9092"
 
 

@@ -19,7 +19,7 @@ TOPIC = "orders"
 PARTITIONS = 2
 RECORDS = 30
 """In each partition."""
-DEADLINE_S = 90.0
+DEADLINE_S = 450.0
 
 Place = tuple[int, int]
 """A partition and an offset of the input."""

@@ -76,9 +76,7 @@ class World:
 
     def sync(self) -> None:
         end = self.log.log_end_offset
-        for file in self.log.unsynced_files():
-            file.sync()
-        self.log.mark_synced(end)
+        self.log.sync()
         self.synced_end = end
 
     def checkpoint(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 EARLIEST = -2
 LATEST = -1
-TIMEOUT_S = 60.0
+TIMEOUT_S = 300.0
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 
