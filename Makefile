@@ -24,17 +24,18 @@ run: setup ## Start the main job, a city's emergency response; SECONDS=60 ends a
 
 test: setup ## Run every test
 	-$(BIN)/python -m catchment.spark.start_up_training
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder --max-worker-restart=0 --durations=20 $(TESTS)
 
 soak: setup ## The long forms of tests that kill and flood, for hours: KILLS=300 is how often
-	CATCHMENT_CRASHES=$(or $(KILLS),300) CATCHMENT_COPY_KILLS=$(or $(KILLS),300) CATCHMENT_HOSTILE_FRAMES=1000000 \
+	CATCHMENT_CRASHES=$(or $(KILLS),300) CATCHMENT_FAULT_SEEDS=8 CATCHMENT_COPY_KILLS=$(or $(KILLS),300) CATCHMENT_HOSTILE_FRAMES=1000000 CATCHMENT_DECODE_EXAMPLES=3000000 \
 		CATCHMENT_SPARK_KILLS=$(or $(KILLS),300) CATCHMENT_SAME_ROWS_EXAMPLES=50 \
 		CATCHMENT_PIPELINE_KILLS=$(or $(KILLS),300) CATCHMENT_EVENT_TIME_ROUNDS=20 CATCHMENT_LIVE_STORES=sqlite,postgresql \
-		CATCHMENT_POISON_RECORDS=1000000 CATCHMENT_STALL_SECONDS=60 \
-		$(BIN)/python -m pytest tests/broker/test_crash.py tests/broker/test_transactional_copy.py tests/broker/test_hostile_input.py \
+		CATCHMENT_POISON_RECORDS=1000000 CATCHMENT_STALL_SECONDS=60 CATCHMENT_FLINK=20 CATCHMENT_AMPLIFICATION=all \
+		$(BIN)/python -m pytest tests/broker/test_crash.py tests/broker/test_transactional_copy.py tests/broker/test_hostile_input.py tests/storage/test_fault_table.py tests/broker/amplification/test_amplification.py \
+		tests/protocol/test_decode_campaign.py \
 		tests/spark/test_exactly_once.py tests/spark/test_same_rows.py tests/pipelines/test_kills.py \
 		tests/pipelines/event_time/test_against_duckdb.py tests/pipelines/test_lambda.py tests/pipelines/test_poison.py \
-		tests/pipelines/test_back_pressure.py
+		tests/pipelines/test_back_pressure.py tests/compat/outside/test_pyflink.py
 
 lint: setup ## ruff, mypy strict, import-linter
 	$(BIN)/ruff format --check .
