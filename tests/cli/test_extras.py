@@ -52,7 +52,7 @@ def test_a_command_whose_extra_is_missing_says_what_to_install(
     result = CliRunner().invoke(app, [*words.split(), *arguments], prog_name="catchment")
 
     assert result.exit_code == 2, result.output
-    assert result.stderr == f"error: catchment {words} needs {package}: pip install 'catchment[{extra}]'\n"
+    assert result.stderr == f"error: catchment {words} needs {package}: pip install 'catchment-streaming[{extra}]'\n"
 
 
 def test_the_verbs_of_pipelines_are_among_the_commands_that_are_looked_at() -> None:
@@ -73,7 +73,7 @@ def test_a_process_without_the_extra_shows_no_traceback() -> None:
         [sys.executable, "-c", program, "pipeline", "graph", "city.yaml"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == "error: catchment pipeline graph needs yaml: pip install 'catchment[pipelines]'\n"
+    assert done.stderr == "error: catchment pipeline graph needs yaml: pip install 'catchment-streaming[pipelines]'\n"
 
 
 def test_the_commands_of_pipelines_end_with_the_codes_of_a_run() -> None:

@@ -180,4 +180,4 @@ def test_duckdb_takes_the_table(catchment_logs: CatchmentLogs) -> None:
 def test_without_its_libraries_the_error_says_what_to_install() -> None:
     program = "import sys; sys.modules['pyarrow'] = None; import catchment; catchment.read_arrow"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "ImportError: catchment.read_arrow needs pyarrow: pip install 'catchment[arrow]'" in ended.stderr
+    assert "ImportError: catchment.read_arrow needs pyarrow: pip install 'catchment-streaming[arrow]'" in ended.stderr

@@ -82,7 +82,7 @@ class CommandTree(TyperGroup):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"catchment {version('catchment')}")
+        typer.echo(f"catchment {version('catchment-streaming')}")
         raise typer.Exit
 
 

@@ -38,7 +38,7 @@ def need_extra(command_path: str, extra: str) -> None:
     """Say what to install where it is missing."""
     for package in _PACKAGES[extra]:
         if find_spec(package) is None:
-            message = f"{command_path} needs {package}: pip install 'catchment[{extra}]'"
+            message = f"{command_path} needs {package}: pip install 'catchment-streaming[{extra}]'"
             raise CommandError(message, exit_code=MISTAKEN)
 
 
