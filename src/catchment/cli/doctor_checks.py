@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import resource
-import socket
 import sys
 import tempfile
 import time
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from catchment.cli.output import format_bytes
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.listener_settings import Listener
+from catchment.ports.network import try_address
 
 _OLDEST_PYTHON = (3, 11)
 _FEW_DESCRIPTORS = 4096
@@ -183,12 +183,7 @@ def _file_system(place: Path) -> str:
 def check_port(listener: Listener) -> Finding:
     name = f"port {listener.host}:{listener.port}"
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            listener.host or None, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, socket.SOCK_STREAM) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(address)
+        try_address(listener.host, listener.port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             return _who_holds(listener, name)
