@@ -14,6 +14,7 @@ from tests.cli.conftest import Run, Start
 from catchment.cli.app import COMMANDS, app
 from catchment.cli.broker import make_parser
 from catchment.cli.examples import EXAMPLES
+from catchment.cli.profiles import Profile, save_profile
 from catchment.cli.reference import commands_below, render_reference, value_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
@@ -149,9 +150,17 @@ def test_a_shell_gets_its_completion(start: Start, shell: str) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [("catchment to", {"topic"}), ("catchment topic tr", {"trim"}), ("catchment topic trim --bef", {"--before"})],
+    [
+        ("catchment to", {"topic"}),
+        ("catchment topic tr", {"trim"}),
+        ("catchment topic trim --bef", {"--before"}),
+        ("catchment topic list --profile p", {"prod", "probe"}),
+        ("catchment profile use pr", {"prod", "probe"}),
+    ],
 )
-def test_commands_and_options_are_completed(start: Start, typed: str, expected: set[str]) -> None:
+def test_commands_options_and_profiles_are_completed(start: Start, typed: str, expected: set[str]) -> None:
+    for name in ("prod", "probe", "local"):
+        save_profile(Profile(name, "127.0.0.1:1", {}))
     words = typed.split()
     environment = {"COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1), "_CATCHMENT_COMPLETE": "complete_bash"}
     output, errors = start(**environment).communicate(timeout=60)

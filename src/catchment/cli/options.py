@@ -8,7 +8,7 @@ import typer
 
 from catchment.cli.assignments import parse_assignment
 from catchment.cli.failure import MISTAKEN, CommandError
-from catchment.cli.profiles import PROFILE_VARIABLE, Profile, current_name, load_profile
+from catchment.cli.profiles import PROFILE_VARIABLE, Profile, complete_name, current_name, load_profile
 from catchment.ports.properties_file import read_properties
 from catchment.ports.settings import InvalidSetting
 
@@ -73,6 +73,7 @@ PROFILE_PARAMETER: Any = _parameter_of(
             is_eager=True,
             expose_value=False,
             callback=_choose_profile,
+            autocompletion=complete_name,
         ),
     ]
 )

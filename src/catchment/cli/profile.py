@@ -18,6 +18,7 @@ from catchment.cli.profiles import (
     SERVERS,
     Profile,
     check_name,
+    complete_name,
     current_name,
     delete_profile,
     load_profile,
@@ -38,7 +39,7 @@ def _checked_name(name: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the profile.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the profile.", autocompletion=complete_name)]
 
 
 @app.command("create")
@@ -107,7 +108,10 @@ def list_command(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the profile.", show_default="the current one")
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="Name of the profile.", show_default="the current one", autocompletion=complete_name
+        ),
     ] = None,
     secrets: Annotated[bool, typer.Option("--secrets", help="Show passwords and keys, too.")] = False,
     as_json: AsJson = False,

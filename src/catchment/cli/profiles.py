@@ -53,6 +53,11 @@ def profile_names() -> list[str]:
     return sorted(file.name.removesuffix(_SUFFIX) for file in profile_file("any").parent.glob(f"*{_SUFFIX}"))
 
 
+def complete_name(incomplete: str) -> list[str]:
+    """For a shell: the profiles whose names begin so."""
+    return [name for name in profile_names() if name.startswith(incomplete)]
+
+
 def load_profile(name: str) -> Profile:
     try:
         properties = read_properties(profile_file(check_name(name)))
