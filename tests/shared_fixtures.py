@@ -61,7 +61,7 @@ def session_config(peer_jars: str | None, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def spark(session_config: dict[str, str]) -> SparkSession:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
     return get_session(session_config)
 
 

@@ -39,7 +39,7 @@ if not TYPE_CHECKING:
                 return getattr(import_module(_MODULES[name]), name)
             except ModuleNotFoundError as error:
                 if error.name in ("numba", "numpy", "pyarrow"):
-                    message = f"catchment.{name} needs {error.name}: pip install 'catchment[arrow]'"
+                    message = f"catchment.{name} needs {error.name}: pip install 'catchment-streaming[arrow]'"
                     raise ImportError(message) from error
                 raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,6 +26,12 @@ def bootstrap_servers() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
+@pytest.fixture(autouse=True)
+def _no_profiles_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("CATCHMENT_PROFILE", raising=False)
+
+
 @pytest.fixture
 def run(bootstrap_servers: str) -> Run:
     """Run a command against the broker, in this process."""

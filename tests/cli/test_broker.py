@@ -74,28 +74,40 @@ def test_a_file_gives_settings_and_the_command_line_overrides_it(start: Start, t
     assert not (tmp_path / "wrong").exists()
 
 
-@pytest.mark.parametrize("command", ["broker", "up"])
-def test_a_busy_port_is_named(start: Start, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "advice"), [("broker", "--set listeners=PLAINTEXT://127.0.0.1:"), ("up", "--port ")]
+)
+@pytest.mark.parametrize(
+    "setting", ["listeners=PLAINTEXT://127.0.0.1:{port}", "catchment.metrics.listener=127.0.0.1:{port}"]
+)
+def test_a_busy_port_is_named_with_the_option_that_chooses_another_and_creates_nothing(
+    start: Start, tmp_path: Path, command: str, advice: str, setting: str
+) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         port = holder.getsockname()[1]
-        child = start(command, *settings(tmp_path / "data", port))
+        child = start(command, *settings(tmp_path / "data"), "--set", setting.format(port=port))
         _, errors = child.communicate(timeout=STOP_S)
 
     assert child.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}: the port is in use" in errors.decode()
+    is_metrics = setting.startswith("catchment.metrics")
+    assert ("--set catchment.metrics.listener=" if is_metrics else f"{advice}{port + 1}") in errors.decode()
     assert b"Traceback" not in errors
+    assert not (tmp_path / "data").exists()
 
 
-def test_a_directory_in_use_is_named(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "advice"), [("broker", "--set log.dirs=DIRECTORY"), ("up", "--data DIRECTORY")])
+def test_a_directory_in_use_is_named(start: Start, tmp_path: Path, command: str, advice: str) -> None:
     wait_for_address(start("broker", *settings(tmp_path / "data")))
 
-    second = start("broker", *settings(tmp_path / "data"))
+    second = start(command, *settings(tmp_path / "data"))
     _, errors = second.communicate(timeout=STOP_S)
 
     assert second.returncode == 1
     assert f"{tmp_path}/data is in use by another process" in errors.decode()
+    assert advice in errors.decode()
 
 
 def test_a_directory_of_another_node_is_named(start: Start, tmp_path: Path) -> None:
@@ -110,34 +122,49 @@ def test_a_directory_of_another_node_is_named(start: Start, tmp_path: Path) -> N
     assert b"bug" not in errors
 
 
-def test_a_directory_that_cannot_be_made_is_named(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "advice"), [("broker", "--set log.dirs=DIRECTORY"), ("up", "--data DIRECTORY")])
+@pytest.mark.parametrize("below", ["file/data", "file"])
+def test_a_directory_that_cannot_be_made_is_named(
+    start: Start, tmp_path: Path, command: str, advice: str, below: str
+) -> None:
     (tmp_path / "file").write_text("no directory")
 
-    child = start("broker", *settings(tmp_path / "file" / "data"))
+    child = start(command, *settings(tmp_path / below))
     _, errors = child.communicate(timeout=STOP_S)
 
     assert child.returncode == 1
     assert f"cannot write to {tmp_path}/file" in errors.decode()
+    assert advice in errors.decode()
     assert b"Traceback" not in errors
 
 
+@pytest.mark.parametrize("command", ["broker", "up"])
 @pytest.mark.parametrize(
-    ("arguments", "status", "message"),
+    ("arguments", "message"),
     [
-        (["--set", "log.dirz=x"], 1, "Did you mean log.dir?"),
-        (["--set", "num.partitions=many"], 1, "num.partitions"),
-        (["--set", "num.partitions"], 2, "is not KEY=VALUE"),
-        (["--config", "missing.properties"], 1, "cannot read the settings in missing.properties"),
-        (["--no-such-option"], 2, "--no-such-option"),
+        (["--set", "log.dirz=x"], "Did you mean log.dir?"),
+        (["--set", "foo.bar=1"], "foo.bar"),
+        (["--set", "num.partitions=many"], "num.partitions"),
+        (["--set", "num.partitions"], "is not KEY=VALUE"),
+        (["--set", "listeners=PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"], "PLAINTEXT"),
+        (["--config", "missing.properties"], "cannot read the settings in missing.properties"),
+        (["--config", "."], "cannot read the settings in ."),
+        (["--config", "bad.properties"], "bad.properties"),
+        (["--no-such-option"], "--no-such-option"),
     ],
 )
-def test_settings_that_cannot_be_used_are_named(start: Start, arguments: list[str], status: int, message: str) -> None:
-    child = start("broker", *arguments)
+def test_settings_that_cannot_be_used_are_named_and_end_with_2(
+    start: Start, tmp_path: Path, command: str, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "bad.properties").write_bytes(b"\xff\xfe no properties")
+    child = start(command, *arguments)
     _, errors = child.communicate(timeout=STOP_S)
 
-    assert child.returncode == status
+    assert child.returncode == 2, errors
     assert message in errors.decode()
     assert b"Traceback" not in errors
+    assert b"bug" not in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.properties"]
 
 
 def test_starting_a_broker_loads_nothing_that_only_others_or_later_requests_need() -> None:
@@ -162,3 +189,33 @@ def test_metrics_are_served_where_asked(start: Start, tmp_path: Path) -> None:
         page = b"".join(iter(lambda: client.recv(65536), b""))
 
     assert b"kafka_server_replicamanager_partitioncount 0.0" in page
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [("192.0.2.1:9092", "this machine has no such address"), ("no-such-host.invalid:9092", "no such address")],
+)
+def test_an_address_of_another_machine_is_named_and_creates_nothing(
+    start: Start, tmp_path: Path, address: str, message: str
+) -> None:
+    child = start("up", "--data", tmp_path / "data", "--set", f"listeners=PLAINTEXT://{address}")
+    _, errors = child.communicate(timeout=STOP_S)
+
+    assert child.returncode == 1
+    assert f"cannot listen on {address}: " in errors.decode()
+    assert message in errors.decode()
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "setting"), [("--port=0", "listeners=PLAINTEXT://127.0.0.1:0"), ("--data=x", "log.dirs=y")]
+)
+def test_an_option_and_a_setting_that_contradict_each_other_are_rejected(
+    start: Start, tmp_path: Path, option: str, setting: str
+) -> None:
+    child = start("up", option, "--set", setting)
+    _, errors = child.communicate(timeout=STOP_S)
+
+    assert child.returncode == 2
+    assert "not both" in errors.decode()
+    assert list(tmp_path.iterdir()) == []

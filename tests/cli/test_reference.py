@@ -1,14 +1,20 @@
 """The reference page and the help name every command and option."""
 
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, Start
 
 from catchment.cli.app import COMMANDS, app
 from catchment.cli.broker import make_parser
+from catchment.cli.examples import EXAMPLES
+from catchment.cli.profiles import Profile, save_profile
 from catchment.cli.reference import commands_below, render_reference, value_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
@@ -50,22 +56,78 @@ def test_every_command_that_speaks_to_a_cluster_prints_json_when_asked() -> None
     assert [path for path, names in options.items() if "--bootstrap-server" in names and "--json" not in names] == []
 
 
-def test_the_options_of_the_broker_are_on_the_page() -> None:
-    section = PAGE.read_text(encoding="utf-8").split("## catchment broker\n")[1].split("\n## ")[0]
-    names = [name for action in make_parser()._actions for name in action.option_strings if action.dest != "help"]
+def test_the_fast_parser_of_the_broker_knows_the_options_of_its_help() -> None:
+    fast = {name for action in make_parser()._actions for name in action.option_strings}
+    (shown,) = [command for path, command in ALL_COMMANDS if path == ["catchment", "broker"]]
 
-    assert names == ["--config", "--set"]
-    assert "`--config FILE`" in section
-    assert "`--set KEY=VALUE`" in section
+    assert fast == {name for parameter in shown.params for name in parameter.opts}
+
+
+def test_the_help_of_the_broker_looks_like_that_of_any_command(start: Start) -> None:
+    output, _ = start("broker", "--help", COLUMNS="100").communicate(timeout=60)
+
+    assert b"Usage: catchment broker [OPTIONS]" in output
+    assert "╭─ Options".encode() in output
+    assert b"Examples" in output
 
 
 def test_the_help_names_every_command(run: Run) -> None:
     text = run("--help").stdout
 
-    assert all(name in text for name in COMMANDS)
+    assert all(f" {name} " in text for name in COMMANDS)
+    assert all(f"─ {entry.panel} ─" in text for entry in COMMANDS.values())
 
 
-@pytest.mark.parametrize("path", [path[1:] for path, _ in ALL_COMMANDS if path[1] != "broker"], ids=" ".join)
+def test_the_list_of_commands_and_the_version_load_no_command() -> None:
+    code = "import sys; from catchment.cli import main\n"
+    code += "try: main()\nexcept SystemExit: pass\n"
+    code += f"print(*[name for name in {['confluent_kafka', *{entry.module for entry in COMMANDS.values()}]} if name in sys.modules])"
+    for arguments in (["--help"], ["--version"]):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(("path", "command"), ALL_COMMANDS, ids=[" ".join(path) for path, _ in ALL_COMMANDS])
+def test_every_command_has_examples_that_it_understands(path: list[str], command: Any) -> None:
+    examples = EXAMPLES[" ".join(path[1:])]
+
+    assert any(example.startswith(" ".join(path)) for example in examples)
+    for example in examples:
+        for words in commands_in(example):
+            # Raises if an option does not exist, a value is of the wrong kind, or an argument is missing.
+            ROOT.make_context("catchment", words[1:2], resilient_parsing=True)
+            own_path, own = next(one for one in ALL_COMMANDS if one[0] == words[: len(one[0])])
+            own.make_context(own_path[-1], words[len(own_path) :])
+
+
+def test_no_example_is_left_of_a_command_that_is_gone() -> None:
+    assert EXAMPLES.keys() - {""} == {" ".join(path[1:]) for path, _ in ALL_COMMANDS}
+    assert all(commands_in(example) for example in EXAMPLES[""])
+
+
+def commands_in(example: str) -> list[list[str]]:
+    """The words of each `catchment` command in a line of a shell."""
+    found = []
+    for part in [*example.split(" | "), *re.findall(r"\$\(([^)]*)\)", example)]:
+        words = shlex.split(part, comments=True) if "catchment " in part else []
+        if words[:1] == ["catchment"]:
+            found.append(words)
+    return found
+
+
+@pytest.mark.parametrize(("path", "command"), ALL_COMMANDS, ids=[" ".join(path) for path, _ in ALL_COMMANDS])
+def test_the_help_shows_defaults_and_no_type_of_a_flag_or_an_argument(run: Run, path: list[str], command: Any) -> None:
+    text = run(*path[1:], "--help").stdout
+
+    assert "<bool>" not in text
+    assert "<list" not in text
+    assert "<str>" not in text
+    assert "Examples" in text
+    for parameter in command.params:
+        assert parameter.show_default is not False, f"{path} {parameter.opts} hides its default"
+
+
+@pytest.mark.parametrize("path", [path[1:] for path, _ in ALL_COMMANDS], ids=" ".join)
 def test_every_command_has_help(run: Run, path: list[str]) -> None:
     result = run(*path, "--help")
 
@@ -78,6 +140,31 @@ def test_a_mistyped_command_is_met_with_a_proposal(run: Run) -> None:
 
     assert result.exit_code == 2
     assert "Did you mean 'topic'?" in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(start: Start, shell: str) -> None:
+    script, _ = start(_CATCHMENT_COMPLETE=f"source_{shell}").communicate(timeout=60)
+    assert b"_CATCHMENT_COMPLETE=complete_" + shell.encode() in script
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("catchment to", {"topic"}),
+        ("catchment topic tr", {"trim"}),
+        ("catchment topic trim --bef", {"--before"}),
+        ("catchment topic list --profile p", {"prod", "probe"}),
+        ("catchment profile use pr", {"prod", "probe"}),
+    ],
+)
+def test_commands_options_and_profiles_are_completed(start: Start, typed: str, expected: set[str]) -> None:
+    for name in ("prod", "probe", "local"):
+        save_profile(Profile(name, "127.0.0.1:1", {}))
+    words = typed.split()
+    environment = {"COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1), "_CATCHMENT_COMPLETE": "complete_bash"}
+    output, errors = start(**environment).communicate(timeout=60)
+    assert set(output.decode().split()) == expected, errors
 
 
 def test_the_version_is_printed(run: Run) -> None:

@@ -79,7 +79,7 @@ def test_the_status_is_drawn_and_an_interrupt_stops_it_cleanly(terminal: Termina
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_what_the_broker_writes_for_itself_is_not_counted_as_coming_in(tmp_path: Path) -> None:
+def test_topics_and_records_of_the_broker_itself_are_not_counted(tmp_path: Path) -> None:
     replicas = [
         SimpleNamespace(topic=topic, log=SimpleNamespace(log_end_offset=records, size_bytes=100))
         for topic, records in (("orders", 7), ("__consumer_offsets", 1000), ("__transaction_state", 1000))
@@ -88,13 +88,14 @@ def test_what_the_broker_writes_for_itself_is_not_counted_as_coming_in(tmp_path:
         replicas=replicas,
         clock=ManualClock(0),
         settings=SimpleNamespace(log_dirs=[str(tmp_path)]),
-        controller=SimpleNamespace(image=SimpleNamespace(topics=["orders"])),
+        controller=SimpleNamespace(image=SimpleNamespace(topics=[replica.topic for replica in replicas])),
         traffic=Traffic(),
     )
 
     sample = Sample.take(cast("Services", services))
 
     assert (sample.records, sample.log_bytes) == (7, 300)
+    assert (sample.topics, sample.partitions) == (1, 1)
 
 
 def test_rates_are_differences_over_time_and_never_negative() -> None:

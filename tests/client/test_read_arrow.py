@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -151,6 +152,15 @@ def test_the_guide_runs_where_it_needs_no_other_library(catchment_logs: Catchmen
     assert catchment.read_arrow("orders", catchment_logs.bootstrap_servers).num_rows == 4
 
 
+def test_duckdb_takes_the_table_as_the_guide_shows(catchment_logs: CatchmentLogs) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    (query,) = re.findall(r"^duckdb\.sql\('(.*)'\)$", GUIDE.read_text(), re.MULTILINE)
+    topic = catchment_logs.topic()
+    catchment.write_arrow(topic, hourly(3), catchment_logs.bootstrap_servers)
+    table = catchment.read_arrow(topic, catchment_logs.bootstrap_servers)
+    assert duckdb.sql(query).fetchall() == [(0, table.num_rows)]
+
+
 def test_polars_takes_the_table(catchment_logs: CatchmentLogs) -> None:
     polars = pytest.importorskip("polars")
     topic = catchment_logs.topic()
@@ -180,4 +190,4 @@ def test_duckdb_takes_the_table(catchment_logs: CatchmentLogs) -> None:
 def test_without_its_libraries_the_error_says_what_to_install() -> None:
     program = "import sys; sys.modules['pyarrow'] = None; import catchment; catchment.read_arrow"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "ImportError: catchment.read_arrow needs pyarrow: pip install 'catchment[arrow]'" in ended.stderr
+    assert "ImportError: catchment.read_arrow needs pyarrow: pip install 'catchment-streaming[arrow]'" in ended.stderr

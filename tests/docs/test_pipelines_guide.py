@@ -31,7 +31,7 @@ def block(kind: str) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Both forms of the page's pipeline."""
-    pytest.importorskip("pydantic", reason="pydantic is not installed: pip install 'catchment[pipelines]'")
+    pytest.importorskip("pydantic", reason="pydantic is not installed: pip install 'catchment-streaming[pipelines]'")
     (tmp_path / "city.py").write_text(block("python"))
     (tmp_path / "city.yaml").write_text(block("yaml"))
     return tmp_path

@@ -26,7 +26,7 @@ from catchment.pipelines.driving.run_file import is_running
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.spark.batch_pace import FIRST_ROWS
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 STALL_S: Final = float(os.environ.get("CATCHMENT_STALL_SECONDS", 8))
 USUAL: Final = 400

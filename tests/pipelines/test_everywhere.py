@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from tests.client.logs import KafkaLogs
 from tests.pipelines.city import City

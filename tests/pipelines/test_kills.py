@@ -15,7 +15,7 @@ import pytest
 from tests.pipelines.soak.campaign import Blow, Campaign
 from tests.pipelines.soak.town import town
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 FIRST: Final[tuple[Blow, ...]] = (("worker", "broker"), ("postgresql",), ("jvm", "redis"))
 """A short run has these."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from tests.client.settled import read_settled
 from tests.pipelines.city import DISTRICTS, SCHEMA, City, Report

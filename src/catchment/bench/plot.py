@@ -15,7 +15,7 @@ def save_plot(results: Results, path: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as missing:
-        raise RuntimeError("the plot needs matplotlib: pip install 'catchment[bench]'") from missing
+        raise RuntimeError("the plot needs matplotlib: pip install 'catchment-streaming[bench]'") from missing
     rows = list(results.rows())
     figure = Figure(figsize=(11, 1.5 + _ROW_INCHES * max(1, len(rows))), layout="constrained")
     axes = figure.subplots()

@@ -13,7 +13,9 @@ def main() -> None:
     if arguments[:1] == ["broker"]:
         from catchment.cli.broker import main as run_broker
 
-        sys.exit(run_broker(arguments[1:]))
+        status = run_broker(arguments[1:])
+        if status is not None:
+            sys.exit(status)
     from catchment.cli.app import run
 
     run()

@@ -1,23 +1,35 @@
 """The tree of commands, and the one place where a failure becomes a message and an exit status.
 
-A command's module is imported when the command is asked for: `catchment --version` need not load a Kafka client, nor
-`catchment up` the benchmarks.
+A command's module is imported when the command is run, or its help is asked for: `catchment --version` and the list of
+commands need no Kafka client, and `catchment up` needs no benchmarks.
 """
 
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from catchment.cli.extras import with_extra
 from catchment.cli.failure import CommandError, print_failure, report_bug
+from catchment.cli.help_style import HELP_OPTIONS, epilog, style, without_types
+
+BROKERS = "Run a broker"
+RECORDS = "Topics and records"
+GROUPS = "Groups, transactions and quotas"
+PIPELINES = "Pipelines on Spark"
+INSPECT = "Inspect and measure"
+SETTINGS = "Settings of this command"
 
 
-class _Place(NamedTuple):
+class _Entry(NamedTuple):
+    panel: str
+    summary: str
     module: str
     is_group: bool = False
     extra: str | None = None
@@ -25,44 +37,84 @@ class _Place(NamedTuple):
 
 
 COMMANDS = {
-    "up": _Place("catchment.cli.up"),
-    "broker": _Place("catchment.cli.broker_command"),
-    "topic": _Place("catchment.cli.topic", is_group=True),
-    "produce": _Place("catchment.cli.produce"),
-    "consume": _Place("catchment.cli.consume"),
-    "group": _Place("catchment.cli.group", is_group=True),
-    "transaction": _Place("catchment.cli.transaction", is_group=True),
-    "quota": _Place("catchment.cli.quota", is_group=True),
-    "log": _Place("catchment.cli.log", is_group=True),
-    "pipeline": _Place("catchment.cli.pipeline", is_group=True, extra="pipelines"),
-    "quarantine": _Place("catchment.cli.quarantine", is_group=True, extra="pipelines"),
-    "lake": _Place("catchment.cli.lake", is_group=True, extra="pipelines"),
-    "spark": _Place("catchment.cli.spark", is_group=True, extra="spark"),
-    "example": _Place("catchment.cli.example", extra="pipelines"),
-    "doctor": _Place("catchment.cli.doctor"),
-    "bench": _Place("catchment.cli.bench", is_group=True),
+    "up": _Entry(BROKERS, "Start a broker and show its traffic.", "catchment.cli.up"),
+    "broker": _Entry(BROKERS, "Run one broker in the foreground, for scripts.", "catchment.cli.broker_command"),
+    "doctor": _Entry(BROKERS, "Check whether a broker can run on this machine.", "catchment.cli.doctor"),
+    "topic": _Entry(
+        RECORDS, "Create, list, describe, alter, trim and delete topics.", "catchment.cli.topic", is_group=True
+    ),
+    "produce": _Entry(RECORDS, "Send records to a topic.", "catchment.cli.produce"),
+    "consume": _Entry(RECORDS, "Read records from a topic.", "catchment.cli.consume"),
+    "group": _Entry(
+        GROUPS,
+        "List and describe consumer and share groups, show lag, reset offsets.",
+        "catchment.cli.group",
+        is_group=True,
+    ),
+    "transaction": _Entry(GROUPS, "List, describe and abort transactions.", "catchment.cli.transaction", is_group=True),
+    "quota": _Entry(
+        GROUPS, "List, set and remove quotas of users, clients and addresses.", "catchment.cli.quota", is_group=True
+    ),
+    "pipeline": _Entry(
+        PIPELINES, "Plan, run, stop and inspect pipelines.", "catchment.cli.pipeline", is_group=True, extra="pipelines"
+    ),
+    "quarantine": _Entry(
+        PIPELINES,
+        "List, show and replay records that pipelines quarantined.",
+        "catchment.cli.quarantine",
+        is_group=True,
+        extra="arrow",
+    ),
+    "lake": _Entry(
+        PIPELINES,
+        "Describe, query, optimize and vacuum the tables of a lake.",
+        "catchment.cli.lake",
+        is_group=True,
+        extra="pipelines",
+    ),
+    "spark": _Entry(
+        PIPELINES, "Fetch the jars of Spark's Kafka connector.", "catchment.cli.spark", is_group=True, extra="spark"
+    ),
+    "example": _Entry(PIPELINES, "Run an example application.", "catchment.cli.example", extra="pipelines"),
+    "cluster": _Entry(
+        INSPECT, "Show brokers, controller and features of a cluster.", "catchment.cli.cluster", is_group=True
+    ),
+    "log": _Entry(INSPECT, "Dump the segment files of a log.", "catchment.cli.log", is_group=True),
+    "bench": _Entry(INSPECT, "Measure Catchment and its peers on this machine.", "catchment.cli.bench", is_group=True),
+    "profile": _Entry(
+        SETTINGS, "Save the brokers and client settings of a cluster.", "catchment.cli.profile", is_group=True
+    ),
 }
 
 
 class CommandTree(TyperGroup):
     """Loads commands on demand and reports their failures. Typer keeps its context class private, hence `Any`."""
 
+    _is_listing = False
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.commands and cmd_name in COMMANDS:
-            place = COMMANDS[cmd_name]
-            command_app: typer.Typer = importlib.import_module(place.module).app
-            build = typer.main.get_group if place.is_group else typer.main.get_command
-            command = build(command_app)
-            command.name = cmd_name
-            self.commands[cmd_name] = command if place.extra is None else with_extra(command, place.extra)
-        elif cmd_name not in COMMANDS:
-            # Typer proposes a similar name among the commands that it knows.
-            for name in COMMANDS:
-                self.get_command(ctx, name)
-        return self.commands.get(cmd_name)
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            # Typer proposes a similar name among the commands that it knows, and none of them will run.
+            self.commands.update({name: _listed(name) for name in COMMANDS})
+            return None
+        if self._is_listing:
+            return _listed(cmd_name)
+        if cmd_name not in self.commands:
+            self.commands[cmd_name] = _load(cmd_name, entry)
+        return self.commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        without_types(self, ctx)
+        with self._listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -71,7 +123,7 @@ class CommandTree(TyperGroup):
             print_failure(error)
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError as error:
-            # Whoever read our output has had enough, which is no news to them. The descriptor is replaced so that the
+            # The reader of our output has closed it, which is no failure of ours. The descriptor is replaced so that the
             # interpreter's last flush does not meet the closed pipe again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from error
@@ -79,20 +131,44 @@ class CommandTree(TyperGroup):
             print_failure(CommandError(str(error)))
             raise typer.Exit(1) from error
 
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Commands are their names and summaries, and none is loaded."""
+        self._is_listing = True
+        try:
+            yield
+        finally:
+            self._is_listing = False
+
+
+def _listed(name: str) -> TyperCommand:
+    """A command for a list of commands, which needs its summary alone."""
+    return TyperCommand(name, help=COMMANDS[name].summary, rich_help_panel=COMMANDS[name].panel)
+
+
+def _load(name: str, entry: _Entry) -> Any:
+    command_app: typer.Typer = importlib.import_module(entry.module).app
+    command: Any = (typer.main.get_group if entry.is_group else typer.main.get_command)(command_app)
+    command.name = name
+    if entry.is_group:
+        command.help = entry.summary
+    style(command, name)
+    return command if entry.extra is None else with_extra(command, entry.extra, name)
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"catchment {version('catchment')}")
+        typer.echo(f"catchment {version('catchment-streaming')}")
         raise typer.Exit
 
 
 app = typer.Typer(
     cls=CommandTree,
     name="catchment",
+    epilog=epilog(""),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
+    context_settings={"help_option_names": HELP_OPTIONS},
 )
 
 
@@ -102,7 +178,7 @@ def catchment(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A Kafka-protocol streaming log in one command: run a broker, and work with any Kafka cluster."""
+    """A Kafka-protocol broker, a command line for any Kafka cluster, and pipelines on Spark."""
 
 
 def run() -> None:

@@ -12,16 +12,21 @@ import typer
 from catchment.bench import plan, runner
 from catchment.bench.growth.report import MEASUREMENTS, growth_table
 from catchment.bench.results import Results
-from catchment.bench.target import CEILING, OURS, PEERS
+from catchment.bench.target import CEILING, OURS, PEERS, factories
 from catchment.cli.bench_options import DEFAULT_ROUNDS, JsonFile, PlotFile, Rounds, Workloads
 from catchment.cli.bench_pipeline import pipeline
 from catchment.cli.bench_report import bench_console, growths_as_json, report, shown_progress
 from catchment.cli.bench_spark import spark
+from catchment.cli.output import print_note
 
-app = typer.Typer(help="Measure Catchment beside its peers.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 app.command()(spark)
 app.command()(pipeline)
 _GROWTH_REQUESTS = 20_000
+_QUICK_STEP_S = 2.5
+_STEP_S = 7.0
+_WARM_UP_S = 8.0
+_FEW_MINUTES = 2.0
 
 
 @app.callback()
@@ -34,7 +39,12 @@ def bench() -> None:
 @app.command()
 def broker(
     peer: Annotated[
-        list[str] | None, typer.Option(metavar="|".join(PEERS), help="A peer to compare with. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(PEERS),
+            help="A peer to compare with, which is fetched if need be. May be repeated.",
+            show_default="none, only the ceiling",
+        ),
     ] = None,
     workload: Workloads = None,
     rounds: Rounds = DEFAULT_ROUNDS,
@@ -43,9 +53,12 @@ def broker(
     json_file: JsonFile = None,
     plot_file: PlotFile = None,
 ) -> None:
-    """Run the same workloads against Catchment, its peers and the ceiling, and print the ratios."""
+    """Run the same workloads against Catchment, its peers and the ceiling, and print the ratios.
+
+    The ceiling is a server that answers requests and stores nothing. What will run, and about how long, is printed first.
+    """
     console = bench_console()
-    peers = list(dict.fromkeys(peer or ["kafka"]))
+    peers = list(dict.fromkeys(peer or ()))
     if unknown := set(peers) - set(PEERS):
         raise typer.BadParameter(f"no such peer: {', '.join(sorted(unknown))}", param_hint="--peer")
     results = Results(peers=peers)
@@ -55,12 +68,27 @@ def broker(
     if not found:
         raise typer.BadParameter("no workload has such a name", param_hint="--workload")
     names = [OURS, *peers, CEILING]
+    steps = runner.step_count(found, names, rounds)
+    print_note(_announcement(found, names, steps, peers, quick=quick))
     try:
-        with shown_progress(console, runner.step_count(found, names, rounds)) as progress:
+        with shown_progress(console, steps) as progress:
             runner.run(found, names, rounds, results, progress)
     finally:
         # A run that is broken off has measured something too.
         report(console, results, json_file, plot_file)
+
+
+def _announcement(found: list[runner.Session], names: list[str], steps: int, peers: list[str], *, quick: bool) -> str:
+    """What is about to run, and about how long: the times are those of two cores."""
+    warm_ups = sum(len(factories(session.policy, names)) for session in found)
+    minutes = (steps * (_QUICK_STEP_S if quick else _STEP_S) + warm_ups * _WARM_UP_S) / 60
+    length = "a minute or two" if minutes < _FEW_MINUTES else f"about {minutes:.0f} minutes"
+    hint = (
+        ""
+        if peers
+        else "\nNo --peer is given: add --peer kafka to compare with Apache Kafka, which takes Java and Maven."
+    )
+    return f"measuring {', '.join(names)}: {steps} steps, {length}; Ctrl-C ends it and prints what was measured{hint}"
 
 
 @app.command()

@@ -34,7 +34,7 @@ def pipeline(
         from catchment.bench.spark.stage import raised_stage
     except ImportError as error:
         raise CommandError(
-            f"the benchmark of pipelines cannot be loaded: {error}", "pip install 'catchment[pipelines]'"
+            f"the benchmark of pipelines cannot be loaded: {error}", "pip install 'catchment-streaming[pipelines]'"
         ) from error
     workloads = [found for found in plan.workloads(quick=quick) if is_wanted(found.name, workload or [])]
     if not workloads:

@@ -38,7 +38,7 @@ def spark(
         from catchment.bench.spark.stage import raised_stage
     except ImportError as error:
         raise CommandError(
-            f"the benchmark of Spark cannot be loaded: {error}", "pip install 'catchment[spark]'"
+            f"the benchmark of Spark cannot be loaded: {error}", "pip install 'catchment-streaming[spark]'"
         ) from error
     workloads = [found for found in plan.workloads(quick=quick) if is_wanted(found.name, workload or [])]
     core_count = cores or os.cpu_count() or 1

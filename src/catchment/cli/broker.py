@@ -1,56 +1,53 @@
 """`catchment broker`: one broker in the foreground, for scripts and supervisors.
 
-It has a parser of its own, and the server is imported once the arguments are known to be right: whoever starts a broker
-waits for its first line, `listening on …`, and every module that is not loaded brings that line forward.
+A broker's first line, `listening on …`, is waited for, and every module that is not loaded brings it forward. So the
+arguments are read here without typer, and the server is imported once they are known to be right. `--help`, and arguments
+that make no sense, are left to `broker_command`, which has the same options and looks like every other command.
 """
 
 import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from catchment.cli.assignments import parse_assignment
 from catchment.cli.failure import CommandError, print_failure, report_bug
 
-DESCRIPTION = "Run one broker in the foreground. SIGTERM and SIGINT stop it cleanly."
+
+class _NotUnderstood(Exception):
+    """The arguments ask for help, or make no sense."""
+
+
+class _QuietParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _NotUnderstood(message)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("catchment broker", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="Settings, one key=value a line, as in Kafka's server.properties."
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        type=_assignment,
-        default=[],
-        metavar="KEY=VALUE",
-        help="A setting that overrides the file. May be repeated.",
-    )
+    parser = _QuietParser("catchment broker", add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--set", action="append", type=parse_assignment, default=[])
     return parser
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    try:
-        return parse_assignment(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def main(arguments: list[str]) -> int:
-    """Run until a signal; 0 after a clean stop, 1 if the broker could not start or failed."""
+def main(arguments: list[str]) -> int | None:
+    """Run until a signal; 0 after a clean stop, 1 or 2 if the broker could not start, None if this parser cannot tell."""
     sys.excepthook = report_bug
-    options = make_parser().parse_args(arguments)
     try:
-        _run(options.config, dict(options.set))
+        options = make_parser().parse_args(arguments)
+    except _NotUnderstood:
+        return None
+    try:
+        run_broker(options.config, dict(options.set))
     except CommandError as error:
         print_failure(error)
-        return 1
+        return error.exit_code
     return 0
 
 
-def _run(config: Path | None, given: dict[str, str]) -> None:
+def run_broker(config: Path | None, given: dict[str, str]) -> None:
+    """Run until a signal; CommandError if the broker cannot start."""
     from catchment.cli.running import RunningBroker
     from catchment.cli.settings_file import load_settings
     from catchment.ports.log_lines import configure_logging

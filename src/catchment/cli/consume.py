@@ -71,7 +71,7 @@ def consume(
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Print the records of a topic; Ctrl-C ends it."""
+    """Read records from a topic and print them; Ctrl-C ends it."""
     position = _position(start or "beginning")
     _check_group(group, share_group, partition, start)
     _check_share_group(share_group, start, until_end, group_protocol, isolation)

@@ -1,14 +1,12 @@
 """`catchment doctor`: will a broker run well on this machine?"""
 
 import sys
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from catchment.cli.doctor_checks import Finding, Verdict, all_findings
 from catchment.cli.failure import CommandError
-from catchment.cli.options import AsJson, parse_assignments
+from catchment.cli.options import AsJson, ServerSettings, ServerSettingsFile, parse_assignments
 from catchment.cli.output import format_count, print_json
 from catchment.cli.settings_file import load_settings
 
@@ -20,15 +18,14 @@ _COLOURS = {Verdict.OK: "green", Verdict.NOTE: "blue", Verdict.WARNING: "yellow"
 
 @app.command("doctor")
 def doctor(
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The settings of the broker to check for.")
-    ] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting that overrides the file.")
-    ] = None,
+    config: ServerSettingsFile = None,
+    assignments: ServerSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check ports, disk, limits and versions; the exit status is 1 if something would keep a broker from working."""
+    """Check ports, disk, limits and versions.
+
+    The exit status is 1 if a broker could not run here.
+    """
     settings = load_settings(config, parse_assignments(assignments, "--set"))
     findings = []
     for finding in all_findings(settings):

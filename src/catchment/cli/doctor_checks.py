@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import resource
-import socket
 import sys
 import tempfile
 import time
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from catchment.cli.output import format_bytes
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.listener_settings import Listener
+from catchment.ports.network import try_address
 
 _OLDEST_PYTHON = (3, 11)
 _FEW_DESCRIPTORS = 4096
@@ -26,6 +26,7 @@ _SYNCS = 11
 _BROKER_ANSWER_S = 2.0
 _VOLATILE = ("tmpfs", "ramfs")
 _REMOTE = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs")
+_OURS = "catchment-streaming"
 _LIBRARIES = ("kio", "uvloop", "crc32c", "cramjam", "confluent-kafka", "prometheus-client", "typer", "rich")
 
 
@@ -62,7 +63,7 @@ def check_python() -> Finding:
 
 
 def check_versions() -> Iterator[Finding]:
-    yield Finding("catchment", Verdict.OK, version("catchment"))
+    yield Finding("catchment", Verdict.OK, version(_OURS))
     for library in _LIBRARIES:
         try:
             yield Finding(library, Verdict.OK, version(library))
@@ -72,16 +73,16 @@ def check_versions() -> Iterator[Finding]:
 
 def check_extras() -> Iterator[Finding]:
     """Optional parts: which are there, and how to get the others."""
-    for extra in metadata("catchment").get_all("Provides-Extra") or ():
+    for extra in metadata(_OURS).get_all("Provides-Extra") or ():
         marker = f'extra == "{extra}"'
-        wanted = [line for line in requires("catchment") or () if marker in line.replace("'", '"')]
+        wanted = [line for line in requires(_OURS) or () if marker in line.replace("'", '"')]
         names = [_distribution(line) for line in wanted]
-        missing = sorted({name for name in names if name != "catchment" and not _is_installed(name)})
+        missing = sorted({name for name in names if name != _OURS and not _is_installed(name)})
         if extra == "all" or not names:
             continue
         if missing:
             detail = f"without {', '.join(missing)}"
-            yield Finding(f"[{extra}]", Verdict.NOTE, detail, f"pip install 'catchment[{extra}]' if you want it.")
+            yield Finding(f"[{extra}]", Verdict.NOTE, detail, f"pip install '{_OURS}[{extra}]' if you want it.")
         else:
             yield Finding(f"[{extra}]", Verdict.OK, "installed")
 
@@ -182,12 +183,7 @@ def _file_system(place: Path) -> str:
 def check_port(listener: Listener) -> Finding:
     name = f"port {listener.host}:{listener.port}"
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            listener.host or None, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, socket.SOCK_STREAM) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(address)
+        try_address(listener.host, listener.port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             return _who_holds(listener, name)

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from catchment.cli.failure import CommandError
+from catchment.cli.extras import need_extra
+from catchment.cli.failure import MISTAKEN, CommandError
 from catchment.cli.output import print_table
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -35,25 +36,31 @@ def example(
             metavar="PORT",
             min=1,
             max=65535,
-            help="Where the broker listens; 9092 if that is free, else another.",
-            show_default=False,
+            help="Where the broker listens.",
+            show_default="9092 if that is free, else another",
         ),
     ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIRECTORY", help="Keep all files here, and go on from them the next time.", show_default=False
+            metavar="DIRECTORY",
+            help="Keep all files here, and go on from them the next time.",
+            show_default="a temporary one, deleted at the end",
         ),
     ] = None,
 ) -> None:
-    """Run an example application: broker, generator, pipeline and actuator, with a board that shows whether it adds up."""
+    """Run an example application with its own broker, event generator and pipeline.
+
+    A board shows its results and whether every event is accounted for. `catchment example list` names the applications.
+    """
     from catchment.applications.catalogue import TITLES
 
     if name == _LIST:
         print_table(["name", "what it does"], list(TITLES.items()))
         return
     if name not in TITLES:
-        raise CommandError(f"there is no example {name}", f"There are {', '.join(TITLES)}.")
+        raise CommandError(f"there is no example {name}", f"There are {', '.join(TITLES)}.", exit_code=MISTAKEN)
+    need_extra("catchment example", "pipelines")
     from rich.console import Console
 
     from catchment.applications.running.show import show

@@ -11,24 +11,29 @@ import typer
 from catchment.cli.failure import MISTAKEN, CommandError
 from catchment.cli.output import print_note
 
-_SPARK: Final = ("pyspark", "py4j", "pyarrow", "numpy", "numba", "fastavro")
+_ARROW: Final = ("pyarrow", "numpy", "numba")
+_SPARK: Final = ("pyspark", "py4j", *_ARROW, "fastavro")
 _PACKAGES: Final = {
+    "arrow": _ARROW,
     "spark": _SPARK,
     "pipelines": (*_SPARK, "deltalake", "pydantic", "yaml", "pandas", "duckdb", "sqlglot"),
 }
 """What each extra brings, by the name that it is imported by; the libraries of stores are asked for by the store that needs them."""
+WITHOUT_EXTRA: Final = frozenset({"pipeline status", "pipeline stop", "example"})
+"""Commands of an extra that can do something without it, and look for it themselves where they need it."""
 
 
-def with_extra(command: Any, extra: str) -> Any:
+def with_extra(command: Any, extra: str, path: str) -> Any:
     """A command, or a group with all commands in it, that first looks for an extra. Typer keeps its classes private."""
-    for below in getattr(command, "commands", {}).values():
-        with_extra(below, extra)
+    for name, below in getattr(command, "commands", {}).items():
+        with_extra(below, extra, f"{path} {name}")
     if not hasattr(command, "commands"):
         invoke = command.invoke
 
         def checked(context: Any) -> Any:
-            need_extra(context.command_path, extra)
-            return invoke(context) if extra == "spark" else _told(invoke, context)
+            if path not in WITHOUT_EXTRA:
+                need_extra(context.command_path, extra)
+            return invoke(context) if extra == "spark" else _explained(invoke, context)
 
         command.invoke = checked
     return command
@@ -38,11 +43,11 @@ def need_extra(command_path: str, extra: str) -> None:
     """Say what to install where it is missing."""
     for package in _PACKAGES[extra]:
         if find_spec(package) is None:
-            message = f"{command_path} needs {package}: pip install 'catchment[{extra}]'"
+            message = f"{command_path} needs {package}: pip install 'catchment-streaming[{extra}]'"
             raise CommandError(message, exit_code=MISTAKEN)
 
 
-def _told(invoke: Any, context: Any) -> Any:
+def _explained(invoke: Any, context: Any) -> Any:
     """The command's own result, or its failure in words, with the same exit code in every command."""
     from catchment.cli.wire import client_errors_told
     from catchment.pipelines.mistakes import Mistakes

@@ -31,16 +31,13 @@ from catchment.cli.options import (
     ClientSettings,
     ClientSettingsFile,
     TimeoutSeconds,
+    Yes,
     parse_assignments,
     read_client_settings,
 )
-from catchment.cli.output import format_count, print_json, print_note, print_table
+from catchment.cli.output import confirm, format_count, print_json, print_note, print_table
 
-app = typer.Typer(
-    help="List, describe, move, alter and delete consumer groups and share groups.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("reset")(reset)
 
 GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.")]
@@ -192,18 +189,17 @@ def delete(
             "--topic", "-t", metavar="TOPIC", help="Delete only what the groups have committed of this topic."
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even on a terminal.")] = False,
+    yes: Yes = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Delete groups that nobody is in, with all their positions, or only their positions in one topic."""
+    """Delete groups without members, with all their offsets, or only their offsets in one topic."""
     where = "" if topic is None else f" in topic {topic}"
-    if not yes and sys.stdin.isatty():
-        what = "all positions" if topic is None else "positions"
-        typer.confirm(f"Delete {what}{where} of {format_count(len(groups), 'group')}: {', '.join(groups)}?", abort=True)
+    what = "all offsets" if topic is None else "offsets"
+    confirm(f"Delete {what}{where} of {format_count(len(groups), 'group')}: {', '.join(groups)}?", yes=yes)
     results: list[dict[str, str]] = []
     failures: list[GroupRefused] = []
     with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:

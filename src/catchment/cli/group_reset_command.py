@@ -77,7 +77,7 @@ def reset(
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Move a group that nobody is in: its next member begins there. Shows the plan unless told --execute."""
+    """Reset the offsets of a group without members. Without --execute, only show the plan."""
     if sum([to_earliest, to_latest, *(one is not None for one in (to_time, by, to_offset, from_file))]) != 1:
         raise typer.BadParameter(
             "give exactly one of --to-earliest, --to-latest, --to-time, --by, --to-offset and --from-file"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catchment.cli.extras import need_extra
 from catchment.cli.failure import CommandError
 from catchment.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP_SERVERS
 
@@ -60,10 +61,13 @@ def pipeline_homes(root: Path | None, given: str | None) -> list["Home"]:
 
 
 def _name(given: str) -> str:
-    """No name of a pipeline has a dot or a slash."""
+    """No name of a pipeline has a dot or a slash. To find the name in a file takes what runs the file."""
+    if "." not in given and "/" not in given:
+        return given
+    need_extra(f"the pipeline's file {given}", "pipelines")
     from catchment.pipelines.loading import name_in
 
-    return name_in(Path(given)) if "." in given or "/" in given else given
+    return name_in(Path(given))
 
 
 def _one_of(homes: list["Home"], name: str, place: Path) -> "Home":

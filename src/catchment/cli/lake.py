@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from catchment.pipelines.lakes.delta import DeltaLake
     from catchment.pipelines.lakes.parquet import ParquetLake
 
-app = typer.Typer(
-    help="Look into lakes, query them, and keep them in shape.", no_args_is_help=True, pretty_exceptions_enable=False
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 LakePath = Annotated[str, typer.Argument(metavar="PATH", help="The folder of the lake.")]
 

@@ -4,7 +4,7 @@ import typer
 
 from catchment.cli.log_dump import dump
 
-app = typer.Typer(help="Look into the files of a log.", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()

@@ -42,6 +42,16 @@ def print_note(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal, and end the command unless the answer is yes. A script is not asked."""
+    if not yes and is_answered_by_a_person():
+        typer.confirm(question, abort=True, err=True)
+
+
+def is_answered_by_a_person() -> bool:
+    return sys.stdin.isatty()
+
+
 def format_bytes(size: float) -> str:
     for unit in _BINARY_UNITS:
         if abs(size) < 1024 or unit == _BINARY_UNITS[-1]:

@@ -8,7 +8,6 @@ import typer
 import catchment.cli
 
 app = typer.Typer(
-    help="Run pipelines on Spark, see how they fare, and stop them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

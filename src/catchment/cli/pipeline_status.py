@@ -17,7 +17,7 @@ def status(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how the pipelines of this machine fare, or one of them, and how those ended that ran before."""
+    """Show the status of running pipelines, and how earlier runs ended."""
     from catchment.pipelines.driving.reports import report
 
     found = [report(one) | {"home": str(one.root)} for one in pipeline_homes(home, name)]

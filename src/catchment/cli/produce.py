@@ -22,10 +22,10 @@ from catchment.cli.options import (
 )
 from catchment.cli.output import format_bytes, format_count, print_json, print_note
 from catchment.cli.progress import SendProgress
-from catchment.cli.record_input import InputFormat, LineRules, read_records, total_bytes
+from catchment.cli.record_input import InputFormat, LineRules, is_typed_in, read_records, total_bytes
 from catchment.cli.record_json import MAX_PARTITION, RecordInput
 from catchment.cli.wire import client_config as base_config
-from catchment.cli.wire import create_client, explain, explained, read_metadata
+from catchment.cli.wire import create_client, explain, explained, raise_unknown_topic, read_metadata
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -34,6 +34,8 @@ _FLUSH_STEP_S = 0.1
 _RECORDS_A_LOOK = 256
 """How often to look for failures and redraw: at every record it would take half of the time."""
 _LARGEST_REQUEST_BYTES = 104_857_600
+_CREATION_STEP_S = 0.05
+_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 
 
 class Compression(StrEnum):
@@ -63,16 +65,41 @@ class Sender:
         self.size_bytes = 0
         self.failed = 0
         self.failure: KafkaError | None = None
+        self.created_partitions: int | None = None
+        """Of a topic that was not there before."""
 
     def _note_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Called for failures alone, as `delivery.report.only.error` asks."""
         self.failed += 1
         self.failure = self.failure or error
 
-    def connect(self, timeout_s: float) -> None:
-        """Tell a server that is no broker apart, and be connected when the first record comes."""
-        read_metadata(self._producer, timeout_s)
+    def connect(self, timeout_s: float, *, may_create: bool) -> None:
+        """Find the topic, or let the broker create it, before the first record is read.
+
+        As for every Kafka client, a request for the topic's metadata is what makes the broker create it, if its
+        `auto.create.topics.enable` allows that.
+        """
+        if self._topic not in read_metadata(self._producer, timeout_s).topics:
+            if not may_create:
+                raise_unknown_topic(self._topic)
+            self.created_partitions = self._create(_creation_wait_s(timeout_s))
         self.started_at = time.monotonic()
+
+    def _create(self, timeout_s: float) -> int:
+        """How many partitions the new topic has. Until it is there, brokers answer as if it never will be."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            topic = self._producer.list_topics(self._topic, timeout=timeout_s).topics[self._topic]
+            if topic.error is None:
+                return len(topic.partitions)
+            if topic.error.code() not in _NOT_YET:
+                raise explain(topic.error, f"cannot create topic {self._topic}")
+            if time.monotonic() >= deadline:
+                raise CommandError(
+                    f"topic {self._topic} does not exist, and the broker creates no topic by itself",
+                    f"`catchment topic create {self._topic}` makes it; auto.create.topics.enable=true lets the broker do so.",
+                )
+            self._producer.poll(_CREATION_STEP_S)
 
     def send_all(
         self, records: Iterable[RecordInput], headers: Sequence[tuple[str, bytes | None]], partition: int | None
@@ -122,6 +149,7 @@ class Sender:
     def summary(self) -> dict[str, Any]:
         return {
             "topic": self._topic,
+            "created": self.created_partitions is not None,
             "records": self.records - self.failed,
             "failed": self.failed,
             "bytes": self.size_bytes,
@@ -170,25 +198,36 @@ def produce(
     rate: Annotated[
         float | None, typer.Option("--rate", metavar="N", min=0.001, help="Records a second.", show_default="no limit")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    no_create: Annotated[
+        bool,
+        typer.Option(
+            "--no-create", help="Fail if the topic does not exist. Else the broker may create it, as its settings say."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
     timeout_s: TimeoutSeconds = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Send records to a topic."""
+    """Send records to a topic.
+
+    A topic that does not exist is created by the broker, if its `auto.create.topics.enable` allows that, and a note says so.
+    """
     headers = [(name, value.encode()) for name, value in parse_assignments(header, "--header").items()]
     rules = LineRules(_bytes(key_separator), _bytes(null_marker))
     given = read_client_settings(client_config, client_settings)
     config = {**base_config(bootstrap_servers, given), **_producer_config(compression, acks, timeout_s), **given}
     interrupted = False
-    with (
-        SendProgress(total_bytes(files or []), visible=not quiet) as progress,
-        explained(f"cannot send to topic {topic}"),
-    ):
+    is_typed = is_typed_in(files or [])
+    progress = SendProgress(total_bytes(files or []), visible=not quiet and not is_typed)
+    with explained(f"cannot send to topic {topic}"):
         sender = Sender(config, topic, rate, progress)
-        sender.connect(timeout_s)
+        sender.connect(timeout_s, may_create=not no_create)
+    if not quiet:
+        _print_notes(sender, topic, input_format if is_typed else None)
+    with progress, explained(f"cannot send to topic {topic}"):
         try:
             sender.send_all(read_records(files or [], input_format, rules), headers, partition)
         except KeyboardInterrupt:
@@ -200,6 +239,20 @@ def produce(
         raise typer.Exit(INTERRUPTED)
 
 
+def _print_notes(sender: Sender, topic: str, typed_format: InputFormat | None) -> None:
+    """What a person should know before the first record."""
+    if sender.created_partitions is not None:
+        print_note(f"created topic {topic} with {format_count(sender.created_partitions, 'partition')}")
+    if typed_format is not None:
+        what = "one record" if typed_format is InputFormat.FILE else "one record a line"
+        print_note(f"Type {what}; Ctrl-D on an empty line ends the input.")
+
+
+def _creation_wait_s(timeout_s: float) -> float:
+    """How long a topic may be unknown: shorter than the time-out, so that it is named as the cause."""
+    return min(5.0, timeout_s / 2)
+
+
 def _producer_config(compression: Compression, acks: Acks, timeout_s: float) -> dict[str, Any]:
     return {
         "partitioner": "murmur2_random",
@@ -208,8 +261,7 @@ def _producer_config(compression: Compression, acks: Acks, timeout_s: float) -> 
         # A retry must not write a record twice; Kafka's own producers choose the same.
         "enable.idempotence": acks is Acks.ALL,
         "message.timeout.ms": int(timeout_s * 1000),
-        # How long a topic may be unknown: shorter than the time-out, so that it is named as the cause.
-        "topic.metadata.propagation.max.ms": min(5000, int(timeout_s * 500)),
+        "topic.metadata.propagation.max.ms": int(_creation_wait_s(timeout_s) * 1000),
         "message.max.bytes": _LARGEST_REQUEST_BYTES,
         "delivery.report.only.error": True,
     }

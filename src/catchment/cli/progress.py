@@ -1,4 +1,4 @@
-"""A progress bar on stderr while records are sent; nothing where nobody watches."""
+"""A progress bar on stderr while records are sent; nothing where stderr is no terminal."""
 
 import sys
 import time

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from catchment.pipelines.quarantine import Quarantined
 
 app = typer.Typer(
-    help="See what pipelines have set aside, and send back what is repaired.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -49,7 +48,7 @@ def list_command(
     client_config: ClientSettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the pipelines with a quarantine, and how many records they have set aside for which reason."""
+    """List pipelines with quarantined records, and how many there are for each reason."""
     from catchment.client.cluster import Cluster
     from catchment.pipelines.quarantine import pipelines_with_quarantine, read_quarantine, reasons
 
@@ -80,7 +79,7 @@ def show(
     client_config: ClientSettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show records that were set aside: where they came from, what is wrong, and their bytes."""
+    """Show quarantined records: where they came from, their error, and their bytes."""
     settings = read_client_settings(client_config, client_settings)
     found = _chosen(pipeline, bootstrap_servers, settings, error, at)
     _warn_of_expired(pipeline, bootstrap_servers, settings)
@@ -116,8 +115,8 @@ def replay(
 ) -> None:
     """Send records back to the topics they came from, each at most once, as they are or repaired by a program.
 
-    However often a record was set aside, it goes back once. Records that do not say where they came from are passed over, and so are
-    rows that a store could not take: no record of a topic is like them.
+    A record goes back once, however often it was quarantined. Records without an origin stay in the quarantine, and so do rows that a
+    store rejected: no record of a topic corresponds to them.
     """
     from catchment.client.cluster import Cluster
     from catchment.pipelines import quarantine

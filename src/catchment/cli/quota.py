@@ -25,7 +25,6 @@ from catchment.cli.output import print_json, print_note, print_table
 from catchment.cli.requests import Requests, open_requests, refused
 
 app = typer.Typer(
-    help="List, set and remove the quotas of users, clients and addresses.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

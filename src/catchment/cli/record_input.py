@@ -67,6 +67,11 @@ def total_bytes(files: list[Path]) -> int | None:
         return None
 
 
+def is_typed_in(files: list[Path]) -> bool:
+    """Whether standard input is read, and is a terminal: what is drawn there would get into what is typed."""
+    return (not files or any(str(file) == "-" for file in files)) and sys.stdin.isatty()
+
+
 def _open(file: Path) -> AbstractContextManager[IO[bytes]]:
     if str(file) == "-":
         return nullcontext(sys.stdin.buffer)

@@ -3,7 +3,6 @@
 `python -m catchment.cli.reference > docs/reference/cli.md` writes it; a test compares the two.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -12,23 +11,44 @@ from typing import Any
 import typer
 
 from catchment.cli.app import app
-from catchment.cli.broker import DESCRIPTION, make_parser
-from catchment.cli.options import BOOTSTRAP_VARIABLE
+from catchment.cli.examples import EXAMPLES
+from catchment.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP_SERVERS
+from catchment.cli.profiles import PROFILE_VARIABLE
 
 _HEAD = f"""# The command line
 
-One command, `catchment`. The commands that work with a cluster (`topic`, `produce`, `consume`, `group`, `transaction`, `quota`,
-`quarantine`) speak only the Kafka protocol, so they serve Apache Kafka as well. `{BOOTSTRAP_VARIABLE}` names the cluster once
-for all of them.
+One command, `catchment`. `catchment --help` lists its commands, and `--help` after a command shows its options, their defaults and
+examples. `catchment --install-completion` lets bash, zsh and fish complete commands and options.
+
+## Which cluster
+
+The commands that work with a cluster (`topic`, `produce`, `consume`, `group`, `transaction`, `quota`, `cluster`, `quarantine`) speak
+only the Kafka protocol, so they serve Apache Kafka as well. The brokers are those of the first that is given:
+
+1. `--bootstrap-server` (`-b`)
+2. `--profile`
+3. `{BOOTSTRAP_VARIABLE}` in the environment
+4. the profile that `{PROFILE_VARIABLE}` in the environment names
+5. the profile that `catchment profile use` or `create` made the current one
+6. `{DEFAULT_BOOTSTRAP_SERVERS}`
+
+A profile holds brokers and [client settings](client.md), for TLS and SASL for example. It is a properties file that only its owner
+may read, in `$XDG_CONFIG_HOME/catchment/profiles` (else `~/.config/catchment/profiles`); other Kafka clients can read it too. Its
+settings go only to its own brokers: where 1 or 3 names others, the profile is not used, unless `--profile` stands beside
+`--bootstrap-server`. `--client-config` overrides the settings of a profile, and `--client-setting` (`-X`) overrides both. Pipelines
+do not use profiles: their files name their brokers.
+
+## Output and exit status
 
 Results go to standard output, everything else to standard error. `--json` prints results for scripts; tables turn into tab-separated
-lines in a pipe. `CATCHMENT_TRACEBACK=1` shows a traceback where a failure is a bug of ours. The exit status:
+lines in a pipe. `CATCHMENT_TRACEBACK=1` shows a traceback where a failure is a bug of ours. What deletes asks first on a terminal; `--yes`
+skips the question. The exit status:
 
 | | |
 |---|---|
-| 0 | All went well. |
+| 0 | Success. |
 | 1 | Something failed. |
-| 2 | The command line, a setting or a pipeline's file makes no sense, or the extra that the command needs is not installed. |
+| 2 | The command line, a setting or a pipeline's file is invalid, or the extra that the command needs is not installed. |
 | 3 | A pipeline's state, or what its stores and lakes hold, does not allow it. |
 | 4, 5 | From `pipeline run` alone: [what they mean](../guide/running-pipelines.md#how-it-fails). |
 | 130 | The command was interrupted before it was done. |
@@ -45,10 +65,9 @@ def render_reference() -> str:
     sections = [_HEAD, _table("`catchment` alone takes:", list(_rows(root)))]
     for path, command in commands_below(root, ["catchment"]):
         sections.append(f"## {' '.join(path)}\n")
-        if path == ["catchment", "broker"]:
-            sections += [DESCRIPTION + "\n", _table("", list(_parser_rows(make_parser())))]
-        else:
-            sections += [(command.help or "").strip() + "\n", _table("", list(_rows(command)))]
+        examples = EXAMPLES.get(" ".join(path[1:]), ())
+        shown = "\n".join(["```", *examples, "```", ""])
+        sections += [(command.help or "").strip() + "\n", shown, _table("", list(_rows(command)))]
     return "\n".join(sections)
 
 
@@ -98,12 +117,6 @@ def _default(parameter: Any) -> str:
     if isinstance(value, Enum):
         value = value.value
     return "" if value in (None, False, ()) or value == [] else f"`{value}`"
-
-
-def _parser_rows(parser: argparse.ArgumentParser) -> Iterator[Row]:
-    for action in parser._actions:
-        if action.dest != "help":
-            yield _spelled(action.option_strings, str(action.metavar or "")), "", action.help or ""
 
 
 def _table(title: str, rows: list[Row]) -> str:

@@ -6,28 +6,55 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from catchment.broker.server import BrokerServer
-from catchment.cli.failure import CommandError
+from catchment.cli.failure import MISTAKEN, CommandError
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.disk import UnusableDirectory
+from catchment.ports.network import try_address
 from catchment.ports.settings import InvalidSetting
 
 _logger = logging.getLogger(__name__)
 
 _OBJECTS_BEFORE_A_COLLECTION = 20_000
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_USUAL_PORT = 9092
+_LAST_PORT = 65535
+_UNUSABLE = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ENOENT,
+        errno.EEXIST,
+        errno.ENAMETOOLONG,
+    }
+)
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Remedies(NamedTuple):
+    """The options of the command that starts a broker, for its advice."""
+
+    port: str
+    """With `{port}` in place of a port."""
+    directory: str
+
+
+BY_SETTINGS = Remedies("--set listeners=PLAINTEXT://127.0.0.1:{port}", "--set log.dirs=DIRECTORY")
 
 
 class RunningBroker:
     """Started on entry, stopped cleanly on exit. The first signal asks for the stop; a second one does not wait for it."""
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: BrokerSettings, remedies: Remedies = BY_SETTINGS) -> None:
         self._settings = settings
+        self._remedies = remedies
         self._stop = asyncio.Event()
         self._closing = AsyncExitStack()
         self.server = BrokerServer(settings)
@@ -52,6 +79,7 @@ class RunningBroker:
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._ask_to_stop, number)
         try:
+            self._try_addresses()
             await self.server.start()
             self._closing.push_async_callback(self.server.close)
             self._serve_metrics()
@@ -60,9 +88,12 @@ class RunningBroker:
             # Requests that wait for a sync are thousands of objects at once, and reference counts free them all: looking for
             # cycles among them at every 700 was a tenth of the processor time.
             gc.set_threshold(_OBJECTS_BEFORE_A_COLLECTION)
+        except CommandError:
+            await self._closing.aclose()
+            raise
         except (OSError, InvalidSetting, UnusableDirectory) as error:
             await self._closing.aclose()
-            raise startup_failure(error, self._settings) from error
+            raise startup_failure(error, self._settings, self._remedies) from error
         return self
 
     async def __aexit__(
@@ -79,6 +110,21 @@ class RunningBroker:
             signal.signal(each, signal.SIG_DFL)
         self._stop.set()
 
+    def _try_addresses(self) -> None:
+        """Fail before the data directory is created. The server itself takes its ports last, once its logs are read."""
+        wanted = [(listener.host, listener.port, self._remedies.port) for listener in self._settings.listeners]
+        if address := self._settings.text("catchment.metrics.listener"):
+            from catchment.ports.telemetry import parse_metrics_address
+
+            wanted.append((*parse_metrics_address(address), "--set catchment.metrics.listener=127.0.0.1:{port}"))
+        for host, port, remedy in wanted:
+            try:
+                try_address(host, port)
+            except OSError as error:
+                if (failure := _address_failure(error, f"{host}:{port}", remedy)) is None:
+                    raise
+                raise failure from error
+
     def _serve_metrics(self) -> None:
         address = self._settings.text("catchment.metrics.listener")
         if not address:
@@ -91,69 +137,48 @@ class RunningBroker:
         _logger.info("metrics at http://%s:%d/metrics", metrics.host, metrics.port)
 
 
-def startup_failure(error: OSError | InvalidSetting | UnusableDirectory, settings: BrokerSettings) -> CommandError:
+def startup_failure(
+    error: OSError | InvalidSetting | UnusableDirectory, settings: BrokerSettings, remedies: Remedies = BY_SETTINGS
+) -> CommandError:
     """Why the broker could not start, for the person who tried to start it."""
     if isinstance(error, InvalidSetting):
-        return CommandError(str(error), "The settings are listed in docs/reference/settings.md.")
+        advice = "The settings are listed in docs/reference/settings.md."
+        return CommandError(str(error), advice, exit_code=MISTAKEN)
     if isinstance(error, UnusableDirectory):
         return CommandError(str(error))
+    directories = ", ".join(str(path) for path in settings.log_dirs)
     if isinstance(error, BlockingIOError):
         return CommandError(
             f"the data directory {error.filename} is in use by another process",
-            "Stop the other broker, or give this one a directory of its own: log.dirs=DIRECTORY.",
+            f"Stop the other broker, or give this one a directory of its own: {remedies.directory}.",
         )
-    describe = _CAUSES.get(error.errno or 0)
-    if isinstance(error, socket.gaierror):
-        describe = _unknown_host
-    if describe is not None:
-        return describe(error, settings)
-    return CommandError(f"the broker could not start: {error}")
-
-
-def _listeners(settings: BrokerSettings) -> str:
-    return ", ".join(f"{listener.host}:{listener.port}" for listener in settings.listeners)
-
-
-def _busy_port(error: OSError, settings: BrokerSettings) -> CommandError:
-    return CommandError(
-        f"cannot listen on {_listeners(settings)}: the port is in use",
-        "Stop the process that holds it, or choose another: listeners=PLAINTEXT://127.0.0.1:9093.",
-    )
-
-
-def _refused_port(error: OSError, settings: BrokerSettings) -> CommandError:
-    directories = ", ".join(str(path) for path in settings.log_dirs)
-    if error.filename is None:
+    if error.errno in _NO_SPACE:
+        return CommandError(f"the disk of {directories} is full", "Free some space and start again; no record is lost.")
+    if error.filename is not None and error.errno in _UNUSABLE:
         return CommandError(
-            f"not allowed to listen on {_listeners(settings)}", "Ports below 1024 need privileges: choose a higher one."
+            f"cannot write to {error.filename}: {(error.strerror or '').lower()}",
+            f"Make the data directory ({directories}) writable, or choose another: {remedies.directory}.",
         )
-    return CommandError(
-        f"cannot write to {error.filename}: {(error.strerror or '').lower()}",
-        f"Make the data directory ({directories}) writable, or choose another: log.dirs=DIRECTORY.",
-    )
+    addresses = ", ".join(f"{listener.host}:{listener.port}" for listener in settings.listeners)
+    return _address_failure(error, addresses, remedies.port) or CommandError(f"the broker could not start: {error}")
 
 
-def _unknown_host(error: OSError, settings: BrokerSettings) -> CommandError:
-    return CommandError(
-        f"cannot listen on {_listeners(settings)}: this machine has no such address",
-        "Correct the host in `listeners`; 0.0.0.0 stands for every interface.",
-    )
-
-
-def _full_disk(error: OSError, settings: BrokerSettings) -> CommandError:
-    directories = ", ".join(str(path) for path in settings.log_dirs)
-    return CommandError(f"the disk of {directories} is full", "Free some space and start again; no record is lost.")
-
-
-_CAUSES: dict[int, Callable[[OSError, BrokerSettings], CommandError]] = {
-    errno.EADDRINUSE: _busy_port,
-    errno.EADDRNOTAVAIL: _unknown_host,
-    errno.EACCES: _refused_port,
-    errno.EPERM: _refused_port,
-    errno.EROFS: _refused_port,
-    errno.ENOTDIR: _refused_port,
-    errno.ENOENT: _refused_port,
-    errno.EEXIST: _refused_port,
-    errno.ENOSPC: _full_disk,
-    errno.EDQUOT: _full_disk,
-}
+def _address_failure(error: OSError, address: str, remedy: str) -> CommandError | None:
+    """Why an address cannot be listened on, if that is what the error says; `remedy` is the option for another port."""
+    if error.errno == errno.EADDRINUSE:
+        port = address.rpartition(":")[2]
+        another = remedy.format(port=int(port) + 1 if port.isdecimal() and int(port) < _LAST_PORT else _USUAL_PORT)
+        return CommandError(
+            f"cannot listen on {address}: the port is in use",
+            f"Stop the process that holds it, or choose another: {another}.",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM) and error.filename is None:
+        return CommandError(
+            f"not allowed to listen on {address}", "Ports below 1024 need privileges: choose a higher one."
+        )
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return CommandError(
+            f"cannot listen on {address}: this machine has no such address",
+            "Correct the host in `listeners`; 0.0.0.0 stands for every interface.",
+        )
+    return None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from catchment.cli.failure import CommandError
+from catchment.cli.failure import MISTAKEN, CommandError
 from catchment.ports.broker_settings import BrokerSettings, require_known
 from catchment.ports.properties_file import read_properties
 from catchment.ports.settings import InvalidSetting
@@ -15,6 +15,8 @@ def load_settings(config: Path | None, given: Mapping[str, str]) -> BrokerSettin
         require_known(list(given))
         return BrokerSettings({**(read_properties(config) if config else {}), **given})
     except InvalidSetting as error:
-        raise CommandError(str(error), "The settings are listed in docs/reference/settings.md.") from error
+        advice = "The settings are listed in docs/reference/settings.md."
+        raise CommandError(str(error), advice, exit_code=MISTAKEN) from error
     except OSError as error:
-        raise CommandError(f"cannot read the settings in {config}: {error.strerror}") from error
+        message = f"cannot read the settings in {config}: {error.strerror}"
+        raise CommandError(message, "Check the path after --config.", exit_code=MISTAKEN) from error

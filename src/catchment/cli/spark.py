@@ -10,9 +10,7 @@ from catchment.cli.failure import CommandError
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
 
-app = typer.Typer(
-    help="Fetch what Spark needs beyond what pip brings.", no_args_is_help=True, pretty_exceptions_enable=False
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.command("jars")

@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from catchment.cli.options import DEFAULT_BOOTSTRAP_SERVERS
 from catchment.cli.output import format_bytes, format_count
 from catchment.cluster.metadata import INTERNAL_TOPICS
 
@@ -17,6 +18,7 @@ class Sample(NamedTuple):
 
     at_s: float
     topics: int
+    """Those of users; the broker's own are no news."""
     partitions: int
     records: int
     bytes_in: int
@@ -28,13 +30,15 @@ class Sample(NamedTuple):
     @classmethod
     def take(cls, services: "Services") -> "Sample":
         logs = [partition.log for partition in services.replicas]
+        topics = services.controller.image.topics
+        ours = [one for one in services.replicas if one.topic not in INTERNAL_TOPICS]
         status = os.statvfs(services.settings.log_dirs[0])
         return cls(
             services.clock.monotonic_s(),
-            len(services.controller.image.topics),
-            len(logs),
+            sum(topic not in INTERNAL_TOPICS for topic in topics),
+            len(ours),
             # Bytes are those that clients produce, so the broker's own notes are no records that came in.
-            sum(one.log.log_end_offset for one in services.replicas if one.topic not in INTERNAL_TOPICS),
+            sum(one.log.log_end_offset for one in ours),
             services.traffic.bytes_in,
             services.traffic.bytes_out,
             services.traffic.connections,
@@ -73,6 +77,11 @@ def status_line(sample: Sample, rates: Rates) -> str:
     )
 
 
+def _option(bootstrap_servers: str) -> str:
+    """What a command has to say to reach this broker."""
+    return "" if bootstrap_servers == DEFAULT_BOOTSTRAP_SERVERS else f" -b {bootstrap_servers}"
+
+
 def status_panel(bootstrap_servers: str, directory: str, sample: Sample, rates: Rates) -> "RenderableType":
     """The status as a small table for a terminal."""
     from rich.panel import Panel
@@ -87,4 +96,6 @@ def status_panel(bootstrap_servers: str, directory: str, sample: Sample, rates: 
     table.add_row("out", f"{format_bytes(rates.bytes_out)}/s")
     table.add_row("connections", f"{sample.connections:,}")
     table.add_row("disk", f"{format_bytes(sample.log_bytes)} in {directory}, {format_bytes(sample.free_bytes)} free")
+    if not sample.topics:
+        table.add_row("next", f"catchment topic create orders{_option(bootstrap_servers)}")
     return Panel(table, title="catchment", subtitle="Ctrl-C stops it", expand=False)

@@ -1,4 +1,4 @@
-"""`catchment topic`: create, list, describe, alter and delete topics."""
+"""`catchment topic`: create, list, describe, alter, trim and delete topics."""
 
 import sys
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ from catchment.cli.options import (
     ClientSettingsFile,
     DryRun,
     TimeoutSeconds,
+    Yes,
     parse_assignments,
     read_client_settings,
 )
-from catchment.cli.output import format_count, print_json, print_note, print_table
-from catchment.cli.topic_view import describe_topics, print_description
+from catchment.cli.output import confirm, format_count, print_json, print_note, print_table
+from catchment.cli.topic_trim import trim
+from catchment.cli.topic_view import describe_topics, is_internal, print_description
 from catchment.cli.wire import explain, open_admin, outcome, read_metadata, require_topic
 
-app = typer.Typer(
-    help="Create, list, describe, alter and delete topics.", no_args_is_help=True, pretty_exceptions_enable=False
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 _BROKER_DEFAULT = -1
 # What librdkafka lets through.
@@ -112,7 +112,7 @@ def list_topics(
             "replication_factor": max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
         }
         for name, topic in sorted(metadata.topics.items())
-        if internal or not name.startswith("__")
+        if internal or not is_internal(name)
     ]
     if as_json:
         print_json(found)
@@ -197,11 +197,14 @@ def alter(
         print_note(f"{done} topic {topic}")
 
 
+app.command("trim")(trim)
+
+
 @app.command("delete")
 def delete(
     topics: TopicNames,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even on a terminal.")] = False,
+    yes: Yes = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
@@ -209,8 +212,7 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with all their records."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {format_count(len(topics), 'topic')} and all records: {', '.join(topics)}?", abort=True)
+    confirm(f"Delete {format_count(len(topics), 'topic')} and all records: {', '.join(topics)}?", yes=yes)
     admin = open_admin(bootstrap_servers, read_client_settings(client_config, client_settings))
     futures = admin.delete_topics(list(topics), request_timeout=timeout_s, operation_timeout=timeout_s)
     tolerated = KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None

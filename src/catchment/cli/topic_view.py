@@ -11,6 +11,11 @@ from catchment.cli.output import format_count, print_table
 from catchment.cli.wire import outcome
 
 
+def is_internal(topic: str) -> bool:
+    """Whether brokers keep a topic for themselves: the names of Kafka's own begin so, and so do those of Confluent's tools."""
+    return topic.startswith("__")
+
+
 def describe_topics(
     admin: AdminClient, topics: Sequence[str], timeout_s: float, *, all_settings: bool
 ) -> list[dict[str, Any]]:
@@ -30,8 +35,8 @@ def _describe(
     admin: AdminClient, topic: Any, settings: dict[str, Any], timeout_s: float, all_settings: bool
 ) -> dict[str, Any]:
     places = [TopicPartition(topic.name, partition.id) for partition in topic.partitions]
-    starts = _list_offsets(admin, places, OffsetSpec.earliest(), timeout_s)
-    ends = _list_offsets(admin, places, OffsetSpec.latest(), timeout_s)
+    starts = list_offsets(admin, places, OffsetSpec.earliest(), timeout_s)
+    ends = list_offsets(admin, places, OffsetSpec.latest(), timeout_s)
     return {
         "topic": topic.name,
         "id": str(topic.topic_id).replace("+", "-").replace("/", "_"),
@@ -55,7 +60,8 @@ def _describe(
     }
 
 
-def _list_offsets(admin: AdminClient, places: list[TopicPartition], spec: Any, timeout_s: float) -> dict[int, int]:
+def list_offsets(admin: AdminClient, places: list[TopicPartition], spec: Any, timeout_s: float) -> dict[int, int]:
+    """An offset of each partition, the ends being those of all records, committed or not."""
     futures = admin.list_offsets(
         dict.fromkeys(places, spec), isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=timeout_s
     )

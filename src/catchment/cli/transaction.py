@@ -28,7 +28,7 @@ from catchment.cli.transactions_seen import (
     producers_of,
 )
 
-app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 _LONGEST_TRANSACTION_S = 900
 """The default of `transaction.max.timeout.ms`: what is open for longer should have been aborted."""

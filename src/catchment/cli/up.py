@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.cli.options import parse_assignments
+from catchment.cli.options import ServerSettings, ServerSettingsFile, parse_assignments
 from catchment.cli.settings_file import load_settings
 from catchment.cli.status import Rates, Sample, status_line, status_panel
 from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.log_lines import configure_logging
 
 if TYPE_CHECKING:
-    from catchment.cli.running import RunningBroker
+    from catchment.cli.running import Remedies, RunningBroker
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -30,31 +30,41 @@ _LOG_S = 10.0
 @app.command("up")
 def up(
     port: Annotated[
-        int | None, typer.Option("--port", "-p", metavar="PORT", min=0, max=65535, help="Listen here on 127.0.0.1.")
+        int | None,
+        typer.Option(
+            "--port",
+            "-p",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Listen here on 127.0.0.1; 0 takes any free port.",
+            show_default="9092",
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", "-d", metavar="DIRECTORY", help="Keep the data here.", show_default=False)
-    ] = None,
-    config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings, one key=value a line.", show_default=False),
+        typer.Option("--data", "-d", metavar="DIRECTORY", help="Keep the data here.", show_default="./catchment-data"),
     ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting that overrides the file. May be repeated."),
-    ] = None,
+    config: ServerSettingsFile = None,
+    assignments: ServerSettings = None,
 ) -> None:
-    """Start a broker and watch it; Ctrl-C stops it cleanly."""
-    given = {}
+    """Start a broker and show its traffic; Ctrl-C stops it cleanly."""
+    given = parse_assignments(assignments, "--set")
     if port is not None:
-        given["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
+        _set(given, "listeners", f"PLAINTEXT://127.0.0.1:{port}", "--port")
     if data is not None:
-        given["log.dirs"] = str(data)
-    settings = load_settings(config, given | parse_assignments(assignments, "--set"))
+        _set(given, "log.dirs", str(data), "--data")
+    settings = load_settings(config, given)
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_watch(settings) if sys.stdout.isatty() else _log(settings))
+
+
+def _set(given: dict[str, str], name: str, value: str, option: str) -> None:
+    if name in given:
+        raise typer.BadParameter(f"give {option} or --set {name}=…, not both", param_hint=option)
+    given[name] = value
 
 
 async def _watch(settings: BrokerSettings) -> None:
@@ -67,7 +77,7 @@ async def _watch(settings: BrokerSettings) -> None:
     # The panel is drawn from the loop's own timer: a thread of rich's would read the counters while they change.
     with Live(console=Console(), auto_refresh=False) as live:
         configure_logging(level=logging.WARNING)
-        async with RunningBroker(settings) as broker:
+        async with RunningBroker(settings, _remedies()) as broker:
             directory = str(settings.log_dirs[0])
 
             def draw(sample: Sample, rates: Rates) -> None:
@@ -77,11 +87,11 @@ async def _watch(settings: BrokerSettings) -> None:
 
 
 async def _log(settings: BrokerSettings) -> None:
-    """Where nobody watches, one line at the start and one for each period with traffic."""
+    """Without a terminal, one line at the start and one for each period with traffic."""
     from catchment.cli.running import RunningBroker
 
     configure_logging(settings.text("catchment.log.format") or "text")
-    async with RunningBroker(settings) as broker:
+    async with RunningBroker(settings, _remedies()) as broker:
         typer.echo(f"listening on {broker.addresses}")
         sys.stdout.flush()
 
@@ -90,6 +100,12 @@ async def _log(settings: BrokerSettings) -> None:
                 _logger.info(status_line(sample, rates))
 
         await _sample_until_stopped(broker, _LOG_S, log)
+
+
+def _remedies() -> "Remedies":
+    from catchment.cli.running import Remedies
+
+    return Remedies("--port {port}", "--data DIRECTORY")
 
 
 async def _sample_until_stopped(

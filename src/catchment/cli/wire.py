@@ -73,7 +73,8 @@ def create_client(kind: type[Any], config: Mapping[str, Any]) -> Any:
     except KafkaException as exception:
         raise CommandError(
             f"the client refuses its settings: {exception.args[0].str()}",
-            "Check --client-setting and --client-config against librdkafka's list of settings.",
+            "Check --client-setting, --client-config and the profile against librdkafka's list of settings.",
+            exit_code=MISTAKEN,
         ) from exception
 
 

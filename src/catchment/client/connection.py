@@ -251,7 +251,7 @@ class Connection:
 @cache
 def _own_version() -> str:
     """Looked up once: it is read from a file, which takes longer than to connect."""
-    return package_version("catchment")
+    return package_version("catchment-streaming")
 
 
 def _next_message(exchange: Exchange, answered: bytes) -> bytes | None:

@@ -39,6 +39,16 @@ class Network(Protocol):
         ...
 
 
+def try_address(host: str, port: int) -> None:
+    """Take an address as a listener does, and give it back at once. OSError if that is not possible."""
+    family, _, _, _, target = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+        0
+    ]
+    with socket.socket(family, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        trial.bind(target)
+
+
 class _Server:
     def __init__(self, server: asyncio.Server, host: str) -> None:
         self._server = server

@@ -26,6 +26,6 @@ if not TYPE_CHECKING:
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]
             if missing in _EXTRA:
-                message = f"catchment.spark.{name} needs {missing}: pip install 'catchment[spark]'"
+                message = f"catchment.spark.{name} needs {missing}: pip install 'catchment-streaming[spark]'"
                 raise ImportError(message) from error
             raise

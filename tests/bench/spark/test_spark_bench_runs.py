@@ -12,7 +12,7 @@ from catchment.bench.peers.spark_connector import connector_jars
 
 
 def test_both_connectors_read_the_same_topic_and_the_ratio_is_written_down(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
     try:
         connector_jars()
     except PeerUnavailable as reason:

@@ -13,7 +13,7 @@ import pytest
 from tests.client.logs import CatchmentLogs
 from tests.pipelines.alerts.alert_world import connection, new_rule
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
 from typing_extensions import override

@@ -26,7 +26,7 @@ def blocks(kind: str) -> list[str]:
 
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_the_guide_to_alerts_works_as_written(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
     (tmp_path / "hosts.yaml").write_text(blocks("yaml")[0])
     script = f'set -e; catchment() {{ "{sys.executable}" -m catchment.cli "$@"; }}\n{blocks("sh")[0]}'
     with Broker() as broker:

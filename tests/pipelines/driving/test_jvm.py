@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment.pipelines.driving.driven_run import DrivenRun
 from catchment.pipelines.driving.jvm import has_died, jvm_pid

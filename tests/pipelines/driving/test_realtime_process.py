@@ -11,7 +11,7 @@ import pytest
 from tests.client.logs import CatchmentLogs
 from tests.pipelines.alerts.alert_world import eventually
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment.client.errors import ClientError
 from catchment.pipelines.driving.exit_codes import ExitCode

@@ -12,7 +12,7 @@ import pytest
 from tests.pipelines.driving.commanded_world import COMMAND_S, SOURCES, CommandedWorld
 from tests.pipelines.driving.supervised import wait_for
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment import Broker
 from catchment.client.arrow_api import read_arrow

@@ -20,7 +20,7 @@ from catchment import Broker
 from catchment.pipelines.driving.leftovers import processes_of
 from catchment.pipelines.driving.run_file import is_running
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 # Each test starts Spark more than once.
 pytestmark = pytest.mark.timeout(1500)
 

@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 from tests.pipelines.driving.supervised import wait_for
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType

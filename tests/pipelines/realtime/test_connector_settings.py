@@ -11,7 +11,7 @@ from tests.client.certificates import KEY_PASSWORD
 from tests.client.secure_kafka import ODD_USER, PASSWORD, USER, SecureKafka
 from tests.compat.java_tool import require_java
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from py4j.java_gateway import get_field
 

@@ -13,7 +13,7 @@ import pytest
 from tests.client.logs import CatchmentLogs
 from tests.pipelines.alerts.alert_world import alert_id, eventually
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from pyspark.sql import functions as F
 
