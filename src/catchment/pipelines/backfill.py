@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.execution.boundaries import read_boundary_once
+from catchment.pipelines.execution.claiming import claim_table
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.steps import apply, table_rows_once
 from catchment.pipelines.execution.storing import store_layout
@@ -174,6 +175,8 @@ def _backfill_store(
         changes = changes_between(shown, before.layout, rows, layout, until)
         if is_dry_run:
             return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=False)
+        if version > reference:
+            claim_table(replace(place, versions={**place.versions, query: version}), query, store)
         store.prepare(rows.schema, layout)
         store.clear_batch_layer(version)
         for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):

@@ -36,6 +36,7 @@ from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
 from catchment.pipelines.naming import alert_outlet, outlet_query
+from catchment.pipelines.owner_checks import require_owner
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.refusals import notes, read_reasons
@@ -125,7 +126,8 @@ class DrivenRun:
 
     def _built(self, spark: SparkSession) -> Run:
         """The queries, ready to start with the state that they may go on with."""
-        plan = decide(spark, self._graph, self._home, self._folder)
+        begins = require_owner(self._graph, self._folder, self._home, self._options.servers).begins
+        plan = decide(spark, self._graph, self._home, self._folder, begins)
         run = Run(
             workplace(
                 spark,
