@@ -67,7 +67,7 @@ class Town:
 
     def __init__(self, servers: str, folder: Path, name: str | None = None) -> None:
         self.servers = servers
-        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         self.folder = folder
         self.name = name or f"town{next(_numbers)}"
         self.file = folder / f"{self.name}.yaml"
@@ -126,7 +126,7 @@ class Town:
         for query in ("clean", "outlet-copy"):
             begun(home, query, 1)
             _plan(home, query, batch)
-        producer = Producer({"bootstrap.servers": self.servers})
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0})
         for topic in (f"{self.name}.clean", f"{self.name}-copy"):
             producer.produce(topic, b"{}")
         assert producer.flush(_TIMEOUT_S) == 0
@@ -150,7 +150,7 @@ class Town:
 
     def stored(self) -> int:
         with open_store(f"sqlite:///{self.folder}/city.db", "board") as store:
-            return store.read().num_rows
+            return int(store.read().num_rows)
 
 
 @contextmanager

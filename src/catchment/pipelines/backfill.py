@@ -37,6 +37,7 @@ from catchment.pipelines.recomputing import computing
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.definition import Definition
+from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
@@ -95,6 +96,7 @@ def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[RolledBack]:
     step_of(graph, stage)
     for _, sink in store_outlets(graph, stage):
         with _open(folder, sink) as store:
+            _require_own_table(store, sink, graph.specification.pipeline)
             versions = store.versions()
             live = next((one.version for one in versions if one.is_live), 0)
             before = [one for one in versions if one.version < live and one.was_shown]
@@ -188,6 +190,15 @@ def _backfill_store(
             store.switch(version, until)
         tell(f"{sink.table}: version {version} is shown")
         return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=True)
+
+
+def _require_own_table(store: RealTimeStore, sink: StoreSink, pipeline: str) -> None:
+    for one in store.owners():
+        if one.pipeline != pipeline:
+            raise StoreRefused(
+                f"table {sink.table} belongs to pipeline {one.pipeline}, whose query {one.query} writes it",
+                f"Roll back pipeline {one.pipeline}, or name another table.",
+            )
 
 
 def _storable(store: RealTimeStore, rows: pyarrow.Table, layout: Layout, tell: Tell) -> pyarrow.Table:

@@ -65,7 +65,9 @@ class Reset:
 class Resetting:
     """A pipeline that does not run, held so until this is closed. A dry run only looks, so the pipeline may run meanwhile."""
 
-    def __init__(self, graph: Graph, folder: Path, home: Home, servers: str | None, *, is_dry_run: bool = False) -> None:
+    def __init__(
+        self, graph: Graph, folder: Path, home: Home, servers: str | None, *, is_dry_run: bool = False
+    ) -> None:
         specification = graph.specification
         self._graph = graph
         self._home = home

@@ -46,14 +46,14 @@ class Lake(ABC):
         """Add the rows of a query's batch; False if this batch, or a later one, is there already."""
         from catchment.pipelines.lakes.spark_tasks import compute_all, write_by_tasks
 
-        self._owners.require()
+        self.require_owner()
         if (last := self.last_batch(query)) is not None and last >= batch_id:
             compute_all(rows)
             return False
         partitioned = with_partition_columns(rows, self._partition_by)
         layout = self.prepare(arrow_schema(partitioned.schema), query, batch_id)
         written = write_by_tasks(partitioned, self.folder, layout)
-        self._owners.require()
+        self.require_owner()
         return self.commit(written, layout, query, batch_id)
 
     def found(self, asking: Asking) -> Found:
@@ -71,6 +71,11 @@ class Lake(ABC):
         with self._explained("claim"):
             self.folder.make()
             self._owners.save(owner, found.owners)
+
+    def require_owner(self) -> None:
+        """Raise where the lake was claimed through this object, and another claim has taken its place."""
+        with self._explained("read"):
+            self._owners.require()
 
     def owners(self) -> tuple[Owner, ...]:
         """The queries that own the lake."""
