@@ -83,9 +83,13 @@ def test_every_row_is_there_once_whichever_home_goes_on(city: City) -> None:
 
 
 @contextmanager
-def shared_session() -> Iterator[None]:
+def shared_session(spark: SparkSession) -> Iterator[None]:
     """Commands that would start a Spark of their own, and stop it, use that of the tests."""
+    session = "pipeline_session"
     with (
+        patch(f"catchment.pipelines.execution.pipeline_session.{session}", return_value=spark),
+        patch(f"catchment.pipelines.opening.{session}", return_value=spark),
+        patch.object(driven_run, session, return_value=spark),
         patch.object(SparkSession, "stop"),
         patch.object(driven_run, "end_jvm"),
         patch.object(driven_run, "end_by_force_after"),
@@ -94,7 +98,6 @@ def shared_session() -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_changed_schema_is_refused_by_every_command(
     spark: SparkSession, catchment_logs: Logs, tmp_path: Path
 ) -> None:
@@ -105,7 +108,7 @@ def test_a_changed_schema_is_refused_by_every_command(
     town.write_file(schema=EVENTS.replace("id string", "id int"))
     assert not check_owners(Graph(load(town.file).specification), town.folder, town.home, town.servers).objections
     options = ["--home", str(town.home.root), "--bootstrap-server", town.servers]
-    with shared_session():
+    with shared_session(spark):
         for verb in (["plan", str(town.file)], ["backfill", str(town.file), "board"]):
             result = CliRunner().invoke(app, ["pipeline", *verb, *options])
             assert result.exit_code == 3, (verb, result.output, result.exception)
