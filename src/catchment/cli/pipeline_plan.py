@@ -54,6 +54,8 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
 
 def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: bool) -> NoReturn:
     """Say who owns what, without Spark: nothing else matters before that is settled."""
+    from catchment.pipelines.ownership.owner import remedy
+
     if as_json:
         queries = {
             name: {"action": "refuse", "version": None, "reasons": [one.reason], "remedy": one.remedy}
@@ -73,7 +75,7 @@ def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: b
     else:
         for name, one in owned.objections.items():
             typer.echo(f"{name}: {one.reason}")
-            typer.echo(f"{name}: {one.remedy}")
+        typer.echo(remedy(owned.objections.values()))
         for note in owned.notes:
             print_note(f"note: {note}")
     raise typer.Exit(REFUSED)

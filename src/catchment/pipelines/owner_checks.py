@@ -19,7 +19,7 @@ from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.ownership.notes import Notes, claimant
-from catchment.pipelines.ownership.owner import Claimant, Found, NotOwned, Objection, Owner, objection
+from catchment.pipelines.ownership.owner import RESET, Claimant, Found, NotOwned, Objection, Owner, objection
 from catchment.pipelines.ownership.places import Place, topics_of, written_places
 from catchment.pipelines.ownership.topic_owners import BrokerFacts, Owners, TopicOwners
 from catchment.pipelines.planning import kept_with_checkpoints
@@ -170,7 +170,7 @@ class _Look:
             return None
         return Objection(
             f"{place.name} is being written by a run of pipeline {own.pipeline} in {own.home}",
-            f"Stop that one first (catchment pipeline stop {own.pipeline} --home {own.home}), or leave it running.",
+            (f"stop that run first: catchment pipeline stop {own.pipeline} --home {own.home}",),
         )
 
     def _version(self, query: str) -> int:
@@ -182,20 +182,23 @@ def _other_brokers(graph: Graph, query: str, notes: Notes, facts: BrokerFacts) -
         return Objection(
             f"its checkpoint was made with cluster {notes.cluster_id}, and these brokers are cluster {facts.cluster_id}: "
             "offsets of one are not those of the other",
-            "Name the brokers of that cluster with --bootstrap-server; or use another --home, with other stores, lakes and "
-            "topics; or start from scratch with `catchment pipeline reset FILE`.",
+            (
+                "name the brokers of that cluster with --bootstrap-server",
+                "use another --home, with other stores and lakes",
+                RESET,
+            ),
         )
     for topic, topic_id in _noted(graph, query, notes):
         if topic not in facts.topics and topic in {one.topic for one in graph.topics()}:
             return Objection(
                 f"topic {topic} was deleted, which the pipeline has written: what was not read of it is lost",
-                "Restore it, or start from scratch with `catchment pipeline reset FILE`.",
+                (RESET,),
             )
         if facts.topics.get(topic, topic_id) not in (topic_id, ""):
             return Objection(
                 f"topic {topic} was deleted and created again: the offsets in the checkpoint are of the old one, "
                 "and rows would be missing or there twice",
-                "Start from scratch with `catchment pipeline reset FILE`.",
+                (RESET,),
             )
     return None
 

@@ -9,15 +9,18 @@ Rows that were written before owners were recorded are adopted only by the query
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from catchment.pipelines.naming import without_kind
 from catchment.pipelines.ownership.places import Place
 from catchment.pipelines.refusals import Refusal
+
+_TWICE: Final = "every row would be written a second time"
+RESET: Final = "start from scratch with `catchment pipeline reset FILE`"
 
 
 class Owner(BaseModel):
@@ -80,18 +83,32 @@ class Objection(NamedTuple):
     """Why a query may not write to a place, and what to do about it."""
 
     reason: str
-    remedy: str
+    ways: tuple[str, ...]
+    """What helps, any of them."""
     is_elsewhere: bool = False
     """Whether a query of the same name owns the place, whose checkpoint this is not: a new version may write beside it."""
 
+    @property
+    def remedy(self) -> str:
+        return remedy([self])
+
 
 class NotOwned(Refusal):
-    """A place that a query may not write to."""
+    """Places that queries may not write to."""
 
-    def __init__(self, objections: dict[str, Objection]) -> None:
-        said = [f"{query}: {one.reason}. {one.remedy}" for query, one in objections.items()]
-        super().__init__("\n".join(dict.fromkeys(said)))
-        self.objections = objections
+    def __init__(self, objections: Mapping[str, Objection]) -> None:
+        said = [f"{query}: {one.reason}" for query, one in objections.items()]
+        super().__init__("\n       ".join(said), remedy(objections.values()))
+        self.objections = dict(objections)
+
+
+def remedy(objections: Iterable[Objection]) -> str:
+    """All that helps against some of the objections, each once."""
+    ways = list(dict.fromkeys(way for one in objections for way in one.ways))
+    # What deletes everything comes last.
+    ways.sort(key=lambda way: way == RESET)
+    text = "; or ".join(["; ".join(ways[:-1]), ways[-1]]) if len(ways) > 1 else ways[0]
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def objection(place: Place, found: Found, claimant: Claimant, beside: Collection[str] = ()) -> Objection | None:
@@ -112,24 +129,26 @@ def objection(place: Place, found: Found, claimant: Claimant, beside: Collection
 
 def _unowned(place: Place, found: Found, claimant: Claimant, renamed: list[Owner]) -> Objection | None:
     if renamed:
-        former = without_kind(renamed[0].query)
         return Objection(
-            f"{place.name} has the rows of {renamed[0].query}, which the file does not have: every row would be written a second time",
-            f"If it is {former} under another name, give it back that name; if not, give it another place to write to. "
-            f"{_RESET}",
+            f"{place.name} has the rows of {renamed[0].query}, which the file does not have: {_TWICE}",
+            (
+                f"if it is {without_kind(renamed[0].query)} under another name, give it back that name",
+                f"name another {place.kind}",
+                RESET,
+            ),
         )
     if place.digest in claimant.places:
         return Objection(
             f"{place.name} was emptied, removed or replaced: it has no record of {claimant.query}, "
             f"which has written there up to batch {claimant.newest_planned}",
-            f"Restore it; or {_reset()}",
+            ("restore what was there", RESET),
         )
     if found.last_batch is not None:
         return _behind(place, found, claimant)
     if found.has_other_rows:
         return Objection(
-            f"{place.name} holds rows of a query whose checkpoint is not in {claimant.home}: every row would be written a second time",
-            f"Name the --home that has its checkpoint, or give it another place to write to. {_RESET}",
+            f"{place.name} holds rows of a query whose checkpoint is not in {claimant.home}: {_TWICE}",
+            ("use the --home that has its checkpoint", *_beside(place, claimant.version), RESET),
             is_elsewhere=True,
         )
     return None
@@ -138,34 +157,35 @@ def _unowned(place: Place, found: Found, claimant: Claimant, renamed: list[Owner
 def _of_another_pipeline(place: Place, owner: Owner) -> Objection:
     return Objection(
         f"{place.name} belongs to pipeline {owner.pipeline}, whose query {owner.query} writes it",
-        f"Name another {place.kind}, or take it out of pipeline {owner.pipeline} and reset that one.",
+        (f"name another {place.kind}", f"reset pipeline {owner.pipeline}, if it is not needed any more"),
     )
 
 
 def _elsewhere(place: Place, own: Owner, claimant: Claimant) -> Objection:
-    if own.home == claimant.home:
-        where = f"whose checkpoint is gone from {own.home}"
-        first = "Restore the checkpoint"
-    else:
-        where = f"whose checkpoint is in {own.home} on {own.host}"
-        first = f"Use --home {own.home}"
-    beside = (
-        f"raise the pipeline's version above {own.version} to write beside them"
-        if place.has_versions
-        else f"name another {place.kind}"
-    )
+    is_gone = own.home == claimant.home
+    where = f"gone from {own.home}" if is_gone else f"in {own.home} on {own.host}"
     return Objection(
-        f"{place.name} holds rows of {own.query}, {where}: every row would be written a second time",
-        f"{first}; {beside}; or {_reset()}",
+        f"{place.name} holds rows of {own.query}, whose checkpoint is {where}: {_TWICE}",
+        (
+            "restore the checkpoint" if is_gone else f"use --home {own.home}",
+            *_beside(place, own.version),
+            RESET,
+        ),
         is_elsewhere=True,
     )
+
+
+def _beside(place: Place, version: int) -> tuple[str, ...]:
+    if place.has_versions:
+        return (f"raise the pipeline's version above {version} to write tables and topics beside them",)
+    return (f"name another {place.kind}",)
 
 
 def _copied(place: Place, own: Owner, claimant: Claimant) -> Objection:
     at = f"in {own.home} on {own.host}, at {own.since}"
     return Objection(
         f"{place.name} was last written from another copy of this checkpoint, {at}: rows would be missing or there twice",
-        f"Go on with that one (--home {own.home}) and delete the copy in {claimant.home}; or {_reset()}",
+        (f"use --home {own.home}, and delete the copy in {claimant.home}", RESET),
     )
 
 
@@ -173,15 +193,9 @@ def _behind(place: Place, found: Found, claimant: Claimant) -> Objection | None:
     planned = -1 if claimant.newest_planned is None else claimant.newest_planned
     if found.last_batch is None or found.last_batch <= planned:
         return None
+    known = "no batch" if planned < 0 else f"none after {planned}"
     return Objection(
         f"{place.name} has batch {found.last_batch} of {claimant.query}, whose checkpoint in {claimant.home} "
-        f"knows of none after {planned}: it is an older copy, and rows would be missing",
-        f"Use the --home that wrote it; or {_reset()}",
+        f"knows of {known}: it is an older copy, and rows would be missing",
+        ("use the --home that wrote it", RESET),
     )
-
-
-def _reset() -> str:
-    return "start from scratch with `catchment pipeline reset FILE`."
-
-
-_RESET = "`catchment pipeline reset FILE` deletes what is there and starts from scratch."

@@ -70,6 +70,16 @@ def owners(session: Session, table: str, version: int) -> tuple[Owner, ...]:
     return tuple(Owner.model_validate_json(text) for (text,) in rows)
 
 
+def held_owners(session: Session, table: str, version: int) -> tuple[Owner, ...]:
+    """The same; none of them can change before our end, and we wait for that of a batch or a claim under way."""
+    if not session.has_relation("catchment_owners"):
+        return ()
+    rows = session.execute(
+        "UPDATE catchment_owners SET owner = owner WHERE view = ? AND version = ? RETURNING owner", table, version
+    )
+    return tuple(Owner.model_validate_json(text) for (text,) in rows)
+
+
 def all_owners(session: Session, table: str) -> tuple[Owner, ...]:
     """The queries that own any version."""
     if not session.has_relation("catchment_owners"):

@@ -81,7 +81,7 @@ class SqlStore(RealTimeStore):
         with self._lock, self._transaction() as session:
             definition = self._definition(session, version)
             if self._owner is not None:
-                self.require_owner(self._owner, sql_catalog.owners(session, self._table, version))
+                self.require_owner(self._owner, sql_catalog.held_owners(session, self._table, version))
             if not sql_catalog.claim_batch(session, self._table, query, batch_id):
                 return False
             self._put(session, sql_catalog.speed_table(self._table, version), Batch.of(rows, definition), definition)
@@ -187,8 +187,10 @@ class SqlStore(RealTimeStore):
     def claim(self, owner: Owner, asking: Asking, check: Check) -> None:
         """As the contract says. Claims of a database follow one another."""
         with self._lock, self._transaction() as session:
-            session.define_alone(self._table)
+            # Definitions alone are locked, and not the view that readers use.
+            session.define_alone("catchment_owners")
             sql_catalog.create_owners(session)
+            sql_catalog.held_owners(session, self._table, owner.version)
             check(sql_catalog.found(session, self._table, owner.version, asking))
             sql_catalog.save_owner(session, self._table, owner)
         self._owner = owner
