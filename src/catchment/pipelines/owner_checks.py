@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from catchment.client.errors import ClientError
+from catchment.client.errors import ClientError, Unreachable
+from catchment.client.settings import split_addresses
 from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.driving.run_file import is_running
 from catchment.pipelines.graph import Graph
@@ -30,6 +31,7 @@ from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.opening import open_store
 
 _LOOK_S: Final = 5.0
+_CONNECT_S: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ def check_owners(graph: Graph, folder: Path, home: Home, servers: str | None) ->
         look = _Look(graph, folder, home)
         try:
             specification = graph.specification
-            topics = TopicOwners(brokers(specification, servers), broker_settings(specification), _LOOK_S)
+            addresses = brokers(specification, servers)
+            _require_listener(addresses)
+            topics = TopicOwners(addresses, broker_settings(specification), _LOOK_S)
             look.see_brokers(stack.enter_context(topics))
         except ClientError as error:
             look.notes.append(f"{error.message}; the owners of topics were not looked at")
@@ -73,6 +77,14 @@ def require_no_reset(home: Home) -> None:
             f"a reset of pipeline {home.pipeline} in {home.root} was interrupted",
             "Finish it: catchment pipeline reset FILE.",
         )
+
+
+def _require_listener(servers: str) -> None:
+    """Find out at once where no broker listens: the client would try for as long as it may."""
+    for address in split_addresses(servers):
+        with suppress(OSError), socket.create_connection(address, timeout=_CONNECT_S):
+            return
+    raise Unreachable(f"no broker answers at {servers}")
 
 
 class _Look:
