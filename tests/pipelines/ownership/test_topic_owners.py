@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.pipelines.owned_town import Town
 from tests.pipelines.ownership.claims import RUNNERS, only_first, owner, winners
+from tests.waiting import wait_until
 
+from catchment.pipelines.execution.claiming import ClaimsWatch, claim_topics
+from catchment.pipelines.execution.topics import make_topics
+from catchment.pipelines.home import Home
 from catchment.pipelines.ownership.owner import Found, Owner
 from catchment.pipelines.ownership.topic_owners import TopicClaim, TopicOwners
 
@@ -34,3 +41,17 @@ def test_one_of_many_gets_a_topic(catchment_logs: Logs) -> None:
         assert owners.read()[topic] == (owner(first),)
         owners.forget("city", [topic])
         assert topic not in owners.read()
+
+
+def test_a_run_sees_that_another_copy_has_claimed_its_topics(catchment_logs: Logs, tmp_path: Path) -> None:
+    town = Town(catchment_logs.bootstrap_servers, tmp_path)
+    place = town.place()
+    make_topics(place, 1)
+    with ClaimsWatch(place, claim_topics(place, ["clean", "outlet-copy"]), pause_s=0.01) as watch:
+        copy = Home(tmp_path / "copy", town.name)
+        shutil.copytree(town.home.root, copy.root)
+        assert watch.lost is None
+        claim_topics(town.place(copy), ["clean"])
+        wait_until(lambda: watch.lost is not None, "the other claim is not seen")
+    assert watch.lost is not None
+    assert watch.lost.startswith(f"topic {town.name}.clean is now owned by a run in {copy.root}")

@@ -30,6 +30,7 @@ from catchment.pipelines.driving.status import RunStatus
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.execution.alerting import notifier
+from catchment.pipelines.execution.claiming import ClaimsWatch
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
 from catchment.pipelines.execution.run import Run, workplace
 from catchment.pipelines.graph import Graph
@@ -169,10 +170,13 @@ class DrivenRun:
             notifier(run.place) as telling,
             TopicEnds(connection) as ends,
             LogCounts(connection, run.place.pipeline, self._realtime) as elsewhere,
+            ClaimsWatch(run.place, run.claimed) as claims,
         ):
             published_s = 0.0
             while not self._stop.is_set():
                 failure = self._look()
+                if claims.lost is not None:
+                    failure = Failure(FailureKind.PERMANENT, claims.lost, ExitCode.REFUSED)
                 self._note_alerts(run, telling, elsewhere)
                 if failure is not None:
                     return failure

@@ -6,11 +6,15 @@ one transaction, before any of them starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final, NamedTuple, Self
 
+from catchment.client.errors import ClientError
+from catchment.pipelines.execution.regular_work import RegularWork
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.lakes.lake import Lake
 from catchment.pipelines.ownership.notes import Notes, begun, claimant, new_owner
@@ -18,6 +22,9 @@ from catchment.pipelines.ownership.owner import Asking, Claimant, Found, NotOwne
 from catchment.pipelines.ownership.places import Place, topics_of, written_places
 from catchment.pipelines.ownership.topic_owners import BrokerFacts, TopicClaim, TopicOwners
 from catchment.pipelines.stores.store import RealTimeStore
+
+_logger = logging.getLogger(__name__)
+_LOOK_AGAIN_S: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -64,10 +71,54 @@ class _Claim:
         return _checkpoint(self.place, self.query)
 
 
-def claim_topics(place: Workplace, queries: Collection[str]) -> None:
+class ClaimedTopic(NamedTuple):
+    """A topic, and its owner as a run has recorded it."""
+
+    topic: str
+    owner: Owner
+
+
+class ClaimsWatch:
+    """Looks now and then whether the topics of a run are still its own: tasks that write to them do not ask.
+
+    A run from a copy of the checkpoints may have claimed them, on another machine. Tables and lakes are asked with every batch.
+    """
+
+    def __init__(self, place: Workplace, claimed: Sequence[ClaimedTopic], pause_s: float = _LOOK_AGAIN_S) -> None:
+        self.lost: str | None = None
+        """What is to be said once a topic has another owner."""
+        self._place = place
+        self._claimed = tuple(claimed)
+        self._work = RegularWork("owners of topics", self._look, pause_s) if claimed else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._work is not None:
+            self._work.close()
+
+    def _look(self) -> None:
+        try:
+            with TopicOwners(self._place.servers, self._place.kafka, _LOOK_AGAIN_S) as owners:
+                recorded = owners.read()
+        except ClientError as error:
+            # That brokers are away is reported by the queries.
+            _logger.info("the owners of topics cannot be read: %s", error)
+            return
+        for one in self._claimed:
+            now = recorded.get(one.topic, ())
+            if one.owner.run in [other.run for other in now]:
+                continue
+            other = next((other for other in now if other.query == one.owner.query), None)
+            whom = f"a run in {other.home} on {other.host}" if other else "nothing"
+            self.lost = f"topic {one.topic} is now owned by {whom}, so this run writes no more. Run a pipeline once."
+
+
+def claim_topics(place: Workplace, queries: Collection[str]) -> list[ClaimedTopic]:
     """Claim the topics that these queries write, all or none, and note which brokers and topics all of them work with."""
     if not queries:
-        return
+        return []
     claims = [
         _Claim.of(place, query)
         for query, one in written_places(place.graph, place.folder)
@@ -82,6 +133,7 @@ def claim_topics(place: Workplace, queries: Collection[str]) -> None:
         one.confirm()
     for query in queries:
         _note_brokers(place, query, facts)
+    return [ClaimedTopic(_topic(one), one.owner) for one in claims]
 
 
 def claim_table(place: Workplace, query: str, store: RealTimeStore) -> None:

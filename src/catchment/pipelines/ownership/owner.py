@@ -49,7 +49,7 @@ class Found:
     last_batch: int | None = None
     """The newest batch that the place has of the query that asks; None where the place counts no batches."""
     has_other_rows: bool = False
-    """Whether it holds rows that none of the home's own queries has written, as far as it can be told."""
+    """Whether it holds rows that none of the home's own queries has written, as far as the place says."""
     is_empty: bool = False
     """Whether it is there and has no row at all."""
 
