@@ -57,7 +57,7 @@ def test_a_command_whose_extra_is_missing_says_what_to_install(
 
 def test_the_verbs_of_pipelines_are_among_the_commands_that_are_looked_at() -> None:
     verbs = {words.removeprefix("pipeline ") for words in _FOUND if words.startswith("pipeline ")}
-    assert verbs >= {"plan", "run", "status", "stop", "graph", "backfill", "rollback", "test", "prune"}
+    assert verbs >= {"plan", "run", "status", "stop", "graph", "backfill", "rollback", "test", "prune", "reset"}
     assert {"example", "spark jars", "lake sql", "quarantine replay"} <= _FOUND.keys()
 
 

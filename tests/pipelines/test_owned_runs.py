@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipelines.city import City, Report
+from tests.pipelines.city import City, Report, each_once
 from tests.pipelines.owned_town import EVENTS, Town
 from typer.testing import CliRunner
 
@@ -29,6 +29,7 @@ from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.python_form import Pipeline
 from catchment.pipelines.resetting import Resetting
+from catchment.pipelines.stores.opening import open_store
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 if TYPE_CHECKING:
@@ -80,6 +81,20 @@ def test_every_row_is_there_once_whichever_home_goes_on(city: City) -> None:
     assert city.lake_ids() == ["a", "b", "c"]
     assert city.board() == {("harbour", 0): (3, None)}
     assert sorted(one["id"] for one in city.values(f"{city.name}.clean")) == ["a", "b", "c"]
+
+
+def test_a_new_version_in_another_home_writes_beside_the_old_one(city: City) -> None:
+    city.send([Report("a", 1), Report("b", 2)], 15)
+    drain(city, city.home, each_once(city, 1, "id"))
+    elsewhere = Home(city.folder / "elsewhere", city.name)
+    newer = each_once(city, 2, "id")
+    assert drain(city, elsewhere, newer) == {"clean": 2, "outlet-board": 2}
+    assert drain(city, elsewhere, newer) == {"clean": 2, "outlet-board": 2}, "and goes on with it"
+    for topic in (f"{city.name}.clean", f"{city.name}.clean.v2"):
+        assert sorted(one["id"] for one in city.values(topic)) == ["a", "b"]
+    with open_store(f"sqlite:///{city.folder}/city.db", "board") as store:
+        assert [(one.version, one.is_live) for one in store.versions()] == [(1, False), (2, True)]
+        assert sorted(store.read().column("id").to_pylist()) == ["a", "b"]
 
 
 @contextmanager
