@@ -123,7 +123,7 @@ def test_the_verbs_of_pipelines_are_among_the_commands_that_are_looked_at() -> N
     verbs = {
         words.removeprefix("pipeline ") for words in _FOUND.keys() | WITHOUT_EXTRA if words.startswith("pipeline ")
     }
-    assert verbs >= {"plan", "run", "status", "stop", "graph", "backfill", "rollback", "test", "prune"}
+    assert verbs >= {"plan", "run", "status", "stop", "graph", "backfill", "rollback", "test", "prune", "reset"}
     assert {"example", "spark jars", "lake sql", "quarantine replay"} <= _FOUND.keys()
 
 

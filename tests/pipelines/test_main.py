@@ -42,6 +42,7 @@ def _main(file: Path, *arguments: str, **variables: str) -> subprocess.Completed
         (["test"], 2, "has no tests"),
         (["run"], 2, "the environment variable HOOK is not set"),
         (["prune", "--dry-run"], 2, "the environment variable HOOK is not set"),
+        (["reset", "--dry-run"], 2, "the environment variable HOOK is not set"),
         (["rollback", "board"], 2, "the environment variable HOOK is not set"),
         (["backfill", "board"], 2, "the environment variable HOOK is not set"),
         (["--help"], 0, "backfill"),

@@ -48,7 +48,7 @@ def test_a_graph_is_drawn_printed_and_written(tmp_path: Path) -> None:
     assert (tmp_path / "city.svg").read_text().startswith("<svg ")
 
 
-@pytest.mark.parametrize("verb", ["graph", "plan", "test", "run", "prune", "backfill", "rollback"])
+@pytest.mark.parametrize("verb", ["graph", "plan", "test", "run", "prune", "reset", "backfill", "rollback"])
 def test_every_mistake_is_told_before_spark_starts(tmp_path: Path, verb: str) -> None:
     file = write_emergency(tmp_path, text=YAML.replace("mode: update", "mood: x").replace("version: 1", "version: 0"))
     result = _pipeline(verb, file, *(["board"] if verb in ("backfill", "rollback") else []))
@@ -57,7 +57,7 @@ def test_every_mistake_is_told_before_spark_starts(tmp_path: Path, verb: str) ->
     assert f"error: {file}:17: stages.board.mood: unknown" in result.stderr
 
 
-@pytest.mark.parametrize("verb", ["graph", "plan", "test", "run", "prune", "backfill", "rollback"])
+@pytest.mark.parametrize("verb", ["graph", "plan", "test", "run", "prune", "reset", "backfill", "rollback"])
 @pytest.mark.parametrize(
     ("error", "code"),
     [

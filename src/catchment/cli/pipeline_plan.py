@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -13,9 +13,15 @@ from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from catchment.pipelines.graph import Graph
+    from catchment.pipelines.home import Home
+    from catchment.pipelines.owner_checks import OwnerChecks
     from catchment.pipelines.planning import Plan
     from catchment.pipelines.planning.needs import Needs
+    from catchment.pipelines.specification import PipelineSpecification
 
 
 def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, as_json: AsJson = False) -> None:
@@ -25,13 +31,20 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     may not go on with its state.
     """
     from catchment.pipelines.graph import Graph
+    from catchment.pipelines.home import Home, default_home
     from catchment.pipelines.loading import load
+    from catchment.pipelines.owner_checks import check_owners
     from catchment.pipelines.planning.needs import needs
 
     loaded = load(file.resolve())
-    decided = _decide(Graph(loaded.specification), loaded.folder, home)
+    place = Home((home or default_home()).resolve(), loaded.specification.pipeline)
+    owned = check_owners(Graph(loaded.specification), loaded.folder, place, servers)
+    if owned.objections:
+        _refuse(loaded.specification, owned, as_json)
+    decided = _decide(Graph(loaded.specification), loaded.folder, place, owned.begins)
     graph = Graph(loaded.specification, decided.versions)
     needed = needs(graph, servers)
+    needed = replace(needed, notes=(*owned.notes, *needed.notes))
     if as_json:
         print_json(_as_json(graph, decided, needed))
     else:
@@ -39,18 +52,45 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     raise typer.Exit(REFUSED if decided.refused else MISTAKEN if needed.missing else 0)
 
 
-def _decide(graph: Graph, folder: Path, home: Path | None) -> Plan:
+def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: bool) -> NoReturn:
+    """Say who owns what, without Spark: nothing else matters before that is settled."""
+    from catchment.pipelines.ownership.owner import remedy
+
+    if as_json:
+        queries = {
+            name: {"action": "refuse", "version": None, "reasons": [one.reason], "remedy": one.remedy}
+            for name, one in owned.objections.items()
+        }
+        print_json(
+            {
+                "pipeline": specification.pipeline,
+                "version": specification.version,
+                "queries": queries,
+                "topics_to_make": [],
+                "missing": [],
+                "unknown": None,
+                "notes": list(owned.notes),
+            }
+        )
+    else:
+        for name, one in owned.objections.items():
+            typer.echo(f"{name}: {one.reason}")
+        typer.echo(remedy(owned.objections.values()))
+        for note in owned.notes:
+            print_note(f"note: {note}")
+    raise typer.Exit(REFUSED)
+
+
+def _decide(graph: Graph, folder: Path, home: Home, begins: Mapping[str, int]) -> Plan:
     from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
-    from catchment.pipelines.home import Home, default_home
     from catchment.pipelines.opening import authors_mistakes
     from catchment.pipelines.planning import examine
 
     carry_modules(folder)
-    root = (home or default_home()).resolve()
     spark = pipeline_session(graph.specification, "local[1]", config={"spark.ui.enabled": "false"})
     try:
         with authors_mistakes():
-            return examine(spark, graph, Home(root, graph.specification.pipeline), folder)
+            return examine(spark, graph, home, folder, begins)
     finally:
         spark.stop()
 

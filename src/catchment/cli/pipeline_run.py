@@ -18,6 +18,7 @@ from catchment.cli.output import print_json, print_note
 if TYPE_CHECKING:
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.driving.supervisor import Supervisor
+    from catchment.pipelines.loading import Loaded
 
 _POLL_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -64,7 +65,8 @@ def run(
     from catchment.pipelines.home import default_home
     from catchment.pipelines.loading import load
 
-    specification = load(file, is_to_run=True).specification
+    loaded = load(file, is_to_run=True)
+    specification = loaded.specification
     options = DriverOptions(
         file.resolve(),
         (home or default_home()).resolve(),
@@ -75,10 +77,25 @@ def run(
         lineage=lineage,
         patience_s=patience_s,
     )
+    _check_owners(loaded, options)
     if detach:
         _detach(options, specification.pipeline, as_json)
     else:
         raise typer.Exit(_supervise(options, specification.pipeline, specification.version, as_json))
+
+
+def _check_owners(loaded: "Loaded", options: "DriverOptions") -> None:
+    """Refuse before Spark starts what would write rows a second time."""
+    from catchment.pipelines.driving.run_file import is_running
+    from catchment.pipelines.graph import Graph
+    from catchment.pipelines.home import Home
+    from catchment.pipelines.owner_checks import require_owner
+
+    home = Home(options.home, loaded.specification.pipeline)
+    # A run that is there has claimed all of it, and the lock says so.
+    if not is_running(home):
+        for note in require_owner(Graph(loaded.specification), loaded.folder, home, options.servers).notes:
+            print_note(f"note: {note}")
 
 
 def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: bool) -> int:

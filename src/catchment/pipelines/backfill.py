@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.execution.boundaries import read_boundary_once
+from catchment.pipelines.execution.claiming import claim_table
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.steps import apply, table_rows_once
 from catchment.pipelines.execution.storing import store_layout
@@ -36,6 +37,7 @@ from catchment.pipelines.recomputing import computing
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.definition import Definition
+from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
@@ -94,6 +96,7 @@ def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[RolledBack]:
     step_of(graph, stage)
     for _, sink in store_outlets(graph, stage):
         with _open(folder, sink) as store:
+            _require_own_table(store, sink, graph.specification.pipeline)
             versions = store.versions()
             live = next((one.version for one in versions if one.is_live), 0)
             before = [one for one in versions if one.version < live and one.was_shown]
@@ -174,6 +177,8 @@ def _backfill_store(
         changes = changes_between(shown, before.layout, rows, layout, until)
         if is_dry_run:
             return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=False)
+        if version > reference:
+            claim_table(replace(place, versions={**place.versions, query: version}), query, store)
         store.prepare(rows.schema, layout)
         store.clear_batch_layer(version)
         for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
@@ -185,6 +190,15 @@ def _backfill_store(
             store.switch(version, until)
         tell(f"{sink.table}: version {version} is shown")
         return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=True)
+
+
+def _require_own_table(store: RealTimeStore, sink: StoreSink, pipeline: str) -> None:
+    for one in store.owners():
+        if one.pipeline != pipeline:
+            raise StoreRefused(
+                f"table {sink.table} belongs to pipeline {one.pipeline}, whose query {one.query} writes it",
+                f"Roll back pipeline {one.pipeline}, or name another table.",
+            )
 
 
 def _storable(store: RealTimeStore, rows: pyarrow.Table, layout: Layout, tell: Tell) -> pyarrow.Table:

@@ -53,3 +53,8 @@ class Home:
     def plan_file(self) -> Path:
         """What the state in the checkpoints was made by."""
         return self.folder / "plan.json"
+
+    @property
+    def reset_file(self) -> Path:
+        """What a reset is about to delete; it is there until all of that is gone."""
+        return self.folder / "reset.json"

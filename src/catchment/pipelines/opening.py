@@ -14,6 +14,7 @@ from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home
 from catchment.pipelines.loading import load
+from catchment.pipelines.owner_checks import require_owner
 from catchment.pipelines.planning import decide
 
 
@@ -40,11 +41,12 @@ def opened(file: Path, root: Path | None, servers: str | None, master: str) -> I
     """The surroundings of its queries, with the versions that a run would have; raises `Refused` where that may not be."""
     graph, folder = read_graph(file)
     home = Home((root or default_home()).resolve(), graph.specification.pipeline)
+    begins = require_owner(graph, folder, home, servers).begins
     if not home.plan_file.exists():
         raise ClientError(f"pipeline {home.pipeline} never ran in {home.root}", "Run it first, or name its --home.")
     with pipeline_session(graph.specification, master) as spark:
         silence(spark)
         with authors_mistakes():
-            versions = decide(spark, graph, home, folder).versions
+            versions = decide(spark, graph, home, folder, begins).versions
         graph = Graph(graph.specification, versions)
         yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=versions)

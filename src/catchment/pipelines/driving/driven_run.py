@@ -30,12 +30,14 @@ from catchment.pipelines.driving.status import RunStatus
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.execution.alerting import notifier
+from catchment.pipelines.execution.claiming import ClaimsWatch
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
 from catchment.pipelines.execution.run import Run, workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
 from catchment.pipelines.naming import alert_outlet, outlet_query
+from catchment.pipelines.owner_checks import require_owner
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.refusals import notes, read_reasons
@@ -125,7 +127,8 @@ class DrivenRun:
 
     def _built(self, spark: SparkSession) -> Run:
         """The queries, ready to start with the state that they may go on with."""
-        plan = decide(spark, self._graph, self._home, self._folder)
+        begins = require_owner(self._graph, self._folder, self._home, self._options.servers).begins
+        plan = decide(spark, self._graph, self._home, self._folder, begins)
         run = Run(
             workplace(
                 spark,
@@ -167,10 +170,13 @@ class DrivenRun:
             notifier(run.place) as telling,
             TopicEnds(connection) as ends,
             LogCounts(connection, run.place.pipeline, self._realtime) as elsewhere,
+            ClaimsWatch(run.place, run.claimed) as claims,
         ):
             published_s = 0.0
             while not self._stop.is_set():
                 failure = self._look()
+                if claims.lost is not None:
+                    failure = Failure(FailureKind.PERMANENT, claims.lost, ExitCode.REFUSED)
                 self._note_alerts(run, telling, elsewhere)
                 if failure is not None:
                     return failure

@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     CONFIGURATION = 2
     """The pipeline cannot be run as it is written."""
     REFUSED = 3
-    """The state in the checkpoints, or a schema in a store, is not that of this pipeline."""
+    """The state in the checkpoints, a schema in a store, or the owner of what is written to, is not that of this pipeline."""
     STOPPED_BY_CHECK = 4
     """A check of the data says to stop."""
     AWAY = 5

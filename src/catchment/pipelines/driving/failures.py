@@ -14,6 +14,7 @@ from catchment.pipelines.execution.intake import STOPPED_BY_CHECK
 from catchment.pipelines.execution.spark_errors import Cause, cause_of, kind_of, text_of
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
 from catchment.pipelines.mistakes import Mistakes
+from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning.deciding import Refused
 from catchment.pipelines.refusals import Refusal
 from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
@@ -59,7 +60,7 @@ _CONNECTIONS: Final = _kinds(
     ConnectionResetError,
     TimeoutError,
 )
-_REFUSALS: Final = _kinds(Refusal, Refused, StoreRefused, LakeRefused)
+_REFUSALS: Final = _kinds(Refusal, Refused, NotOwned, StoreRefused, LakeRefused)
 _REFUSED_STATE: Final = re.compile(
     r"STATE_STORE_\w*(SCHEMA|NOT_COMPATIBLE|INVALID_CONFIG)\w*|STREAMING_STATEFUL_OPERATOR\w*"
     r"|STREAMING_QUERY_EVOLUTION_ERROR\.\w+|INCOMPATIBLE_\w*STATE\w*"

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from catchment.client.errors import SettingsError
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import sink_options, to_records
+from catchment.pipelines.execution.claiming import claim_lake
 from catchment.pipelines.execution.handling import BatchHandler, in_few_words
 from catchment.pipelines.execution.lake_upkeep import LakeUpkeep
 from catchment.pipelines.execution.steps import input_rows, step_rows
@@ -94,14 +95,20 @@ def _require_columns(rows: DataFrame, sink: TopicSink, key: tuple[str, ...]) -> 
 def _handler(place: Workplace, outlet: Outlet, sink: StoreSink | LakeSink, rows: DataFrame, query: str) -> BatchHandler:
     if isinstance(sink, StoreSink):
         return StoreOutlet(place, outlet, sink, rows.schema, query).handle
-    return _lake_handler(place, sink)
+    return _lake_handler(place, sink, query)
 
 
-def _lake_handler(place: Workplace, sink: LakeSink) -> BatchHandler:
+def _lake_handler(place: Workplace, sink: LakeSink, query: str) -> BatchHandler:
     lake = open_lake(expanded(sink.lake, place.folder), kind=sink.format, partition_by=sink.partition_by)
     upkeep = LakeUpkeep(lake, _MAINTAIN_EVERY_S) if isinstance(lake, DeltaLake) else None
 
+    is_claimed = False
+
     def handle(rows: DataFrame, batch_id: int) -> None:
+        nonlocal is_claimed
+        if not is_claimed:
+            claim_lake(place, query, lake)
+            is_claimed = True
         lake.write(rows, query_id(rows), batch_id)
         if upkeep is not None:
             upkeep.keep()

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.boundaries import to_records
+from catchment.pipelines.execution.claiming import ClaimedTopic, claim_topics
 from catchment.pipelines.execution.handling import in_few_words
 from catchment.pipelines.execution.intake import intake_records
 from catchment.pipelines.execution.outlets import changelog_handler, outlet_writer, topic_writer
@@ -58,6 +59,8 @@ class Run:
     def __init__(self, place: Workplace) -> None:
         self.place = place
         self.queries: dict[str, StreamingQuery] = {}
+        self.claimed: list[ClaimedTopic] = []
+        """The topics that are the run's own."""
         self._writers: dict[str, DataStreamWriter] = {}
 
     def build(self, only: Collection[str] | None = None) -> None:
@@ -72,6 +75,7 @@ class Run:
                 writer = self._writer(name)
                 if only is None or name in only:
                     self._writers[name] = writer
+            self.claimed += claim_topics(self.place, self._writers)
         except BaseException:
             self.place.at_end.close()
             raise
@@ -80,6 +84,7 @@ class Run:
         """Make the plans of outlets that `build` has left out."""
         for name in outlets:
             self._writers[name] = self._writer(name)
+        self.claimed += claim_topics(self.place, outlets)
 
     def start(self) -> None:
         """Start all queries, those that others read first."""

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampType
 
 from catchment.pipelines.execution.catching_up import CatchingUp
+from catchment.pipelines.execution.claiming import claim_table
 from catchment.pipelines.execution.regular_work import RegularWork
 from catchment.pipelines.execution.unstorable_rows import UnstorableRows
 from catchment.pipelines.execution.workplace import Workplace, query_id
@@ -88,6 +89,7 @@ class StoreOutlet:
             self._catching_up = None
 
     def _prepared(self, schema: pyarrow.Schema) -> Definition:
+        claim_table(self._place, self._query, self._store)
         # What Spark takes for never null today may be null after a change of the stage.
         self._store.prepare(pyarrow.schema([one.with_nullable(True) for one in schema]), self._layout)
         return self._store.definition(self._version)

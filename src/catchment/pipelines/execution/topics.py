@@ -47,6 +47,10 @@ class TopicAdmin:
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         return _values(self._client, setting, resources, _LOOK_S) if resources else {}
 
+    def make_changelog(self, topic: str) -> None:
+        """Make a topic that keeps the last record of each key, in one partition; no harm is done if it is there."""
+        _create(self._client, [NewTopic(topic, num_partitions=1, config=_CHANGELOG)])
+
     def delete(self, topic: str) -> None:
         """Delete one; no harm is done if it is gone."""
         try:

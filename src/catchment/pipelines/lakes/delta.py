@@ -107,6 +107,10 @@ class DeltaLake(Lake):
             table = self._table()
             return None if table is None else table.transaction_version(query)
 
+    def has_batches(self) -> bool:
+        table = self._table()
+        return table is not None and bool(table.file_uris())
+
     def dataset(self, version: int | None = None) -> pyarrow.dataset.Dataset:
         with self._explained("read"):
             return self._at(version).to_pyarrow_dataset()

@@ -7,13 +7,17 @@ looks yet, and the driver commits them together with the number of the batch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from catchment.pipelines.lakes.errors import LakeAway
 from catchment.pipelines.lakes.file_writing import FileLayout, WrittenFile
 from catchment.pipelines.lakes.folder import Folder
+from catchment.pipelines.lakes.lake_owners import LakeOwners
 from catchment.pipelines.lakes.partitioning import PartitionColumn, with_partition_columns
 from catchment.pipelines.lakes.schemas import arrow_schema
+from catchment.pipelines.ownership.owner import Asking, Found, Owner
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,17 +40,62 @@ class Lake(ABC):
         self.folder = folder
         self.location = folder.location
         self._partition_by = tuple(partition_by)
+        self._owners = LakeOwners(folder)
 
     def write(self, rows: DataFrame, query: str, batch_id: int) -> bool:
         """Add the rows of a query's batch; False if this batch, or a later one, is there already."""
         from catchment.pipelines.lakes.spark_tasks import compute_all, write_by_tasks
 
+        self.require_owner()
         if (last := self.last_batch(query)) is not None and last >= batch_id:
             compute_all(rows)
             return False
         partitioned = with_partition_columns(rows, self._partition_by)
         layout = self.prepare(arrow_schema(partitioned.schema), query, batch_id)
-        return self.commit(write_by_tasks(partitioned, self.folder, layout), layout, query, batch_id)
+        written = write_by_tasks(partitioned, self.folder, layout)
+        self.require_owner()
+        return self.commit(written, layout, query, batch_id)
+
+    def found(self, asking: Asking) -> Found:
+        """Who owns the lake, and what it holds of whom. Nothing is created."""
+        with self._explained("read"):
+            recorded = self._owners.all()
+            last = self.last_batch(asking.query_id) if asking.query_id else None
+            is_known = any(self.last_batch(one) is not None for one in asking.home_ids)
+            return Found(recorded, last, not is_known and self.has_batches())
+
+    def claim(self, owner: Owner, asking: Asking, check: Callable[[Found], None]) -> None:
+        """Record an owner after a check of what is there. From then on, `write` refuses a batch once another claim was made."""
+        found = self.found(asking)
+        check(found)
+        with self._explained("claim"):
+            self.folder.make()
+            self._owners.save(owner, found.owners)
+
+    def require_owner(self) -> None:
+        """Raise where the lake was claimed through this object, and another claim has taken its place."""
+        with self._explained("read"):
+            self._owners.require()
+
+    def owners(self) -> tuple[Owner, ...]:
+        """The queries that own the lake."""
+        with self._explained("read"):
+            return self._owners.all()
+
+    def drop(self) -> None:
+        """Delete the lake with all that is in its folder."""
+        with self._explained("delete"):
+            self.folder.remove_folder("")
+            if left := self.folder.names(""):
+                raise LakeAway(f"{left[0]} of the lake {self.location} cannot be deleted", "Check who may write there.")
+
+    @abstractmethod
+    def has_batches(self) -> bool:
+        """Whether batches of any query are in the lake."""
+
+    @abstractmethod
+    def _explained(self, verb: str) -> AbstractContextManager[None]:
+        """What goes wrong inside, in words for people."""
 
     @abstractmethod
     def prepare(self, schema: pyarrow.Schema, query: str, batch_id: int) -> FileLayout:

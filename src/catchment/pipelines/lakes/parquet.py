@@ -78,6 +78,9 @@ class ParquetLake(Lake):
         with self._explained("read"):
             return self._finish_newest(query)
 
+    def has_batches(self) -> bool:
+        return any(self._decided(unquote(name)) for name in self.folder.names(_QUERIES))
+
     def dataset(self, version: int | None = None) -> pyarrow.dataset.Dataset:
         self._refuse_versions(version)
         with self._explained("read"):

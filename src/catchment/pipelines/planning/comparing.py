@@ -7,7 +7,7 @@ lowering the version goes back to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Final, Literal
@@ -48,22 +48,23 @@ class Plan:
         return {name: decision for name, decision in self.queries.items() if decision.action == "refuse"}
 
 
-def compare(old: Kept | None, new: Current) -> Plan:
-    """Decide query by query, those that others read first."""
+def compare(old: Kept | None, new: Current, begins: Mapping[str, int] | None = None) -> Plan:
+    """Decide query by query, those that others read first. `begins` are the versions of queries that may not begin with the first:
+    what that would write to belongs to another home."""
     decisions: dict[str, Decision] = {}
     for name in TopologicalSorter({name: one.upstream for name, one in new.queries.items()}).static_order():
         made = old.made(name, new.version) if old else None
         if old is None or made is None:
-            decisions[name] = _first(name, old or Kept(pipeline=""), new)
+            decisions[name] = _first(name, old or Kept(pipeline=""), new, (begins or {}).get(name, FIRST_VERSION))
         else:
             decisions[name] = _again(name, made, old, new, decisions)
     return Plan({name: decisions[name] for name in new.queries}, new)
 
 
-def _first(name: str, old: Kept, new: Current) -> Decision:
+def _first(name: str, old: Kept, new: Current, version: int) -> Decision:
     """Nothing of the query is there yet, whatever the pipeline's version is."""
     if (writer := earlier_writer(name, None, old, new)) is None:
-        return Decision("new", FIRST_VERSION)
+        return Decision("new", version)
     again = f"beginning anew, it would write every row a second time to {_target(new, name)}, as {writer} did"
     return Decision("refuse", FIRST_VERSION, (again,), remedy(name, writer, new))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -28,17 +29,21 @@ class Refused(Refusal):
         self.refused = refused
 
 
-def decide(spark: SparkSession, graph: Graph, home: Home, folder: Path) -> Plan:
+def decide(
+    spark: SparkSession, graph: Graph, home: Home, folder: Path, begins: Mapping[str, int] | None = None
+) -> Plan:
     """What each query goes on with: `versions` of it are those of the checkpoints. Raises `Refused`."""
-    plan = examine(spark, graph, home, folder)
+    plan = examine(spark, graph, home, folder, begins)
     if plan.refused:
         raise Refused(plan.refused)
     return plan
 
 
-def examine(spark: SparkSession, graph: Graph, home: Home, folder: Path) -> Plan:
-    """The same, with what is refused left in the plan."""
-    return compare(kept_with_checkpoints(home), signatures(spark, graph, home, folder))
+def examine(
+    spark: SparkSession, graph: Graph, home: Home, folder: Path, begins: Mapping[str, int] | None = None
+) -> Plan:
+    """The same, with what is refused left in the plan. `begins`: see `compare`."""
+    return compare(kept_with_checkpoints(home), signatures(spark, graph, home, folder), begins)
 
 
 def keep(home: Home, plan: Plan) -> None:

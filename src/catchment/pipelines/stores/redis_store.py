@@ -15,6 +15,7 @@ Gaps
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
@@ -23,6 +24,7 @@ from typing import Any, Final
 import pyarrow
 import redis
 
+from catchment.pipelines.ownership.owner import Asking, Found, Owner
 from catchment.pipelines.stores import redis_scripts
 from catchment.pipelines.stores.definition import Definition, shown_columns
 from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreError, StoreRefused
@@ -30,7 +32,7 @@ from catchment.pipelines.stores.layout import Layout, Version, Written
 from catchment.pipelines.stores.redis_rows import commands, escaped, from_answer, noted_commands
 from catchment.pipelines.stores.redis_transaction import Transaction, watching
 from catchment.pipelines.stores.rows import Batch
-from catchment.pipelines.stores.store import Clock, RealTimeStore
+from catchment.pipelines.stores.store import Check, Clock, RealTimeStore
 from catchment.pipelines.stores.view_rules import (
     MILLISECOND,
     check_unseen,
@@ -46,6 +48,7 @@ _CONNECT_TIMEOUT_S: Final = 10
 _ANSWER_TIMEOUT_S: Final = 60
 _ATTEMPTS: Final = 20
 _LAYERS: Final = ("speed", "batch")
+_KEYS_AT_ONCE: Final = 1_000
 _UP: Final = "Check that the server is up and that it can be reached from here."
 _NO_ROOM: Final = "Give the server more memory or disk, or keep less: a shorter ttl, fewer versions."
 _WORDS_OF_NEED: Final = ("OOM", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "READONLY")
@@ -74,6 +77,8 @@ class RedisStore(RealTimeStore):
         self._view = f"{table}:view"
         self._versions = f"{table}:versions"
         self._untils = f"{table}:untils"
+        self._owners = f"{table}:owners"
+        self._owner: Owner | None = None
 
     def prepare(self, schema: pyarrow.Schema, layout: Layout) -> None:
         """As the contract says."""
@@ -98,7 +103,9 @@ class RedisStore(RealTimeStore):
         """As the contract says."""
         note = self._note(query)
         for _ in range(_ATTEMPTS):
-            with self._explained(), watching(self._client, note, self._versions) as transaction:
+            with self._explained(), watching(self._client, note, self._versions, self._owners) as transaction:
+                if self._owner is not None:
+                    self.require_owner(self._owner, self._owners_of(version))
                 last = transaction.ask("GET", note)
                 if last is not None and int(last) >= batch_id:
                     return False
@@ -203,9 +210,55 @@ class RedisStore(RealTimeStore):
             if not self._client.eval(redis_scripts.DROP, len(keys), *keys, str(version)):
                 raise is_shown(definition)
 
+    def found(self, version: int, asking: Asking) -> Found:
+        """As the contract says. Which queries have written is not listed anywhere: those of the home are asked for."""
+        with self._explained():
+            return self._found(version, asking)
+
+    def claim(self, owner: Owner, asking: Asking, check: Check) -> None:
+        """As the contract says: nothing is written where another claim came first."""
+        for _ in range(_ATTEMPTS):
+            with self._explained(), watching(self._client, self._owners, self._versions) as transaction:
+                check(self._found(owner.version, asking))
+                field = json.dumps([owner.version, owner.pipeline, owner.query])
+                if transaction.run([("HSET", self._owners, field, owner.model_dump_json())]):
+                    self._owner = owner
+                    return
+        raise self._crowded()
+
+    def owners(self) -> tuple[Owner, ...]:
+        """As the contract says."""
+        with self._explained():
+            texts: dict[bytes, bytes] = self._answer(self._client.hgetall(self._owners))
+        return tuple(Owner.model_validate_json(text) for text in texts.values())
+
+    def drop(self) -> None:
+        """As the contract says. What was cut short is finished by the next call: owners go last."""
+        with self._explained():
+            for version in self._definitions():
+                for layer in _LAYERS:
+                    self._remove(self._index(version, layer), "-inf", "+inf")
+            for kind in ("batches", "pieces"):
+                for key in self._client.scan_iter(match=f"{self._table}:{kind}:*", count=_KEYS_AT_ONCE):
+                    self._client.unlink(key)
+            self._client.unlink(self._view, self._versions, self._untils)
+            self._client.unlink(self._owners)
+
     def close(self) -> None:
         """As the contract says."""
         self._client.close()
+
+    def _owners_of(self, version: int) -> tuple[Owner, ...]:
+        return tuple(one for one in self.owners() if one.version == version)
+
+    def _found(self, version: int, asking: Asking) -> Found:
+        recorded = self._owners_of(version)
+        if version not in self._definitions():
+            return Found(recorded)
+        has_rows = any(self._answer(self._client.zcard(self._index(version, layer))) for layer in _LAYERS)
+        last = self.last_batch(asking.query_id) if asking.query_id else None
+        is_known = any(self.last_batch(one) is not None for one in asking.home_ids)
+        return Found(recorded, last, has_rows and not is_known, not has_rows)
 
     def _note(self, query: str) -> str:
         """Where the number of a query's newest batch is."""

@@ -3,18 +3,22 @@
 `catchment_views` holds a row for each view: the version that it shows, and up to when from the batch layer. Each part of a view
 looks at that row, so one update of it moves every reader of later moments, and none in between.
 `catchment_tables` holds the definition of each version, and whether a view has ever shown it; `catchment_batches` the newest batch
-of each query.
+of each query; `catchment_owners` the queries that may write to each version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
+from catchment.pipelines.ownership.owner import Asking, Found, Owner
 from catchment.pipelines.stores.columns import moment_from, moment_text
 from catchment.pipelines.stores.definition import Definition, shown_columns
 from catchment.pipelines.stores.layout import WRITTEN, Version, Written
 from catchment.pipelines.stores.sql_session import Session, listed, quoted
+
+CATALOG: Final = ("catchment_views", "catchment_tables", "catchment_batches", "catchment_owners")
 
 
 def speed_table(table: str, version: int) -> str:
@@ -48,6 +52,65 @@ def create_catalog(session: Session) -> None:
         "CREATE TABLE IF NOT EXISTS catchment_batches "
         "(view TEXT NOT NULL, query TEXT NOT NULL, batch_id BIGINT NOT NULL, PRIMARY KEY (view, query))"
     )
+
+
+def create_owners(session: Session) -> None:
+    """Make the table of owners, which stores of earlier releases have not."""
+    session.execute(
+        "CREATE TABLE IF NOT EXISTS catchment_owners (view TEXT NOT NULL, version INTEGER NOT NULL, "
+        "pipeline TEXT NOT NULL, query TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (view, version, pipeline, query))"
+    )
+
+
+def owners(session: Session, table: str, version: int) -> tuple[Owner, ...]:
+    """The queries that own a version."""
+    if not session.has_relation("catchment_owners"):
+        return ()
+    rows = session.execute("SELECT owner FROM catchment_owners WHERE view = ? AND version = ?", table, version)
+    return tuple(Owner.model_validate_json(text) for (text,) in rows)
+
+
+def held_owners(session: Session, table: str, version: int) -> tuple[Owner, ...]:
+    """The same; none of them can change before our end, and we wait for that of a batch or a claim under way."""
+    if not session.has_relation("catchment_owners"):
+        return ()
+    rows = session.execute(
+        "UPDATE catchment_owners SET owner = owner WHERE view = ? AND version = ? RETURNING owner", table, version
+    )
+    return tuple(Owner.model_validate_json(text) for (text,) in rows)
+
+
+def all_owners(session: Session, table: str) -> tuple[Owner, ...]:
+    """The queries that own any version."""
+    if not session.has_relation("catchment_owners"):
+        return ()
+    rows = session.execute("SELECT owner FROM catchment_owners WHERE view = ?", table)
+    return tuple(Owner.model_validate_json(text) for (text,) in rows)
+
+
+def save_owner(session: Session, table: str, owner: Owner) -> None:
+    """Record an owner of the version that it names."""
+    session.execute(
+        "INSERT INTO catchment_owners (view, version, pipeline, query, owner) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (view, version, pipeline, query) DO UPDATE SET owner = excluded.owner",
+        table,
+        owner.version,
+        owner.pipeline,
+        owner.query,
+        owner.model_dump_json(),
+    )
+
+
+def found(session: Session, table: str, version: int, asking: Asking) -> Found:
+    """What a version says of who wrote it."""
+    definition = definitions(session, table).get(version)
+    recorded = owners(session, table, version)
+    if definition is None:
+        return Found(recorded)
+    writers = {query for (query,) in session.execute("SELECT query FROM catchment_batches WHERE view = ?", table)}
+    has_rows = any(session.execute(f"SELECT 1 FROM {quoted(one)} LIMIT 1") for one in layer_tables(definition))
+    last = last_batch(session, table, asking.query_id) if asking.query_id else None
+    return Found(recorded, last, bool(has_rows and writers - asking.home_ids), not has_rows)
 
 
 def definitions(session: Session, table: str) -> dict[int, Definition]:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import pyarrow
 
+from catchment.pipelines.ownership.owner import Asking, Found, Owner
 from catchment.pipelines.stores import sql_catalog
 from catchment.pipelines.stores.columns import moment_text
 from catchment.pipelines.stores.definition import Definition, shown_columns
@@ -16,7 +17,7 @@ from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import WRITTEN, Layout, Version, Written
 from catchment.pipelines.stores.rows import Batch
 from catchment.pipelines.stores.sql_session import Session, quoted
-from catchment.pipelines.stores.store import Clock, RealTimeStore
+from catchment.pipelines.stores.store import Check, Clock, RealTimeStore
 from catchment.pipelines.stores.view_rules import (
     MILLISECOND,
     check_unseen,
@@ -36,6 +37,7 @@ class SqlStore(RealTimeStore):
         self._ttl_ms = ttl_ms
         self._clock = clock
         self._lock = threading.RLock()
+        self._owner: Owner | None = None
 
     @abc.abstractmethod
     def _transaction(self, *, to_write: bool = True) -> AbstractContextManager[Session]:
@@ -78,6 +80,8 @@ class SqlStore(RealTimeStore):
         """As the contract says; the batch's number is noted first, so that a repeated one costs little."""
         with self._lock, self._transaction() as session:
             definition = self._definition(session, version)
+            if self._owner is not None:
+                self.require_owner(self._owner, sql_catalog.held_owners(session, self._table, version))
             if not sql_catalog.claim_batch(session, self._table, query, batch_id):
                 return False
             self._put(session, sql_catalog.speed_table(self._table, version), Batch.of(rows, definition), definition)
@@ -174,6 +178,41 @@ class SqlStore(RealTimeStore):
             for name in sql_catalog.layer_tables(definition):
                 session.execute(f"DROP TABLE {quoted(name)}")
             session.execute("DELETE FROM catchment_tables WHERE view = ? AND version = ?", self._table, version)
+
+    def found(self, version: int, asking: Asking) -> Found:
+        """As the contract says."""
+        with self._lock, self._transaction(to_write=False) as session:
+            return sql_catalog.found(session, self._table, version, asking)
+
+    def claim(self, owner: Owner, asking: Asking, check: Check) -> None:
+        """As the contract says. Claims of a database follow one another."""
+        with self._lock, self._transaction() as session:
+            # Definitions alone are locked, and not the view that readers use.
+            session.define_alone("catchment_owners")
+            sql_catalog.create_owners(session)
+            sql_catalog.held_owners(session, self._table, owner.version)
+            check(sql_catalog.found(session, self._table, owner.version, asking))
+            sql_catalog.save_owner(session, self._table, owner)
+        self._owner = owner
+
+    def owners(self) -> tuple[Owner, ...]:
+        """As the contract says."""
+        with self._lock, self._transaction(to_write=False) as session:
+            return sql_catalog.all_owners(session, self._table)
+
+    def drop(self) -> None:
+        """As the contract says, in one transaction."""
+        with self._lock, self._transaction() as session:
+            session.define_alone(self._table)
+            versions = sql_catalog.definitions(session, self._table)
+            if versions:
+                session.execute(f"DROP VIEW IF EXISTS {quoted(self._table)}")
+            for definition in versions.values():
+                for name in sql_catalog.layer_tables(definition):
+                    session.execute(f"DROP TABLE IF EXISTS {quoted(name)}")
+            for name in sql_catalog.CATALOG:
+                if session.has_relation(name):
+                    session.execute(f"DELETE FROM {name} WHERE view = ?", self._table)
 
     def _definition(self, session: Session, version: int) -> Definition:
         definition = sql_catalog.definitions(session, self._table).get(version)

@@ -19,8 +19,10 @@ from typing import Any, Final
 import pyarrow
 from pyarrow import compute, types
 
+from catchment.pipelines.ownership.owner import Asking, Found, Owner
 from catchment.pipelines.stores.columns import from_text, to_text
 from catchment.pipelines.stores.errors import StoreAway, StoreError, StoreRefused
+from catchment.pipelines.stores.layout import Version
 from catchment.pipelines.stores.sql_session import Session, listed, quoted, upsert_clause
 from catchment.pipelines.stores.sql_store import SqlStore
 from catchment.pipelines.stores.store import Clock
@@ -87,6 +89,23 @@ class SqliteStore(SqlStore):
             raise
         self._connection = connection
         return connection
+
+    def found(self, version: int, asking: Asking) -> Found:
+        """As the contract says: to connect would create the file."""
+        return super().found(version, asking) if self._path.exists() else Found()
+
+    def owners(self) -> tuple[Owner, ...]:
+        """As the contract says."""
+        return super().owners() if self._path.exists() else ()
+
+    def versions(self) -> list[Version]:
+        """As the contract says."""
+        return super().versions() if self._path.exists() else []
+
+    def drop(self) -> None:
+        """As the contract says."""
+        if self._path.exists():
+            super().drop()
 
     def _roll_back(self) -> None:
         """Leave no transaction behind; a connection that cannot even do that is not used again."""

@@ -9,20 +9,24 @@ while that happens sees either the old state or the new one.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 import pyarrow
 
+from catchment.pipelines.ownership.owner import Asking, Found, Owner
 from catchment.pipelines.stores.definition import Definition
+from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import Layout, Version, Written
 from catchment.pipelines.stores.unstorable import judged, reasons_against
 
 __all__ = ["Clock", "Layout", "RealTimeStore", "Version", "Written"]
 
 Clock = Callable[[], datetime]
+Check = Callable[[Found], None]
+"""Looks at what is found, and raises if it may not be claimed."""
 
 
 class RealTimeStore(abc.ABC):
@@ -101,6 +105,36 @@ class RealTimeStore(abc.ABC):
     @abc.abstractmethod
     def drop_version(self, version: int) -> None:
         """Delete both layers of a version that is not shown."""
+
+    @abc.abstractmethod
+    def found(self, version: int, asking: Asking) -> Found:
+        """Who owns a version of the table, and what it holds of whom. Nothing is created."""
+
+    @abc.abstractmethod
+    def claim(self, owner: Owner, asking: Asking, check: Check) -> None:
+        """Record the owner of the version that it names, in one step with a check of what is there.
+
+        From then on, `write` refuses a batch as soon as another claim has taken the place of this one.
+        """
+
+    @abc.abstractmethod
+    def owners(self) -> tuple[Owner, ...]:
+        """The owners of all versions."""
+
+    @abc.abstractmethod
+    def drop(self) -> None:
+        """Delete the table with all of its versions, and what is recorded of it; nothing happens where it is not there."""
+
+    def require_owner(self, claimed: Owner | None, recorded: Iterable[Owner]) -> None:
+        """Raise where a claim was made, and is not the one that is recorded."""
+        if claimed is None or claimed.run in [one.run for one in recorded]:
+            return
+        now = next((one for one in recorded if (one.pipeline, one.query) == (claimed.pipeline, claimed.query)), None)
+        whom = f"a run in {now.home} on {now.host}" if now else "nothing"
+        raise StoreRefused(
+            f"the table that {claimed.query} writes is now owned by {whom}, so this run writes no more",
+            "Run a pipeline once: stop this run, or the other one.",
+        )
 
     @abc.abstractmethod
     def close(self) -> None:

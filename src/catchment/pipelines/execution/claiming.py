@@ -1,0 +1,176 @@
+"""What a run writes to, claimed before its first row: topics when the queries are built, a table or a lake with its first batch.
+
+A store that is away holds up its own query alone, so its table is claimed by that query. The topics of all queries are claimed in
+one transaction, before any of them starts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from catchment.client.errors import ClientError
+from catchment.pipelines.execution.regular_work import RegularWork
+from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.lakes.lake import Lake
+from catchment.pipelines.ownership.notes import Notes, begun, claimant, new_owner
+from catchment.pipelines.ownership.owner import Asking, Claimant, Found, NotOwned, Owner, objection
+from catchment.pipelines.ownership.places import Place, topics_of, written_places
+from catchment.pipelines.ownership.topic_owners import BrokerFacts, TopicClaim, TopicOwners
+from catchment.pipelines.stores.store import RealTimeStore
+
+_logger = logging.getLogger(__name__)
+_LOOK_AGAIN_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A query and the place that it is to write to."""
+
+    place: Workplace
+    query: str
+    target: Place
+    beside: frozenset[str]
+    claimant: Claimant
+    owner: Owner
+    """As it is to be recorded."""
+
+    @classmethod
+    def of(cls, place: Workplace, query: str) -> _Claim:
+        places = dict(written_places(place.graph, place.folder))
+        version = place.version(query)
+        query_id = begun(place.home, query, version)
+        beside = frozenset(one for one, other in places.items() if other.digest == places[query].digest)
+        return cls(
+            place,
+            query,
+            places[query],
+            beside,
+            claimant(place.home, query, version),
+            new_owner(place.home, query, version, query_id),
+        )
+
+    def check(self, found: Found) -> None:
+        if (against := objection(self.target, found, self.claimant, self.beside)) is not None:
+            raise NotOwned({self.query: against})
+
+    def note(self) -> None:
+        """Before it is recorded: whatever happens then, the token is known again."""
+        Notes.read(self._folder).with_run(self.owner.run).write(self._folder)
+
+    def confirm(self) -> None:
+        """After it is recorded."""
+        Notes.read(self._folder).with_place(self.target.digest).write(self._folder)
+
+    @property
+    def _folder(self) -> Path:
+        return _checkpoint(self.place, self.query)
+
+
+class ClaimedTopic(NamedTuple):
+    """A topic, and its owner as a run has recorded it."""
+
+    topic: str
+    owner: Owner
+
+
+class ClaimsWatch:
+    """Looks now and then whether the topics of a run are still its own: tasks that write to them do not ask.
+
+    A run from a copy of the checkpoints may have claimed them, on another machine. Tables and lakes are asked with every batch.
+    """
+
+    def __init__(self, place: Workplace, claimed: Sequence[ClaimedTopic], pause_s: float = _LOOK_AGAIN_S) -> None:
+        self.lost: str | None = None
+        """What is to be said once a topic has another owner."""
+        self._place = place
+        self._claimed = tuple(claimed)
+        self._work = RegularWork("owners of topics", self._look, pause_s) if claimed else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._work is not None:
+            self._work.close()
+
+    def _look(self) -> None:
+        try:
+            with TopicOwners(self._place.servers, self._place.kafka, _LOOK_AGAIN_S) as owners:
+                recorded = owners.read()
+        except ClientError as error:
+            # That brokers are away is reported by the queries.
+            _logger.info("the owners of topics cannot be read: %s", error)
+            return
+        for one in self._claimed:
+            now = recorded.get(one.topic, ())
+            if one.owner.run in [other.run for other in now]:
+                continue
+            other = next((other for other in now if other.query == one.owner.query), None)
+            whom = f"a run in {other.home} on {other.host}" if other else "nothing"
+            self.lost = f"topic {one.topic} is now owned by {whom}, so this run writes no more. Run a pipeline once."
+
+
+def claim_topics(place: Workplace, queries: Collection[str]) -> list[ClaimedTopic]:
+    """Claim the topics that these queries write, all or none, and note which brokers and topics all of them work with."""
+    if not queries:
+        return []
+    claims = [
+        _Claim.of(place, query)
+        for query, one in written_places(place.graph, place.folder)
+        if one.topic is not None and query in queries
+    ]
+    with TopicOwners(place.servers, place.kafka) as owners:
+        for one in claims:
+            one.note()
+        owners.claim([TopicClaim(_topic(one), one.owner, partial(_check_topic, one, owners)) for one in claims])
+        facts = owners.facts()
+    for one in claims:
+        one.confirm()
+    for query in queries:
+        _note_brokers(place, query, facts)
+    return [ClaimedTopic(_topic(one), one.owner) for one in claims]
+
+
+def claim_table(place: Workplace, query: str, store: RealTimeStore) -> None:
+    """Claim a version of a table."""
+    _claim(_Claim.of(place, query), store.claim)
+
+
+def claim_lake(place: Workplace, query: str, lake: Lake) -> None:
+    """Claim a lake."""
+    _claim(_Claim.of(place, query), lake.claim)
+
+
+def _claim(claim: _Claim, record: Callable[[Owner, Asking, Callable[[Found], None]], None]) -> None:
+    claim.note()
+    record(claim.owner, claim.claimant.asking, claim.check)
+    claim.confirm()
+
+
+def _check_topic(claim: _Claim, topics: TopicOwners, owners: tuple[Owner, ...]) -> None:
+    # Anyone may have written to a topic that is no boundary.
+    is_boundary = not claim.target.is_shared
+    has_other_rows = is_boundary and claim.claimant.newest_planned is None and topics.has_records(_topic(claim))
+    claim.check(Found(owners, has_other_rows=has_other_rows))
+
+
+def _note_brokers(place: Workplace, query: str, facts: BrokerFacts) -> None:
+    topics = {one: facts.topics[one] for one in topics_of(place.graph, query) if facts.topics.get(one)}
+    notes = Notes.read(_checkpoint(place, query))
+    noted = notes.model_copy(update={"cluster_id": facts.cluster_id, "topics": topics})
+    if noted != notes:
+        noted.write(_checkpoint(place, query))
+
+
+def _checkpoint(place: Workplace, query: str) -> Path:
+    return place.home.checkpoint(query, place.version(query))
+
+
+def _topic(claim: _Claim) -> str:
+    assert claim.target.topic is not None, "only topics are claimed together"
+    return claim.target.topic
