@@ -28,8 +28,9 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     from catchment.pipelines.loading import load
     from catchment.pipelines.planning.needs import needs
 
-    loaded = load(file.resolve())
-    decided = _decide(Graph(loaded.specification), loaded.folder, home)
+    loaded = load(file.resolve(), is_to_plan=True)
+    with loaded.located():
+        decided = _decide(Graph(loaded.specification), loaded.folder, home)
     graph = Graph(loaded.specification, decided.versions)
     needed = needs(graph, servers)
     if as_json:
@@ -40,7 +41,7 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
 
 
 def _decide(graph: Graph, folder: Path, home: Path | None) -> Plan:
-    from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
+    from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
     from catchment.pipelines.home import Home, default_home
     from catchment.pipelines.opening import authors_mistakes
     from catchment.pipelines.planning import examine
@@ -49,6 +50,7 @@ def _decide(graph: Graph, folder: Path, home: Path | None) -> Plan:
     root = (home or default_home()).resolve()
     spark = pipeline_session(graph.specification, "local[1]", config={"spark.ui.enabled": "false"})
     try:
+        silence(spark)
         with authors_mistakes():
             return examine(spark, graph, Home(root, graph.specification.pipeline), folder)
     finally:

@@ -55,6 +55,7 @@ class DrivenRun:
         loaded = load(options.file.resolve())
         carry_modules(loaded.folder)
         self._options = options
+        self._loaded = loaded
         self._folder = loaded.folder
         self._graph = Graph(loaded.specification)
         self._home = Home(options.home, loaded.specification.pipeline)
@@ -125,7 +126,8 @@ class DrivenRun:
 
     def _built(self, spark: SparkSession) -> Run:
         """The queries, ready to start with the state that they may go on with."""
-        plan = decide(spark, self._graph, self._home, self._folder)
+        with self._loaded.located():
+            plan = decide(spark, self._graph, self._home, self._folder)
         run = Run(
             workplace(
                 spark,
