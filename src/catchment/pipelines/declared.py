@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from catchment.pipelines.early_checks import foreseen, unknown_columns
 from catchment.pipelines.mistakes import Finding, Mistake, Mistakes, Path, Place
+from catchment.pipelines.revisions import misplaced
 from catchment.pipelines.secrets import missing_variables
 from catchment.pipelines.specification import PipelineSpecification, Stage
 from catchment.pipelines.sql_inputs import SqlUnreadable, tables_read
@@ -169,6 +170,7 @@ def misfits(specification: PipelineSpecification, kinds: Mapping[str, str]) -> I
         by_way_of = ", ".join(specification.stages[name].from_)
         yield ("stages", name, "from"), f"stage {name} reads itself by way of {by_way_of}"
     yield from shared(specification)
+    yield from misplaced(specification)
     names = [one.name for one in specification.sinks if one.name]
     for number, one in enumerate(specification.sinks):
         if one.name and names.count(one.name) > 1:

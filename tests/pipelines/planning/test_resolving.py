@@ -80,6 +80,41 @@ def test_no_stage_of_the_guide_is_refused(spark: SparkSession, tmp_path: Path, p
     assert _mistakes(spark, file) == []
 
 
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("sql: SELECT shop, sum(n) AS n FROM board GROUP BY shop", "an aggregation would count every revision"),
+        ("sql: SELECT DISTINCT shop, n FROM board", "a deduplication would keep the first revision"),
+        ("sql: SELECT shop, n FROM board LIMIT 5", "a limit would count every revision"),
+        (
+            "sql: SELECT shop, n FROM board JOIN orders USING (shop) WHERE at BETWEEN start AND end",
+            "a join of streams would give a row for every revision",
+        ),
+    ],
+)
+def test_state_over_revisions_is_refused_and_the_way_out_is_told(
+    spark: SparkSession, tmp_path: Path, stage: str, said: str
+) -> None:
+    reads = "[board, orders]" if "JOIN" in stage else "board"
+    file = _file(tmp_path, f"  totals:\n    from: {reads}\n    mode: update\n    key: shop\n    {stage}\n", "totals")
+    [found] = _mistakes(spark, file)
+    assert found.startswith("shop.yaml:11: stages.totals: stage board is in mode update, and gives a row again")
+    assert said in found
+    assert found.endswith(
+        "Set the mode of board to append, which gives each row once, or compute totals from what board reads"
+    )
+
+
+def test_revisions_that_are_passed_on_are_revisions_still(spark: SparkSession, tmp_path: Path) -> None:
+    between = "  large: {from: board, key: [shop, start], sql: SELECT * FROM board WHERE n > 10}\n"
+    totals = (
+        "  totals: {from: large, mode: update, key: shop, sql: 'SELECT shop, max(n) AS n FROM large GROUP BY shop'}\n"
+    )
+    [found] = _mistakes(spark, _file(tmp_path, between + totals, "totals"))
+    assert "shop.yaml:12: stages.totals: stage large passes on the rows of board, which is in mode update" in found
+    assert _mistakes(spark, _file(tmp_path, between, "large")) == []
+
+
 def test_a_broken_stage_hides_only_what_reads_it(spark: SparkSession, tmp_path: Path) -> None:
     stages = """\
   broken: {from: orders, sql: SELECT nonsense FROM orders}
@@ -135,28 +170,20 @@ shop.alert(clean, "large", when="amount > 3", key="it", to=topic("dispatch"))
     assert found[4].endswith("stages.text.sql: there is no column amout; did you mean amount? (line 3 of its SQL)")
 
 
-def test_columns_of_every_format_are_known(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "orders.avsc").write_text("""\
-{"type": "record", "name": "order", "fields": [
-  {"name": "id", "type": "string"}, {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}]}
-""")
+def test_a_source_that_only_spark_reads_is_resolved_with_the_rest(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text("""\
 pipeline: shop
 sources:
-  orders: {topic: orders, format: avro, schema: orders.avsc, event_time: at, lateness: 20 seconds}
-  lines: {topic: lines, format: text}
+  lines: {topic: lines, format: text, on_error: quarantine}
 stages:
-  clean: {from: orders, dedupe: idd}
+  clean: {from: lines, checks: {expect: length(value) > 3}, to: {topic: clean, key: vale}}
 sinks:
-  - {from: clean, topic: copies, key: ids}
   - {from: lines, lake: lake, partition_by: [length(vale) AS length]}
 """)
-    found = _mistakes(spark, file)
-    assert [one.partition("; ")[0] for one in found] == [
-        "shop.yaml:6: stages.clean.dedupe: source orders has no column idd",
-        "shop.yaml:8: sinks.0.key: stage clean has no column ids",
-        "shop.yaml:9: sinks.1.partition_by: length(vale): source lines has no column vale",
+    assert [one.partition("; ")[0] for one in _mistakes(spark, file)] == [
+        "shop.yaml:5: stages.clean.to.key: stage clean has no column vale",
+        "shop.yaml:7: sinks.0.partition_by: length(vale): source lines has no column vale",
     ]
 
 

@@ -37,7 +37,9 @@ from catchment.pipelines.mistakes import Finding, Path, Place, Unresolved, dotte
 from catchment.pipelines.naming import alert_name, alert_outlet, is_intake
 from catchment.pipelines.planning import kept_columns
 from catchment.pipelines.planning.spark_columns import SparkColumns, objection
+from catchment.pipelines.planning.state_of_plans import state_of
 from catchment.pipelines.planning.streaming_check import require_streamable
+from catchment.pipelines.revisions import counted
 from catchment.pipelines.specification import Alert, TopicIn, TopicOut
 from catchment.spark.formats.decoding import Decoding
 
@@ -141,7 +143,10 @@ class _Resolving:
             self.found.append(_failed(error, step, self.place.folder))
             return
         self.resolved.results[step.name] = rows
-        if self.doubtful & set(step.inputs):
+        specification = self.graph.specification
+        again = [Finding(*one) for one in counted(specification, step.name, lambda: _operators(rows))]
+        self.found += again
+        if again or self.doubtful & set(step.inputs):
             self.doubtful.add(step.name)
         else:
             self._attempt(("stages", step.name), lambda: require_streamable(rows, step.name, step.stage.mode))
@@ -231,6 +236,11 @@ class _Resolving:
     def _stream(self, name: str, schema: StructType) -> DataFrame:
         nothing = read_stream(self.place.spark, name).format("rate").load()
         return nothing.select(*(F.lit(None).cast(one.dataType).alias(one.name) for one in schema))
+
+
+def _operators(rows: DataFrame) -> list[str]:
+    """The kinds of operators with state that compute rows."""
+    return [one.kind for one in state_of(rows).operators]
 
 
 def _failed(error: Exception, step: Step, folder: FilePath) -> Finding:
