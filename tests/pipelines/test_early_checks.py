@@ -94,7 +94,11 @@ def test_names_are_not_called_unknown_where_their_section_has_the_wrong_shape(tm
         (("schema: reports.ddl", "schema: id strin"), 5, "'strin' is not a type that is known here"),
         (("event_time: at", "event_time: ta"), 5, "no column ta; it has id, district, kind, at"),
         (("event_time: at", "event_time: kind"), 5, "kind is a string. Declare it as timestamp"),
-        (("key: district}\nstages", "key: distric}\nstages"), 7, "no column distric; it has district, crew"),
+        (
+            ("key: district}\nstages", "key: distric}\nstages"),
+            7,
+            "no column distric; did you mean district? It has district, crew",
+        ),
         (("dedupe: id", "dedupe: [id, day]"), 11, "no column day; it has"),
         (("reports.clean, key: district", "reports.clean, key: street"), 15, "no column street"),
         (('{webhook: "${HOOK}"}', "{webhook: ftp://host/}"), 32, "Write it as https://host/path"),
@@ -148,6 +152,73 @@ def test_a_lake_that_is_refused_is_one_that_arrow_does_not_reach(scheme: str) ->
         check_lake_address(f"{scheme}://bucket/lake")
     with pytest.raises(ArrowInvalid, match="Unrecognized filesystem"):
         fs.FileSystem.from_uri(f"{scheme}://bucket/lake")
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        (
+            ("kind IN (", "kid IN ("),
+            13,
+            "source reports has no column kid; did you mean kind? It has id, district, kind, at",
+        ),
+        (("expect: district IS NOT NULL", "expect: 1 + 1"), 14, "1 + 1: this is a value, not a condition"),
+        (
+            ("partition_by: date(at)", "partition_by: date(att)"),
+            25,
+            "date(att): stage clean has no column att; did you mean at?",
+        ),
+        (
+            ("partition_by: date(at)", "partition_by: distict"),
+            25,
+            "stage clean has no column distict; did you mean district?",
+        ),
+        (
+            ("from: board\n    when: count > 40 AND crew < 3", "from: clean\n    when: kinds = 'fire'"),
+            29,
+            "no column kinds; did",
+        ),
+        (
+            (
+                "from: board\n    when: count > 40 AND crew < 3\n    key: district",
+                "from: clean\n    when: kind IS NULL\n    key: [at, dist]",
+            ),
+            30,
+            "no column dist",
+        ),
+        (
+            ("from: board, store", "from: clean, key: it, store"),
+            24,
+            "stage clean has no column it; it has id, district, kind, at",
+        ),
+        (("version: 1", "version: 1\nretention: 0 days"), 3, "retention: 0 ms would keep nothing"),
+    ],
+)
+def test_columns_of_a_given_schema_are_known_without_spark(
+    tmp_path: Path, change: tuple[str, str], line: int, said: str
+) -> None:
+    [found] = _changed(tmp_path, change)
+    assert found.startswith(f"city.yaml:{line}: ")
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "exists(split(kind, ','), part -> part = 'fire')",
+        "at > current_date - INTERVAL 1 DAY",
+        "timestampdiff(HOUR, at, current_timestamp()) < 3",
+        "extract(DAY FROM at) > 3",
+        "current_user = kind",
+        "KIND = 'fire' AND NOT `district` LIKE 'x%'",
+        "kind RLIKE 'f.*' OR id BETWEEN 'a' AND 'b'",
+        "CASE WHEN kind = 'x' THEN true END",
+        "from_json(kind, 'deep int').deep > 3",
+    ],
+)
+def test_what_only_spark_can_judge_is_left_to_it(tmp_path: Path, condition: str) -> None:
+    text = YAML.replace("expect: district IS NOT NULL", f'expect: "{condition}"')
+    assert load(write_emergency(tmp_path, text=text)).specification.stages["clean"].checks[1].expect == condition
 
 
 def test_neither_java_nor_arrow_is_loaded_to_check_a_file(tmp_path: Path) -> None:

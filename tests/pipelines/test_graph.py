@@ -46,7 +46,7 @@ def test_a_table_whose_broken_records_are_set_aside_has_an_intake_for_them_in_bo
 
 
 def test_a_stage_that_another_reads_has_a_topic_before_it(tmp_path: Path) -> None:
-    alarm = "  alarm: {from: board, sql: SELECT * FROM board WHERE count > 9}\nsinks:\n  - {from: alarm, topic: alarms}"
+    alarm = "  alarm: {from: board, sql: SELECT * FROM board WHERE count > 9}\nsinks:\n  - {from: alarm, topic: alarms, key: district}"
     graph = _graph(tmp_path, YAML.replace("sinks:", alarm))
     assert graph.order[:2] == [["clean"], ["board"]]
     board = graph.boundary("board")

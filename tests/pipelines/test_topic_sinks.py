@@ -13,7 +13,6 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from tests.client.settled import read_settled
 from tests.pipelines.city import DISTRICTS, SCHEMA, City, Report
 
-from catchment.client.errors import SettingsError
 from catchment.pipelines import Pipeline, topic
 from catchment.pipelines.python_form import Node
 
@@ -107,13 +106,3 @@ def test_rows_of_a_step_go_to_a_topic_under_the_key_of_the_stage_and_each_change
         found = by_key(city, f"{city.name}-{name}", "n")
         assert {key: numbers[-1] for key, numbers in found.items()} == totals
         assert all(numbers == sorted(set(numbers)) for numbers in found.values()), "each change once, in order"
-
-
-def test_a_key_that_the_rows_do_not_have_is_told_with_the_columns_that_they_have(city: City) -> None:
-    made = Pipeline(city.name)
-    reports = made.source(topic(city.reports, schema=SCHEMA), name="reports")
-    made.sink(reports, topic(f"{city.name}-copies", key="street"))
-    with pytest.raises(
-        SettingsError, match=r"reports has no column street, which is part of the key of topic .*-copies"
-    ):
-        city.drain(made)

@@ -36,12 +36,13 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     from catchment.pipelines.owner_checks import check_owners
     from catchment.pipelines.planning.needs import needs
 
-    loaded = load(file.resolve())
+    loaded = load(file.resolve(), is_to_plan=True)
     place = Home((home or default_home()).resolve(), loaded.specification.pipeline)
     owned = check_owners(Graph(loaded.specification), loaded.folder, place, servers)
     if owned.objections:
         _refuse(loaded.specification, owned, as_json)
-    decided = _decide(Graph(loaded.specification), loaded.folder, place, owned.begins)
+    with loaded.located():
+        decided = _decide(Graph(loaded.specification), loaded.folder, place, owned.begins)
     graph = Graph(loaded.specification, decided.versions)
     needed = needs(graph, servers)
     needed = replace(needed, notes=(*owned.notes, *needed.notes))
@@ -82,13 +83,14 @@ def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: b
 
 
 def _decide(graph: Graph, folder: Path, home: Home, begins: Mapping[str, int]) -> Plan:
-    from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
+    from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
     from catchment.pipelines.opening import authors_mistakes
     from catchment.pipelines.planning import examine
 
     carry_modules(folder)
     spark = pipeline_session(graph.specification, "local[1]", config={"spark.ui.enabled": "false"})
     try:
+        silence(spark)
         with authors_mistakes():
             return examine(spark, graph, home, folder, begins)
     finally:

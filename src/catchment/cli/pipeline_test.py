@@ -25,6 +25,7 @@ def run_tests(
 
     Exits with 0 if all tests hold, 1 if one does not, 2 if the pipeline or a test is badly written or there is none.
     """
+    from catchment.pipelines.execution.pipeline_session import silence
     from catchment.pipelines.trials.trial_cases import run_test, tests_of
     from catchment.pipelines.trials.trial_session import trial_session
 
@@ -33,7 +34,7 @@ def run_tests(
         print_note(f"{file} has no tests; write them in its section `tests`, or as functions test_… in Python")
         raise typer.Exit(2)
     print_note("Spark is starting")
-    trial_session()
+    silence(trial_session())
     outcomes = []
     for one in tests:
         outcomes.append(run_test(one))

@@ -34,6 +34,7 @@ from catchment.pipelines.naming import outlet_query
 from catchment.pipelines.opening import authors_mistakes
 from catchment.pipelines.planning import Decision, Plan, examine, keep
 from catchment.pipelines.recomputing import computing
+from catchment.pipelines.revisions import revised
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import LakeSink, StoreSink
 from catchment.pipelines.stores.definition import Definition
@@ -85,6 +86,7 @@ def backfill(
     Windows that end at or before `since` are taken over as they are shown now.
     """
     step = step_of(place.graph, stage)
+    require_rows(place.graph, step)
     with authors_mistakes():
         Run(place).build(())
     for outlet, sink in store_outlets(place.graph, stage):
@@ -122,6 +124,18 @@ def step_of(graph: Graph, stage: str) -> Step:
         known = ", ".join(sorted(graph.steps)) or "none"
         raise SettingsError(f"{stage} is no stage with a function or SQL", f"Those of this pipeline are: {known}.")
     return graph.steps[stage]
+
+
+def require_rows(graph: Graph, step: Step) -> None:
+    """SettingsError where what a stage reads are revisions: their topic has every one of them, and the history only the last."""
+    changing = revised(graph.specification.stages)
+    for name in step.stage.from_:
+        if name in changing:
+            raise SettingsError(
+                f"the history of stage {step.name} cannot be computed from {name}, whose rows are revisions: "
+                f"{changing[name]} is in mode update",
+                f"Compute {step.name} from what {name} reads, or set the mode of {changing[name]} to append.",
+            )
 
 
 def store_outlets(graph: Graph, stage: str) -> list[tuple[Outlet, StoreSink]]:

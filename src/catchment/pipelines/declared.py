@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path as FilePath
@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from catchment.pipelines.early_checks import foreseen
-from catchment.pipelines.mistakes import Mistake, Mistakes, Path, Place
+from catchment.pipelines.early_checks import foreseen, unknown_columns
+from catchment.pipelines.mistakes import Finding, Mistake, Mistakes, Path, Place
+from catchment.pipelines.revisions import misplaced
 from catchment.pipelines.secrets import missing_variables
 from catchment.pipelines.specification import PipelineSpecification, Stage
 from catchment.pipelines.sql_inputs import SqlUnreadable, tables_read
@@ -48,10 +49,23 @@ class Declared:
             Mistake(self.place(path), f"{_named(path)}: {(known or {}).get(path) or _said(one)}") for path, one in found
         ]
 
-    def check(self, folder: FilePath | None = None, *, is_to_run: bool = False) -> PipelineSpecification:
+    def located(self, found: Iterable[Finding]) -> list[Mistake]:
+        """What was found wrong with declarations, each with its place."""
+        return [Mistake(one.place or self.place(one.path), one.what + self._line_of_sql(one.path)) for one in found]
+
+    def _line_of_sql(self, path: Path) -> str:
+        """Which line of a stage's SQL it is, where the file does not have those lines as its own."""
+        is_line = path[-2:-1] == ("sql",) and path not in self.places
+        return f" (line {path[-1]} of its SQL)" if is_line and path[-1] != 1 else ""
+
+    def check(
+        self, folder: FilePath | None = None, *, is_to_run: bool = False, has_columns_checked: bool = True
+    ) -> PipelineSpecification:
         """The specification; raises all that is wrong with its parts, with how they fit together and with what they need.
 
         `folder` is what paths are relative to; without one, what a run needs is not looked at. To be run, variables must be set.
+        A pipeline that is about to be planned needs no columns checked here, unless something else is wrong with it: the plan
+        resolves all of them at once.
         """
         tree, unreadable = _with_inputs(self.tree)
         found = list(self.mistakes)
@@ -65,8 +79,11 @@ class Declared:
         told = [*misnamed(tree), *(missing_variables(self.tree) if is_to_run else ())]
         if (sound := specification or _sound(tree, broken)) is not None:
             of_sound = [*misfits(sound, kinds_in(tree)), *(foreseen(sound, folder) if folder else ())]
+            columns = list(unknown_columns(sound, folder)) if folder else []
             whole = [number for number in _section(tree, "sinks") if ("sinks", number) not in broken]
             told += [(_renumbered(path, whole), what) for path, what in of_sound]
+            if has_columns_checked or found or told:
+                told += [(_renumbered(path, whole), what) for path, what, _ in columns]
         found += [Mistake(self.place(path), what) for path, what in told]
         if specification is None or found:
             raise Mistakes(sorted(dict.fromkeys(found), key=lambda one: one.place or Place("", 0)))
@@ -153,6 +170,7 @@ def misfits(specification: PipelineSpecification, kinds: Mapping[str, str]) -> I
         by_way_of = ", ".join(specification.stages[name].from_)
         yield ("stages", name, "from"), f"stage {name} reads itself by way of {by_way_of}"
     yield from shared(specification)
+    yield from misplaced(specification)
     names = [one.name for one in specification.sinks if one.name]
     for number, one in enumerate(specification.sinks):
         if one.name and names.count(one.name) > 1:

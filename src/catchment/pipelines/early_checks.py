@@ -1,7 +1,8 @@
 """What can be told of a pipeline before Spark starts, beyond how its parts fit together: addresses, and schemas with their columns.
 
 Gaps
-    Schemas of Avro and Protobuf, and those of a registry, are first read by the run; so are expressions in SQL.
+    Schemas of Avro and Protobuf, and those of a registry, are first read when the pipeline is planned, and so is what a stage's code
+    gives. Of expressions in SQL, only plain conditions are judged here.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import ClientError
+from catchment.pipelines import column_checks
 from catchment.pipelines.addresses import check_lake_address, check_store_address
 from catchment.pipelines.alerts import mail, webhook
+from catchment.pipelines.declared_columns import DeclaredColumns
 from catchment.pipelines.execution.decoding import is_file
-from catchment.pipelines.mistakes import Path
+from catchment.pipelines.mistakes import Finding, Path, dotted
+from catchment.pipelines.naming import is_intake
 from catchment.pipelines.secrets import has_variables, with_known_variables
 from catchment.pipelines.specification import Alert, LakeSink, Mail, PipelineSpecification, StoreSink, TopicIn, Webhook
 
@@ -37,7 +41,9 @@ def foreseen(specification: PipelineSpecification, folder: FilePath) -> Found:
         yield from _targets(name, alert, has_server=specification.smtp is not None)
     if specification.smtp is not None:
         yield from _when_known(("smtp",), specification.smtp, lambda server: mail.Mail(_SOMEBODY, server))
-    yield from _columns(specification, folder)
+    if specification.retention is not None and specification.retention <= 0:
+        yield ("retention",), f"retention: {specification.retention} ms would keep nothing; leave it out to keep all"
+    yield from _schemas(specification, folder)
 
 
 def _address(path: Path, written: str, check: Callable[[str], None]) -> Found:
@@ -63,29 +69,46 @@ def _when_known(path: Path, written: str, make: Callable[[str], object]) -> Foun
         yield from _refused(path, lambda: make(address))
 
 
-def _columns(specification: PipelineSpecification, folder: FilePath) -> Found:
-    """Schemas that cannot be read, and columns that a schema does not have."""
-    known: dict[str, StructType] = {}
+def unknown_columns(specification: PipelineSpecification, folder: FilePath) -> Iterator[Finding]:
+    """Columns that are not there, as far as the file itself says which are: those of sources and tables, and of stages that only clean."""
+    known: dict[str, DeclaredColumns] = {}
+    for name, source in specification.sources.items():
+        if (columns := _readable(source, folder)) is not None:
+            known[name] = DeclaredColumns(f"source {name}", columns)
+            yield from column_checks.of_source(name, source, known[name])
+    for name, table in specification.tables.items():
+        if (columns := _readable(table, folder)) is not None:
+            yield from column_checks.of_table(name, table, DeclaredColumns(f"table {name}", columns))
+    for name, stage in specification.stages.items():
+        read = [known.get(one) for one in stage.from_ if one in specification.sources]
+        if len(read) == 1 and read[0] is not None:
+            yield from column_checks.of_cleaning(name, stage, read[0])
+            if is_intake(specification, stage):
+                known[name] = DeclaredColumns(f"stage {name}", read[0].schema)
+                yield from column_checks.of_result(name, stage, known[name])
+    for number, sink in enumerate(specification.sinks):
+        if sink.from_ in known:
+            yield from column_checks.of_sink(number, sink, known[sink.from_])
+    for name, alert in specification.alerts.items():
+        if alert.from_ in known:
+            yield from column_checks.of_alert(name, alert, known[alert.from_])
+
+
+def _schemas(specification: PipelineSpecification, folder: FilePath) -> Found:
+    """Schemas that cannot be read."""
     for kind, topics in (("sources", specification.sources), ("tables", specification.tables)):
         for name, topic in topics.items():
             try:
-                columns = _schema(topic, folder)
+                _schema(topic, folder)
             except ClientError as error:
                 yield (kind, name, "schema"), f"{kind}.{name}.schema: {error}"
-                continue
-            if columns is not None:
-                known[name] = columns
-    for name, source in specification.sources.items():
-        if name in known and source.event_time is not None:
-            yield from _event_time(("sources", name, "event_time"), source.event_time, known[name])
-    for name, table in specification.tables.items():
-        yield from _missing(("tables", name, "key"), table.key, known.get(name))
-    for name, stage in specification.stages.items():
-        read = [known.get(one) for one in stage.from_ if one in specification.sources]
-        if len(read) == 1:
-            yield from _missing(("stages", name, "dedupe"), stage.dedupe, read[0])
-            if stage.to is not None and not stage.has_code:
-                yield from _missing(("stages", name, "to", "key"), stage.to.key, read[0])
+
+
+def _readable(topic: TopicIn, folder: FilePath) -> StructType | None:
+    try:
+        return _schema(topic, folder)
+    except ClientError:
+        return None
 
 
 def _schema(topic: TopicIn, folder: FilePath) -> StructType | None:
@@ -110,24 +133,8 @@ def _schema(topic: TopicIn, folder: FilePath) -> StructType | None:
     return parsed if isinstance(parsed, StructType) else None
 
 
-def _event_time(path: Path, name: str, columns: StructType) -> Found:
-    yield from _missing(path, (name,), columns)
-    if name in columns.names and (kind := columns[name].dataType.simpleString()) != "timestamp":
-        yield path, f"{_named(path)}: {name} is a {kind}. Declare it as timestamp: text as in ISO 8601 is read as one."
-
-
-def _missing(path: Path, wanted: tuple[str, ...], columns: StructType | None) -> Found:
-    for name in wanted if columns is not None else ():
-        if columns is not None and name not in columns.names:
-            yield path, f"{_named(path)}: the schema has no column {name}; it has {', '.join(columns.names)}"
-
-
 def _refused(path: Path, attempt: Callable[[], object]) -> Found:
     try:
         attempt()
     except ClientError as error:
-        yield path, f"{_named(path)}: {error}"
-
-
-def _named(path: Path) -> str:
-    return ".".join(map(str, path))
+        yield path, f"{dotted(path)}: {error}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from catchment.pipelines.declared import Declared
-from catchment.pipelines.mistakes import Mistake, Mistakes, Place
+from catchment.pipelines.mistakes import Mistake, Mistakes, Place, Unresolved
 from catchment.pipelines.python_files import run_file
 from catchment.pipelines.python_form import Pipeline
 from catchment.pipelines.specification import PipelineSpecification
@@ -19,11 +21,27 @@ class Loaded(NamedTuple):
 
     specification: PipelineSpecification
     folder: Path
+    declared: Declared
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Around what resolves its columns: what is unresolved is raised as `Mistakes`, each with its line."""
+        try:
+            yield
+        except Unresolved as error:
+            found = self.declared.located(error.found)
+            raise Mistakes(sorted(found, key=lambda one: one.place or Place("", 0))) from error
 
 
-def load(file: Path, *, is_to_run: bool = False) -> Loaded:
-    """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`. To be run, its environment variables must be set as well."""
-    return Loaded(_declared(file).check(file.parent, is_to_run=is_to_run), file.parent)
+def load(file: Path, *, is_to_run: bool = False, is_to_plan: bool = False) -> Loaded:
+    """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`.
+
+    To be run, its environment variables must be set as well. To be planned, its columns are left to Spark, which finds all mistakes
+    in them at once.
+    """
+    declared = _declared(file)
+    specification = declared.check(file.parent, is_to_run=is_to_run, has_columns_checked=not is_to_plan)
+    return Loaded(specification, file.parent, declared)
 
 
 def name_in(file: Path) -> str:

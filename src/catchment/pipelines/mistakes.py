@@ -1,9 +1,11 @@
-"""Everything that is wrong with a pipeline, told at once and each with its place, before Spark is started."""
+"""Everything that is wrong with a pipeline, reported at once and each with its place, before any query is started."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from catchment.client.errors import SettingsError
 
 Path = tuple[str | int, ...]
 """The keys and numbers that lead to a declaration, such as ("sources", "reports", "lateness")."""
@@ -35,3 +37,25 @@ class Mistakes(Exception):
     def __init__(self, found: Sequence[Mistake]) -> None:
         super().__init__("\n".join(str(one) for one in found))
         self.found = tuple(found)
+
+
+class Finding(NamedTuple):
+    """What is wrong with a declaration, which is known by its keys: where it stands in the file is looked up later."""
+
+    path: Path
+    what: str
+    place: Place | None = None
+    """The line, where more is known of it than the keys say: that of a stage's function, for instance."""
+
+
+class Unresolved(SettingsError):
+    """A pipeline that names columns which are not there, or uses them as something that they are not."""
+
+    def __init__(self, found: Sequence[Finding]) -> None:
+        super().__init__("\n".join(one.what for one in found))
+        self.found = tuple(found)
+
+
+def dotted(path: Path) -> str:
+    """The keys that lead to a declaration, as people write them."""
+    return ".".join(map(str, path))

@@ -13,16 +13,21 @@ from catchment.pipelines.execution.spark_errors import cause_of
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home
-from catchment.pipelines.loading import load
+from catchment.pipelines.loading import Loaded, load
 from catchment.pipelines.owner_checks import require_owner
 from catchment.pipelines.planning import decide
 
 
 def read_graph(file: Path) -> tuple[Graph, Path]:
     """The graph of a file, and the folder that its paths are relative to; raises `Mistakes`."""
+    loaded = _loaded(file)
+    return Graph(loaded.specification), loaded.folder
+
+
+def _loaded(file: Path) -> Loaded:
     loaded = load(file.resolve(), is_to_run=True)
     carry_modules(loaded.folder)
-    return Graph(loaded.specification), loaded.folder
+    return loaded
 
 
 @contextmanager
@@ -39,14 +44,15 @@ def authors_mistakes() -> Iterator[None]:
 @contextmanager
 def opened(file: Path, root: Path | None, servers: str | None, master: str) -> Iterator[Workplace]:
     """The surroundings of its queries, with the versions that a run would have; raises `Refused` where that may not be."""
-    graph, folder = read_graph(file)
+    loaded = _loaded(file)
+    graph, folder = Graph(loaded.specification), loaded.folder
     home = Home((root or default_home()).resolve(), graph.specification.pipeline)
     begins = require_owner(graph, folder, home, servers).begins
     if not home.plan_file.exists():
         raise ClientError(f"pipeline {home.pipeline} never ran in {home.root}", "Run it first, or name its --home.")
     with pipeline_session(graph.specification, master) as spark:
         silence(spark)
-        with authors_mistakes():
+        with loaded.located(), authors_mistakes():
             versions = decide(spark, graph, home, folder, begins).versions
         graph = Graph(graph.specification, versions)
         yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=versions)

@@ -16,6 +16,7 @@ from catchment.pipelines.python_files import run_file
 
 TESTS: Final = "tests"
 """The one key of a file that is no part of the pipeline."""
+_LITERAL: Final = "|"
 _NO_YAML: Final = "this is not YAML"
 
 
@@ -96,6 +97,10 @@ def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Plac
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
             _note_places(value, (*path, number), file, places, mistakes)
+    elif isinstance(node, yaml.ScalarNode) and node.style == _LITERAL:
+        # Each line of such a text is one of the file: a mistake in a stage's SQL is in one of them.
+        for number in range(1, node.value.count("\n") + 2):
+            places[*path, number] = Place(file, node.start_mark.line + 1 + number)
 
 
 def _find_functions(declared: Declared, file: FilePath) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from string import Formatter
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
+from catchment.pipelines.alerts.message_template import NUMBER, mistakes_in, pieces
 from catchment.pipelines.alerts.rule import AlertRule
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ _JSON: Final = {
     "timeZone": "UTC",
     "ignoreNullFields": "false",
 }
-_NUMBER: Final = re.compile(r"(,?)(?:(d)|\.(\d+)f)?")
 _ID_LENGTH: Final = 32
 
 
@@ -94,18 +92,13 @@ def _message(rows: DataFrame, rule: AlertRule) -> Column:
     if rule.message is None:
         parts = [F.lit(f"{rule.name}: "), *_joined(rule.key)]
     else:
+        for _, why in mistakes_in(rule.message, rows.columns):
+            raise _bad_message(rule, why)
         parts = []
-        try:
-            pieces = list(Formatter().parse(rule.message))
-        except ValueError as error:
-            raise _bad_message(rule, str(error)) from error
-        for text, name, layout, conversion in pieces:
-            parts.append(F.lit(text))
-            if name is None:
-                continue
-            if conversion or name not in rows.columns:
-                raise _bad_message(rule, f"{{{name}}} is no column; there are {', '.join(rows.columns)}")
-            parts.append(_shown(rule, name, layout or ""))
+        for piece in pieces(rule.message):
+            parts.append(F.lit(piece.text))
+            if piece.column is not None:
+                parts.append(_shown(piece.column, piece.layout))
     return F.concat(F.lit(""), *parts)
 
 
@@ -116,12 +109,9 @@ def _joined(names: tuple[str, ...]) -> list[Column]:
     return shown[1:]
 
 
-def _shown(rule: AlertRule, name: str, layout: str) -> Column:
-    match = _NUMBER.fullmatch(layout)
-    if match is None:
-        raise _bad_message(
-            rule, f"the layout of {{{name}:{layout}}} is unknown; there are .2f, d and a comma before them"
-        )
+def _shown(name: str, layout: str) -> Column:
+    match = NUMBER.fullmatch(layout)
+    assert match is not None, "the message was checked"
     if not layout:
         text = _column(name).cast("string")
     elif match[3]:

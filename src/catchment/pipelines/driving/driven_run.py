@@ -57,6 +57,7 @@ class DrivenRun:
         loaded = load(options.file.resolve())
         carry_modules(loaded.folder)
         self._options = options
+        self._loaded = loaded
         self._folder = loaded.folder
         self._graph = Graph(loaded.specification)
         self._home = Home(options.home, loaded.specification.pipeline)
@@ -128,7 +129,8 @@ class DrivenRun:
     def _built(self, spark: SparkSession) -> Run:
         """The queries, ready to start with the state that they may go on with."""
         begins = require_owner(self._graph, self._folder, self._home, self._options.servers).begins
-        plan = decide(spark, self._graph, self._home, self._folder, begins)
+        with self._loaded.located():
+            plan = decide(spark, self._graph, self._home, self._folder, begins)
         run = Run(
             workplace(
                 spark,

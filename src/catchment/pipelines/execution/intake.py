@@ -183,13 +183,18 @@ def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]
     )
 
 
-def check_columns(schema: StructType, intake: Intake) -> None:
-    """What can only be told when the columns are known."""
-    names = schema.fieldNames()
-    if taken := _RESERVED & set(names):
+def check_reserved(schema: StructType, intake: Intake) -> None:
+    """SettingsError where a source has columns with the names of those that are put beside them here."""
+    if taken := _RESERVED & set(schema.fieldNames()):
         raise SettingsError(
             f"source {intake.source_name} has columns named {sorted(taken)}", "Rename them: they are ours."
         )
+
+
+def check_columns(schema: StructType, intake: Intake) -> None:
+    """What can only be told when the columns are known."""
+    names = schema.fieldNames()
+    check_reserved(schema, intake)
     wanted = [*([intake.source.event_time] if intake.source.event_time else []), *intake.dedupe, *intake.boundary.key]
     for name in wanted:
         if name not in names:

@@ -11,7 +11,6 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from catchment.client.errors import SettingsError
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import sink_options, to_records
 from catchment.pipelines.execution.claiming import claim_lake
@@ -47,7 +46,6 @@ def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWri
     handler: BatchHandler
     if isinstance(target, TopicSink):
         key = _key(place, outlet, target)
-        _require_columns(rows, target, key)
         if mode == "append":
             return topic_writer(place, to_records(rows, target.topic, key), query)
         handler = changelog_handler(place, target.topic, key, query)
@@ -82,14 +80,6 @@ def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query:
 def _key(place: Workplace, outlet: Outlet, sink: TopicSink) -> tuple[str, ...]:
     """The columns that are the key of a topic's records."""
     return sink.key or place.graph.key_of(outlet.reads)
-
-
-def _require_columns(rows: DataFrame, sink: TopicSink, key: tuple[str, ...]) -> None:
-    if missing := [name for name in key if name not in rows.columns]:
-        raise SettingsError(
-            f"{sink.from_} has no column {missing[0]}, which is part of the key of topic {sink.topic}",
-            f"It has {', '.join(rows.columns)}.",
-        )
 
 
 def _handler(place: Workplace, outlet: Outlet, sink: StoreSink | LakeSink, rows: DataFrame, query: str) -> BatchHandler:

@@ -23,6 +23,18 @@ def step_rows(place: Workplace, step: Step, query: str) -> DataFrame:
 
 def apply(place: Workplace, step: Step, frames: list[DataFrame]) -> DataFrame:
     """The stage's function or SQL on given rows, streaming or not."""
+    result = computed(place, step, frames)
+    missing = [name for name in step.stage.key if name not in result.columns]
+    if missing:
+        raise SettingsError(
+            f"the result of stage {step.name} has no column {missing[0]}, which is part of its key",
+            f"It has {', '.join(result.columns)}.",
+        )
+    return result
+
+
+def computed(place: Workplace, step: Step, frames: list[DataFrame]) -> DataFrame:
+    """The same, whether or not it has the columns that are expected of it."""
     if step.stage.function is not None:
         result = step.stage.function(*frames)
         if not isinstance(result, DataFrame):
@@ -33,12 +45,6 @@ def apply(place: Workplace, step: Step, frames: list[DataFrame]) -> DataFrame:
         result = sql_rows(place.spark, step.stage.sql, dict(zip(step.names, frames, strict=True)))
     else:
         result = frames[0]
-    missing = [name for name in step.stage.key if name not in result.columns]
-    if missing:
-        raise SettingsError(
-            f"the result of stage {step.name} has no column {missing[0]}, which is part of its key",
-            f"It has {', '.join(result.columns)}.",
-        )
     return result
 
 

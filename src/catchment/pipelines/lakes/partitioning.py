@@ -71,35 +71,44 @@ def with_partition_columns(rows: DataFrame, columns: Sequence[PartitionColumn]) 
     """The rows with the columns that expressions compute."""
     from pyspark.sql import functions
 
-    own = {name.lower() for name in rows.columns}
-    for column in columns:
-        if column.expression is None and column.name.lower() not in own:
-            raise LakeRefused(
-                f"the lake is partitioned by {column.name}, and the rows have no such column",
-                f"They have {', '.join(rows.columns)}.",
-            )
-        if column.expression is not None and column.name.lower() in own:
-            raise LakeRefused(
-                f"the rows have a column {column.name} already, the name of the partition column {column.expression}",
-                f"Name it otherwise: `{column.expression} AS name`.",
-            )
+    check_partition_names(rows.columns, columns)
     computed = {column.name: functions.expr(column.expression) for column in columns if column.expression is not None}
     return rows.withColumns(computed) if computed else rows
 
 
+def check_partition_names(own: Sequence[str], columns: Sequence[PartitionColumn]) -> None:
+    """LakeRefused where rows of these columns lack one that is named, or have one that is to be computed."""
+    known = {name.lower() for name in own}
+    for column in columns:
+        if column.expression is None and column.name.lower() not in known:
+            raise LakeRefused(
+                f"the lake is partitioned by {column.name}, and the rows have no such column",
+                f"They have {', '.join(own)}.",
+            )
+        if column.expression is not None and column.name.lower() in known:
+            raise LakeRefused(
+                f"the rows have a column {column.name} already, the name of the partition column {column.expression}",
+                f"Name it otherwise: `{column.expression} AS name`.",
+            )
+
+
 def check_partition_types(schema: pyarrow.Schema, names: Sequence[str]) -> None:
-    types = pyarrow.types
     if len(names) == len(schema):
         raise LakeRefused(
             "the lake is partitioned by all of its columns", "Leave one out: a file needs something in it."
         )
     for name in names:
-        kind = schema.field(name).type
-        if not (types.is_string(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind)):
-            raise LakeRefused(
-                f"the lake cannot be partitioned by {name}, which is of type {kind}",
-                "Partition by texts, integers, booleans or dates, such as date(at).",
-            )
+        check_partition_type(name, schema.field(name).type)
+
+
+def check_partition_type(name: str, kind: pyarrow.DataType) -> None:
+    """LakeRefused unless values of this type can be the names of folders."""
+    types = pyarrow.types
+    if not (types.is_string(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind)):
+        raise LakeRefused(
+            f"the lake cannot be partitioned by {name}, which is of type {kind}",
+            "Partition by texts, integers, booleans or dates, such as date(at).",
+        )
 
 
 def split(batch: pyarrow.RecordBatch, names: Sequence[str]) -> Iterator[tuple[PartitionValues, pyarrow.RecordBatch]]:

@@ -1,49 +1,33 @@
-"""The signature of every query of a pipeline, without a broker: each stage's code is applied to streams that stay empty.
-
-Only the columns matter here, and those of a source come from its schema.
-"""
+"""The signature of every query of a pipeline, without a broker: from what its stages make of streams that stay empty."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from catchment.pipelines.durations import interval
-from catchment.pipelines.execution.decoding import decoding_options
-from catchment.pipelines.execution.intake import check_columns
-from catchment.pipelines.execution.pipeline_session import read_stream
-from catchment.pipelines.execution.steps import apply
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph, Intake, Outlet, Step
 from catchment.pipelines.home import Home
+from catchment.pipelines.planning.resolving import Resolved, resolve
 from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
 from catchment.pipelines.planning.state_of_plans import state_of
-from catchment.pipelines.planning.streaming_check import require_streamable
 from catchment.pipelines.planning.targets import boundary_target, sink_target
-from catchment.pipelines.specification import Alert, StoreSink, TopicIn
-from catchment.spark.formats.decoding import Decoding
+from catchment.pipelines.specification import Alert, StoreSink
 
 
 def signatures(spark: SparkSession, graph: Graph, home: Home, folder: Path) -> Current:
-    """Those of all queries; raises what is wrong with a stage's code or columns."""
+    """Those of all queries; raises `Unresolved` with what is wrong with the stages' code or columns."""
     place = Workplace(spark, graph, servers="", kafka={}, home=home, folder=folder)
-    return _Signing(place).all()
-
-
-def columns_of(topic: TopicIn, folder: Path) -> StructType:
-    """The columns that a topic's values decode to."""
-    decoding = Decoding.read(decoding_options(topic, folder), [topic.topic])
-    kind = dict(decoding.fields())["value"]
-    return kind if isinstance(kind, StructType) else StructType().add("value", kind)
+    return _Signing(place, resolve(place)).all()
 
 
 @dataclass
 class _Signing:
     place: Workplace
+    resolved: Resolved
 
     @property
     def graph(self) -> Graph:
@@ -66,9 +50,7 @@ class _Signing:
         return self._outlet(self.graph.outlets_by_query[name])
 
     def _intake(self, intake: Intake) -> Signature:
-        schema = columns_of(intake.source, self.place.folder)
-        check_columns(schema, intake)
-        self.place.schemas[intake.name] = schema
+        schema = self.place.schemas[intake.name]
         keys = _keys(intake.dedupe, schema)
         return Signature(
             kind="intake",
@@ -82,8 +64,7 @@ class _Signing:
         )
 
     def _step(self, step: Step) -> Signature:
-        rows = self._rows(step, step.stage.mode)
-        self.place.schemas[step.name] = rows.schema
+        rows = self.resolved.results[step.name]
         state = state_of(rows)
         assert step.boundary is not None, "a step without a boundary is computed by its outlets"
         return Signature(
@@ -102,13 +83,7 @@ class _Signing:
     def _outlet(self, outlet: Outlet) -> Signature:
         step = self.graph.steps.get(outlet.reads)
         is_inline = step is not None and step.boundary is None
-        # What tells of silence adds rows and changes none.
-        adds = isinstance(outlet.target, Alert) and outlet.target.absent_for is not None
-        rows = (
-            self._rows(step, "append" if adds else step.stage.mode)
-            if step is not None and is_inline
-            else self._input(outlet.reads)
-        )
+        rows = self.resolved.results[outlet.reads] if is_inline else self.resolved.inputs[outlet.reads]
         inputs = step.inputs if step is not None and is_inline else (outlet.reads,)
         state = state_of(rows)
         return Signature(
@@ -130,29 +105,6 @@ class _Signing:
         stage = self.graph.specification.stages.get(outlet.reads)
         key = outlet.target.key or (stage.key if stage else ())
         return (Operator(kind="table", parts=_keys(key, schema)),)
-
-    def _rows(self, step: Step, mode: str) -> DataFrame:
-        rows = apply(self.place, step, [self._input(one) for one in step.inputs])
-        require_streamable(rows, step.name, mode)
-        return rows
-
-    def _input(self, name: str) -> DataFrame:
-        """An empty stand-in for what a query reads."""
-        if name in self.graph.tables:
-            rows = self.place.spark.createDataFrame([], columns_of(self.graph.tables[name], self.place.folder))
-            return F.broadcast(rows)
-        if name in self.graph.sources:
-            return self._stream(name, columns_of(self.graph.sources[name], self.place.folder))
-        boundary = self.graph.boundary(name)
-        assert boundary is not None, f"{name} has a topic if somebody reads it"
-        rows = self._stream(name, self.place.schemas[name])
-        if boundary.event_time is None:
-            return rows
-        return rows.withWatermark(boundary.event_time, interval(boundary.lateness_ms))
-
-    def _stream(self, name: str, schema: StructType) -> DataFrame:
-        nothing = read_stream(self.place.spark, name).format("rate").load()
-        return nothing.select(*(F.lit(None).cast(one.dataType).alias(one.name) for one in schema))
 
     def _topics(self, inputs: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self._topic(one) for one in inputs if one not in self.graph.tables)

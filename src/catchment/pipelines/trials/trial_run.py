@@ -22,7 +22,7 @@ from catchment.pipelines.execution.table_intake import broken_records
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph, Intake, Step, TableIntake
 from catchment.pipelines.home import Home
-from catchment.pipelines.planning.signing import columns_of
+from catchment.pipelines.planning.resolving import columns_of
 from catchment.pipelines.specification import Source, Table
 from catchment.pipelines.trials.trial_alerts import alert_collector
 from catchment.pipelines.trials.trial_log import Record, TrialLog
