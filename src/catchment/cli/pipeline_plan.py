@@ -11,6 +11,7 @@ from catchment.cli.failure import MISTAKEN, REFUSED
 from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
+from catchment.cli.preflight import find_topics
 
 if TYPE_CHECKING:
     from catchment.pipelines.graph import Graph
@@ -27,8 +28,13 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.loading import load
     from catchment.pipelines.planning.needs import needs
+    from catchment.pipelines.secrets import missing_variables
 
     loaded = load(file.resolve())
+    specification = loaded.specification
+    if not any(missing_variables([specification.servers, specification.kafka])):
+        # Topics and variables that are missing are reported with the plan; brokers that are away end the command here.
+        find_topics(specification, servers)
     decided = _decide(Graph(loaded.specification), loaded.folder, home)
     graph = Graph(loaded.specification, decided.versions)
     needed = needs(graph, servers)

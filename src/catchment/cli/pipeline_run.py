@@ -14,6 +14,7 @@ from catchment.cli.failure import CommandError
 from catchment.cli.known_pipelines import HomeFolder, Master, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
+from catchment.cli.preflight import require_brokers_and_topics
 
 if TYPE_CHECKING:
     from catchment.pipelines.driving.driver_options import DriverOptions
@@ -64,7 +65,9 @@ def run(
     from catchment.pipelines.home import default_home
     from catchment.pipelines.loading import load
 
-    specification = load(file, is_to_run=True).specification
+    loaded = load(file, is_to_run=True)
+    specification = loaded.specification
+    require_brokers_and_topics(loaded, servers)
     options = DriverOptions(
         file.resolve(),
         (home or default_home()).resolve(),

@@ -15,15 +15,17 @@ from catchment.pipelines.yaml_form import read_yaml
 
 
 class Loaded(NamedTuple):
-    """A checked pipeline, and the folder that paths in it are relative to."""
+    """A checked pipeline, the folder that paths in it are relative to, and what it was read from."""
 
     specification: PipelineSpecification
     folder: Path
+    declared: Declared
 
 
 def load(file: Path, *, is_to_run: bool = False) -> Loaded:
     """The pipeline of a `.py` or `.yaml` file; raises `Mistakes`. To be run, its environment variables must be set as well."""
-    return Loaded(_declared(file).check(file.parent, is_to_run=is_to_run), file.parent)
+    declared = _declared(file)
+    return Loaded(declared.check(file.parent, is_to_run=is_to_run), file.parent, declared)
 
 
 def name_in(file: Path) -> str:

@@ -6,6 +6,7 @@ It keeps to `getOrCreate`: where the process has a session on the same master al
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -61,7 +62,7 @@ def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession
     warm()
     java = find_java()
     settings = {setting.name: setting.value for setting in settings_for(master)}
-    settings[DRIVER_JAVA_OPTIONS] += " " + start_up_options(java)
+    settings[DRIVER_JAVA_OPTIONS] += f" {start_up_options(java)} {_temporary_files()}"
     # The planner and the stream's reader run beside the driver by PYSPARK_PYTHON, whatever spark.pyspark.python says.
     if not (python := os.environ.get("PYSPARK_PYTHON")):
         python = settings[PYTHON] = python_command(master)
@@ -71,6 +72,13 @@ def _classic(master: str, app_name: str, config: dict[str, str]) -> SparkSession
     if spark.conf.get(CHECKPOINT_MANAGER, None) == FILE_SYSTEM_MANAGER:
         _write_checkpoints_in_one_step(spark)
     return spark
+
+
+def _temporary_files() -> str:
+    """Have the JVM keep its temporary files where this process does: by itself, Java knows nothing of TMPDIR."""
+    folder = tempfile.gettempdir()
+    # Spark splits the options at spaces.
+    return "" if " " in folder else f"-Djava.io.tmpdir={folder}"
 
 
 def _running() -> SparkSession | None:

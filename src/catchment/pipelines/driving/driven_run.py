@@ -45,7 +45,11 @@ _LOOK_S: Final = 0.5
 _PUBLISH_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 15.0
-STOP_S: Final = 45.0
+STOP_S: Final = 2.0
+"""How long the end may take of a run that was asked to stop. Killed in the middle of a batch, nothing is lost: the next run repeats it."""
+_LONG_S: Final = 3600.0
+_END_S: Final = 10.0
+"""How long that of any other run may take."""
 
 
 class DrivenRun:
@@ -61,6 +65,7 @@ class DrivenRun:
         servers = brokers(loaded.specification, options.servers)
         self._lineage = Lineage(options.lineage, self._graph, servers, loaded.folder) if options.lineage else None
         self._stop = StopFlag()
+        self._ends_with = int(ExitCode.DONE if options.is_endless else ExitCode.INTERRUPTED)
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
         self._realtime = realtime.names
         self._elsewhere = {outlet_query(alert_outlet(name)) for name in realtime.names}
@@ -82,12 +87,14 @@ class DrivenRun:
         self._run: Run | None = None
 
     def ask_to_stop(self) -> None:
+        """For signal handlers, and for any thread: whatever is under way, the process ends soon."""
         self._stop.set()
 
     def drive(self) -> int:
         """Everything; returns the exit code."""
         spark: SparkSession | None = None
         failure: Failure | None = None
+        threading.Thread(target=self._end_when_asked, name="stop", daemon=True).start()
         try:
             self._publisher.publish()
             spark = pipeline_session(self._graph.specification, self._options.master)
@@ -217,7 +224,7 @@ class DrivenRun:
 
     def _end(self, spark: SparkSession | None, failure: Failure | None) -> int:
         """Stop the queries, then Spark, and say how it ended."""
-        code = self._exit_code(failure)
+        code = self._ends_with = self._exit_code(failure)
         self._status.phase = "stopping" if failure is None else "failed"
         self._status.error = failure.message if failure else None
         if code == ExitCode.START_AGAIN:
@@ -227,7 +234,9 @@ class DrivenRun:
             self._lineage.close()
             self._status.lineage_lost = self._lineage.lost
         self._publisher.publish()
-        end_by_force_after(STOP_S, code)
+        timer = threading.Timer(_END_S, self._end_by_force)
+        timer.daemon = True
+        timer.start()
         if self._companion is not None:
             self._companion.close()
         if spark is not None:
@@ -242,18 +251,18 @@ class DrivenRun:
         was_broken_off = not self._options.is_endless and not self._fleet.is_done
         return ExitCode.INTERRUPTED if was_broken_off else ExitCode.DONE
 
+    def _end_when_asked(self) -> None:
+        """On a thread of its own, for the main one may wait for a JVM that starts, or for a batch. A signal handler starts no thread."""
+        while not self._stop.wait(_LONG_S):
+            pass
+        time.sleep(STOP_S)
+        self._end_by_force()
 
-def end_by_force_after(seconds: float, code: int) -> None:
-    """No process is left behind by a JVM that does not end."""
-
-    def end() -> None:
+    def _end_by_force(self) -> None:
+        """No process is left behind by a JVM that does not end."""
         if run_id := os.environ.get(RUN_VARIABLE):
             end_processes(run_id)
-        os._exit(code)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+        os._exit(self._ends_with)
 
 
 def _say_nothing_more() -> None:
