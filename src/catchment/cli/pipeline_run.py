@@ -55,10 +55,12 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until it is told to stop; Ctrl-C stops it cleanly.
+    """Run a pipeline until it is asked to stop; Ctrl-C stops it within three seconds, a second one at once.
 
-    Exit status: 0 done or stopped as asked, 1 failed, 2 the pipeline is not right as it is written, 3 its state or a store's
-    schema is another's, 4 stopped by a check, 5 brokers or a store away for too long, 130 interrupted.
+    Brokers and topics are looked at before Spark starts.
+
+    Exit status: 0 done or stopped as asked, 1 failed, 2 invalid pipeline or missing topic, 3 incompatible state or schema,
+    4 stopped by a check, 5 brokers or a store away for too long, 130 interrupted.
     """
     from catchment.pipelines.brokers import brokers
     from catchment.pipelines.driving.driver_options import DriverOptions
@@ -85,7 +87,7 @@ def run(
 
 
 def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: bool) -> int:
-    from catchment.pipelines.driving.drawing import Lines, LivePanel
+    from catchment.pipelines.driving.drawing import Lines, LivePanel, summary
     from catchment.pipelines.driving.run_file import AlreadyRunning, read_run
     from catchment.pipelines.driving.supervisor import Supervisor
     from catchment.pipelines.home import Home
@@ -111,7 +113,10 @@ def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: b
     ended = read_run(home) or {}
     if as_json:
         print_json(ended)
-    elif ended.get("error"):
+        return code
+    for line in summary(ended) if ended else ():
+        print_note(line)
+    if ended.get("error"):
         print_note(f"error: {ended['error']}")
     return code
 

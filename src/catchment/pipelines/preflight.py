@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -114,9 +114,8 @@ def _listed(servers: str, settings: Mapping[str, str], timeout_s: float) -> froz
     """The topics, asked for on a thread: a signal does not interrupt the library's own wait."""
     errors: list[KafkaError] = []
     try:
-        client = AdminClient(
-            {"log_level": 0, "bootstrap.servers": servers, **settings, "error_cb": lambda error: errors.append(error)}
-        )
+        own: dict[str, Any] = {"log_level": 0, "bootstrap.servers": servers, "error_cb": errors.append}
+        client = AdminClient(own | dict(settings))
     except KafkaException as cause:
         raise SettingsError(
             f"the settings of the brokers are not right: {cause.args[0].str()}", "Correct `kafka` in the pipeline."

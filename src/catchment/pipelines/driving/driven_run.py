@@ -22,10 +22,13 @@ from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.fleet import Fleet
 from catchment.pipelines.driving.jvm import end_jvm, has_died, jvm_pid
 from catchment.pipelines.driving.keeping import Patience
+from catchment.pipelines.driving.kept_aside import KeptAside
 from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.lineage import Lineage
+from catchment.pipelines.driving.moments import from_text, now_text
 from catchment.pipelines.driving.publishing import Publisher
 from catchment.pipelines.driving.realtime_process import command as realtime_command
+from catchment.pipelines.driving.run_file import read_run
 from catchment.pipelines.driving.status import RunStatus
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.driving.topic_ends import TopicEnds
@@ -39,13 +42,17 @@ from catchment.pipelines.naming import alert_outlet, outlet_query
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.refusals import notes, read_reasons
+from catchment.pipelines.specification import StoreSink
 from catchment.spark.connection import Connection
 
 _LOOK_S: Final = 0.5
 _PUBLISH_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 15.0
-STOP_S: Final = 2.0
+_COUNT_S: Final = 1.0
+_REJECTED: Final = "rejected"
+_LATE: Final = "late"
+STOP_S: Final = 1.0
 """How long the end may take of a run that was asked to stop. Killed in the middle of a batch, nothing is lost: the next run repeats it."""
 _LONG_S: Final = 3600.0
 _END_S: Final = 10.0
@@ -80,6 +87,7 @@ class DrivenRun:
             is_endless=options.is_endless,
             patience=patience,
             without=self._elsewhere,
+            since=from_text((read_run(self._home) or {}).get("started_at") or now_text()),
         )
         statuses = [*self._fleet.statuses, *([self._companion.status] if self._companion else [])]
         self._status = RunStatus(self._home.pipeline, loaded.specification.version, statuses, notes=realtime.refusals)
@@ -174,21 +182,29 @@ class DrivenRun:
             notifier(run.place) as telling,
             TopicEnds(connection) as ends,
             LogCounts(connection, run.place.pipeline, self._realtime) as elsewhere,
+            KeptAside(connection, _kept_aside(run.place.graph)) as aside,
         ):
             published_s = 0.0
             while not self._stop.is_set():
                 failure = self._look()
                 self._note_alerts(run, telling, elsewhere)
-                if failure is not None:
+                is_done = failure is None and self._fleet.is_done and telling.has_finished()
+                if failure is not None or is_done:
+                    aside.catch_up(_COUNT_S)
+                self._note_aside(aside)
+                if failure is not None or is_done:
                     return failure
-                if self._fleet.is_done and telling.has_finished():
-                    return None
                 if (now_s := time.monotonic()) - published_s > _PUBLISH_S:
                     self._fleet.measure(ends)
                     self._publisher.publish()
                     published_s = now_s
                 self._stop.wait(_LOOK_S)
         return None
+
+    def _note_aside(self, aside: KeptAside) -> None:
+        for status in self._fleet.statuses:
+            counts = aside.of(status.name)
+            status.rejected, status.late = counts.get(_REJECTED, 0), counts.get(_LATE, 0)
 
     def _note_alerts(self, run: Run, telling: Notifier, elsewhere: LogCounts) -> None:
         """Take over what was counted of alerts and of those who are told of them."""
@@ -255,7 +271,8 @@ class DrivenRun:
         """On a thread of its own, for the main one may wait for a JVM that starts, or for a batch. A signal handler starts no thread."""
         while not self._stop.wait(_LONG_S):
             pass
-        time.sleep(STOP_S)
+        if self._run is not None:
+            time.sleep(STOP_S)
         self._end_by_force()
 
     def _end_by_force(self) -> None:
@@ -263,6 +280,14 @@ class DrivenRun:
         if run_id := os.environ.get(RUN_VARIABLE):
             end_processes(run_id)
         os._exit(self._ends_with)
+
+
+def _kept_aside(graph: Graph) -> dict[str, str]:
+    """The topics with the records that queries have kept aside."""
+    has_intake = bool(graph.intakes or graph.table_intakes)
+    has_store = any(isinstance(one.target, StoreSink) for one in graph.outlets.values())
+    rejected = {_REJECTED: graph.quarantine} if has_intake or has_store else {}
+    return rejected | ({_LATE: graph.late} if has_intake else {})
 
 
 def _say_nothing_more() -> None:

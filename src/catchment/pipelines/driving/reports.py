@@ -29,5 +29,7 @@ def report(home: Home) -> dict[str, Any]:
 def with_queries_ended(run: dict[str, Any]) -> dict[str, Any]:
     """A run that has ended, with no query that seems to be under way: who was killed could not say so."""
     stopped = {"state": "stopped", "waits_for": None, "overdue": None, "rows_per_s": 0.0}
-    queries = [one | (stopped if one.get("state") in _UNDER_WAY else {}) for one in run.get("queries", ())]
+    queries = [
+        one | (stopped if one.get("state") in _UNDER_WAY else {"rows_per_s": 0.0}) for one in run.get("queries", ())
+    ]
     return run | {"queries": queries} if queries else run

@@ -38,7 +38,7 @@ class Limits:
     window_s: float = 300.0
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
-    stop_s: float = 2.0
+    stop_s: float = 1.5
     """How long a driver that is asked to stop may take before it is killed, which loses and doubles nothing: the next run repeats
     the batch that was under way."""
 
@@ -169,6 +169,7 @@ class Supervisor:
             code = ExitCode.INTERRUPTED
         has_failed = code not in (ExitCode.DONE, ExitCode.INTERRUPTED)
         self._run |= {"state": "failed" if has_failed else "stopped", "exit_code": int(code), "ended_at": now_text()}
+        self._run["asked_by"] = signal.Signals(self._asked_by).name if self._asked_by else None
         self._run = with_queries_ended(self._run)
         self._write()
         self._show(self._run)
