@@ -46,19 +46,25 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
 
 
 def _decide(graph: Graph, folder: Path, home: Path | None) -> Plan:
-    from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session
+    from catchment.pipelines.execution.pipeline_session import carry_modules, plan_session
     from catchment.pipelines.home import Home, default_home
     from catchment.pipelines.opening import authors_mistakes
-    from catchment.pipelines.planning import examine
+    from catchment.pipelines.planning import compare, examine, kept_with_checkpoints
+    from catchment.pipelines.planning.remembered import key_of, recall, remember
 
     carry_modules(folder)
-    root = (home or default_home()).resolve()
-    spark = pipeline_session(graph.specification, "local[1]", config={"spark.ui.enabled": "false"})
+    place = Home((home or default_home()).resolve(), graph.specification.pipeline)
+    key = key_of(graph, folder)
+    if (current := recall(key)) is not None:
+        return compare(kept_with_checkpoints(place), current)
+    spark = plan_session(graph.specification)
     try:
         with authors_mistakes():
-            return examine(spark, graph, Home(root, graph.specification.pipeline), folder)
+            plan = examine(spark, graph, place, folder)
     finally:
         spark.stop()
+    remember(key, plan.current)
+    return plan
 
 
 def _as_json(graph: Graph, decided: Plan, needed: Needs) -> dict[str, object]:

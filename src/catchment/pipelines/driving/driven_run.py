@@ -105,7 +105,9 @@ class DrivenRun:
         threading.Thread(target=self._end_when_asked, name="stop", daemon=True).start()
         try:
             self._publisher.publish()
-            spark = pipeline_session(self._graph.specification, self._options.master)
+            spark = pipeline_session(
+                self._graph.specification, self._options.master, is_endless=self._options.is_endless
+            )
             self._status.spark_pid = jvm_pid(spark)
             silence(spark)
             failure = self._build(spark) or self._watch()
