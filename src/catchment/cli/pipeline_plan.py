@@ -23,7 +23,7 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     """Compare a pipeline with the state of its last run, and show what a run would reuse, begin anew or refuse.
 
     Nothing is changed. Exits with 0 if it may run, 2 if it is badly written or something is missing that it needs, 3 if it
-    may not go on with its state.
+    may not go on with its state, 5 if the brokers do not answer.
     """
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.loading import load
