@@ -27,24 +27,21 @@ def away(*_: Any) -> Any:
 def main(phase: str) -> int:
     process = SimpleNamespace(pid=1, wait=lambda timeout: time.sleep(0), kill=lambda: None, stdin=None)
     spark = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
-    run = driven_run.DrivenRun
-    held: dict[str, Any] = {
+    functions: dict[str, Any] = {
         "jvm_pid": lambda spark: 1,
         "silence": lambda spark: None,
         "has_died": lambda spark, within_s=0.0: False,
         "end_jvm": hold,
         "pipeline_session": hold if phase == "spark" else lambda *_, **__: spark,
     }
-    for name, replacement in held.items():
+    methods: dict[str, Any] = {
+        "_built": away if phase == "brokers" else lambda self, spark: object(),
+        "_watch": hold if phase == "batch" else lambda self: None,
+    }
+    for name, replacement in functions.items():
         setattr(driven_run, name, replacement)
-    if phase == "brokers":
-        run._built = away
-    elif phase == "batch":
-        run._built = lambda self, spark: object()
-        run._watch = hold
-    elif phase == "end":
-        run._built = lambda self, spark: object()
-        run._watch = lambda self: None
+    for name, replacement in methods.items():
+        setattr(driven_run.DrivenRun, name, replacement)
     return driver.main(sys.argv[3:])
 
 

@@ -152,7 +152,7 @@ def test_events_of_before_the_run_are_a_catch_up_and_no_latency() -> None:
     one.read(
         batch(1, source("a", rows=100, end=2, latest=2), at_s=10.0, observedMetrics=event_times(-1, 8.9, 8.9)), 1.0
     )
-    assert one.status.latency_ms == {"p50": pytest.approx(2000), "p99": pytest.approx(2000)}
+    assert one.status.latency_ms == pytest.approx({"p50": 2000, "p99": 2000})
     assert not one.status.is_catching_up
 
 
@@ -174,7 +174,7 @@ def test_latency_forgets_what_is_older_than_a_minute() -> None:
 
 def test_every_row_of_a_source_is_accounted_for_once() -> None:
     one = ProgressReader(QueryStatus("clean", "intake", source="reports"))
-    of_batch = {
+    of_batch: dict[str, Any] = {
         "sink": {"numOutputRows": 80},
         "stateOperators": [{"operatorName": "dedupeWithinWatermark", "customMetrics": {"numDroppedDuplicateRows": 15}}],
     }
