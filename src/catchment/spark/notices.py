@@ -184,6 +184,12 @@ def _publisher(process_id: int) -> Publisher:
     return publisher
 
 
+def stop_publishing() -> None:
+    """For a process that ends without what is to be done at its end: remove the folder of the socket."""
+    if _publisher.cache_info().currsize:
+        _publisher(os.getpid()).close()
+
+
 class Subscription:
     """The reader's end: a thread that hands on every notice until it is closed or the driver is gone."""
 

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -28,6 +29,8 @@ from catchment.spark.session_settings import (
     settings_for,
 )
 from catchment.spark.start_up_cache import start_up_options
+
+_LONGEST_PATH: Final = 55
 
 
 def session(
@@ -91,8 +94,8 @@ def _classic(
 def _temporary_files() -> str:
     """Have the JVM keep its temporary files where this process does: by itself, Java knows nothing of TMPDIR."""
     folder = tempfile.gettempdir()
-    # Spark splits the options at spaces.
-    return "" if " " in folder else f"-Djava.io.tmpdir={folder}"
+    # Spark splits the options at spaces, and has Unix sockets there, whose paths have a limit.
+    return "" if " " in folder or len(os.fsencode(folder)) > _LONGEST_PATH else f"-Djava.io.tmpdir={folder}"
 
 
 def _running() -> SparkSession | None:

@@ -20,6 +20,7 @@ from tests.pipelines.driving.supervised import is_alive, starts, supervisor, wai
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.reports import report
 from catchment.pipelines.driving.run_file import AlreadyRunning, is_running, read_run, write_run
+from catchment.pipelines.driving.scratch import Scratch
 from catchment.pipelines.driving.supervisor import Limits, Supervisor
 from catchment.pipelines.home import Home
 
@@ -159,10 +160,18 @@ def test_no_query_seems_to_run_when_the_run_has_ended(home: Home) -> None:
     ]
 
 
-def test_temporary_files_of_a_run_are_removed_whoever_is_killed(
-    home: Home, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path_factory.mktemp("temporary")
+def test_temporary_files_of_a_run_are_removed_whoever_is_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _remove_temporary_files(home, Path(folder), monkeypatch)
+
+
+def test_a_path_that_is_too_long_for_sockets_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{'long' * 20}")
+    assert Scratch().folder.parent == Path("/tmp")
+
+
+def _remove_temporary_files(home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver ignores signals, and the run before was killed together with its supervisor."""
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     left = folder / "catchment-run-of-a-killed-supervisor"

@@ -44,8 +44,11 @@ from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.refusals import notes, read_reasons
 from catchment.pipelines.specification import StoreSink
 from catchment.spark.connection import Connection
+from catchment.spark.notices import stop_publishing
 
 _LOOK_S: Final = 0.5
+_NEXT_LEVEL_S: Final = 0.1
+"""How often a run that is to end looks whether the next queries can be started: each level waits for the one before."""
 _PUBLISH_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 15.0
@@ -200,7 +203,7 @@ class DrivenRun:
                     self._fleet.measure(ends)
                     self._publisher.publish()
                     published_s = now_s
-                self._stop.wait(_LOOK_S)
+                self._stop.wait(_LOOK_S if self._options.is_endless else _NEXT_LEVEL_S)
         return None
 
     def _note_aside(self, aside: KeptAside) -> None:
@@ -260,6 +263,7 @@ class DrivenRun:
         if spark is not None:
             _say_nothing_more()
             end_jvm(spark, self._run)
+            stop_publishing()
         self._publisher.close()
         return code
 

@@ -13,13 +13,18 @@ from typing import Final
 
 _PREFIX: Final = "catchment-run-"
 _LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"
+_SHORT: Final = "/tmp"
+_LONGEST_PATH: Final = 55
+"""Spark and its workers have Unix sockets in it, with names of up to 45 bytes: a system takes little more than 100 in all."""
 
 
 class Scratch:
     """One folder, below the directory for temporary files; it is made when the environment of a driver is."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.urandom(8).hex()}"
+        name = f"{_PREFIX}{os.urandom(6).hex()}"
+        parent = tempfile.gettempdir()
+        self.folder = Path(parent if len(os.fsencode(parent)) + len(name) < _LONGEST_PATH else _SHORT) / name
 
     def environment(self) -> dict[str, str]:
         """The variables by which a driver and all that it starts use the folder. Spark's own folders stay where the user wants them."""
