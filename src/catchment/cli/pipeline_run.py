@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +106,7 @@ def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: b
             show=view.show,
             is_endless=options.is_endless,
         )
+        threading.Thread(target=_prepare_next_start, daemon=True).start()
         try:
             with _signals_for(supervisor):
                 code = supervisor.run()
@@ -119,6 +121,13 @@ def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: b
     if ended.get("error"):
         print_note(f"error: {ended['error']}")
     return code
+
+
+def _prepare_next_start() -> None:
+    """On a thread, while Spark starts: to look whether its cache is there takes a moment."""
+    from catchment.spark.start_up_cache import train_if_missing
+
+    train_if_missing()
 
 
 @contextmanager
