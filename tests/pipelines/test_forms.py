@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark import cloudpickle
 from tests.pipelines.emergency import YAML, write_emergency
 
+from catchment.pipelines import Pipeline, store, topic
 from catchment.pipelines.durations import interval, milliseconds
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.loading import load
@@ -313,3 +314,29 @@ def test_lengths_of_time_are_read_in_every_unit(number: int, unit: str, is_plura
 def test_what_names_no_unit_is_no_length_of_time(length: object) -> None:
     with pytest.raises(ValueError, match="is no length of time"):
         milliseconds(length)
+
+
+@pytest.mark.parametrize(
+    ("topic_name", "name"),
+    [("shop.orders", "shop_orders"), ("orders", "orders"), ("2024.orders", "topic_2024_orders"), ("x" * 99, "x" * 63)],
+)
+def test_a_source_has_a_valid_name_from_its_topic(topic_name: str, name: str) -> None:
+    shop = Pipeline("shop")
+    orders = shop.source(topic(topic_name, schema="id string"))
+    prices = shop.table(topic(f"{topic_name[:60]}.prices", schema="id string, price int"), key="id")
+    shop.sink(orders, store("sqlite:///shop.db", table="orders"))
+
+    found = shop.check()
+
+    assert orders.name == name
+    assert {one.topic for one in found.sources.values()} == {topic_name}
+    assert list(found.tables) == [prices.name]
+
+
+def test_two_topics_that_give_the_same_name_need_one_of_the_authors() -> None:
+    shop = Pipeline("shop")
+    shop.source(topic("shop.orders", schema="id string"))
+    shop.source(topic("shop_orders", schema="id string"))
+
+    with pytest.raises(Mistakes, match=r"sources\.shop_orders is given twice; name one of them with name="):
+        shop.check()

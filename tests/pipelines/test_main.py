@@ -1,4 +1,4 @@
-"""`python city.py VERB` is the command `catchment pipeline VERB city.py`, for every verb; here without Spark."""
+"""`python city.py VERB` is the command `catchment pipeline VERB city.py`, for every verb, and without one `run`; here without Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def _main(file: Path, *arguments: str, **variables: str) -> subprocess.Completed
         (["rollback", "board"], 2, "the environment variable HOOK is not set"),
         (["backfill", "board"], 2, "the environment variable HOOK is not set"),
         (["--help"], 0, "backfill"),
-        ([], 0, "backfill"),
+        ([], 2, "the environment variable HOOK is not set"),
+        (["--available-now"], 2, "the environment variable HOOK is not set"),
     ],
 )
 def test_every_verb_is_about_this_file(file: Path, arguments: list[str], code: int, said: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.pipelines.emergency import YAML, write_emergency
 from typer.testing import CliRunner, Result
 
+from catchment import Broker
 from catchment.cli.app import app
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines import loading
@@ -114,15 +115,20 @@ def test_tests_are_run_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_plan_shows_what_is_refused_and_what_is_missing(tmp_path: Path) -> None:
+    with Broker() as broker:
+        broker.create_topic("crews")
+        _show_what_is_refused_and_missing(tmp_path, broker.bootstrap_servers)
+
+
+def _show_what_is_refused_and_missing(tmp_path: Path, servers: str) -> None:
     """In a process of its own, because it has a Spark of its own."""
     file = write_emergency(tmp_path)
     home = tmp_path / "home"
     _keep_other_state(home)
     command = [sys.executable, "-m", "catchment.cli", "pipeline", "plan", str(file), "--home", str(home), "--json"]
     environment = {name: value for name, value in os.environ.items() if name != "HOOK"}
-    # Nothing listens on port 1.
     done = subprocess.run(
-        [*command, "--bootstrap-server", "127.0.0.1:1"],
+        [*command, "--bootstrap-server", servers],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
@@ -134,9 +140,12 @@ def test_a_plan_shows_what_is_refused_and_what_is_missing(tmp_path: Path) -> Non
     assert plan["queries"]["clean"]["action"] == "refuse"
     assert "deduplication within the watermark: key number (int) is gone" in plan["queries"]["clean"]["reasons"]
     assert plan["queries"]["outlet-board-store-board"]["action"] == "new"
-    assert plan["missing"] == ["the environment variable HOOK is not set"]
+    assert plan["missing"] == [
+        "the environment variable HOOK is not set",
+        "the topic reports of sources.reports does not exist; `catchment topic create reports` creates it",
+    ]
     assert "reports.clean" in plan["topics_to_make"]
-    assert "no broker answers at 127.0.0.1:1" in plan["unknown"]
+    assert plan["unknown"] is None
 
 
 def _keep_other_state(home: Path) -> None:

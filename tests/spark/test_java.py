@@ -136,6 +136,24 @@ def test_a_java_without_a_release_file_has_a_start_up_cache_too(tmp_path: Path) 
     assert f"-XX:AOTCache={path} " in start_up_cache.start_up_options(Java(tmp_path / "home", 25))
 
 
+def test_a_process_that_has_no_spark_itself_can_have_the_start_up_cache_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the supervisor of a pipeline, whose driver is killed when it is done."""
+    asked: list[str] = []
+    monkeypatch.setattr(start_up_cache, "_train_at_exit", lambda: asked.append("train"))
+    monkeypatch.setattr(start_up_cache, "find_java", lambda: Java(install(tmp_path / "home", "25"), 25))
+    start_up_cache.train_if_missing()
+    assert asked == ["train"]
+
+    def missing() -> Java:
+        raise JavaMissing("none was found")
+
+    monkeypatch.setattr(start_up_cache, "find_java", missing)
+    start_up_cache.train_if_missing()
+    assert asked == ["train"], "who has no Java is told so by Spark's own start"
+
+
 def test_the_start_up_cache_is_trained_when_there_is_none_and_used_when_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,11 @@ import json
 import multiprocessing
 import os
 import queue
+import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,3 +158,28 @@ def test_a_batch_is_noticed_without_a_next_one(spark: SparkSession, tmp_path: Pa
 
 def test_a_session_is_listened_to_once(spark: SparkSession) -> None:
     assert publish(spark) == publish(spark)
+
+
+def test_the_folder_of_a_process_that_was_killed_is_removed_by_the_next_one(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    program = (
+        "import os, signal, socket\n"
+        "from catchment.spark.socket_folders import SocketFolder\n"
+        "made = SocketFolder()\n"
+        "socket.socket(socket.AF_UNIX).bind(made.address)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], env=os.environ | {"TMPDIR": str(folder)})
+    assert killed.returncode == -signal.SIGKILL
+    [left] = folder.iterdir()
+
+    one, other = Publisher(), Publisher()
+
+    assert not left.exists()
+    assert {Path(one.address).parent, Path(other.address).parent} == set(folder.iterdir()), "those in use stay"
+    one.close()
+    other.close()
+    assert not list(folder.iterdir())

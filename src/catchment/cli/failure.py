@@ -14,6 +14,8 @@ MISTAKEN = 2
 """The command line, a setting or a pipeline's file makes no sense."""
 REFUSED = 3
 """What is there already does not allow it, such as the state of a pipeline that was written otherwise."""
+AWAY = 5
+"""Brokers, or a store, do not answer."""
 
 
 class CommandError(Exception):

@@ -11,6 +11,7 @@ from catchment.cli.failure import MISTAKEN, REFUSED
 from catchment.cli.known_pipelines import HomeFolder, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
+from catchment.cli.preflight import find_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,21 +29,26 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     """Compare a pipeline with the state of its last run, and show what a run would reuse, begin anew or refuse.
 
     Nothing is changed. Exits with 0 if it may run, 2 if it is badly written or something is missing that it needs, 3 if it
-    may not go on with its state.
+    may not go on with its state, 5 if the brokers do not answer.
     """
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.home import Home, default_home
     from catchment.pipelines.loading import load
     from catchment.pipelines.owner_checks import check_owners
     from catchment.pipelines.planning.needs import needs
+    from catchment.pipelines.secrets import missing_variables
 
     loaded = load(file.resolve(), is_to_plan=True)
-    place = Home((home or default_home()).resolve(), loaded.specification.pipeline)
-    owned = check_owners(Graph(loaded.specification), loaded.folder, place, servers)
+    specification = loaded.specification
+    if not any(missing_variables([specification.servers, specification.kafka])):
+        # Topics and variables that are missing are reported with the plan; brokers that are away end the command here.
+        find_topics(specification, servers)
+    place = Home((home or default_home()).resolve(), specification.pipeline)
+    owned = check_owners(Graph(specification), loaded.folder, place, servers)
     if owned.objections:
-        _refuse(loaded.specification, owned, as_json)
+        _refuse(specification, owned, as_json)
     with loaded.located():
-        decided = _decide(Graph(loaded.specification), loaded.folder, place, owned.begins)
+        decided = _decide(Graph(specification), loaded.folder, place, owned.begins)
     graph = Graph(loaded.specification, decided.versions)
     needed = needs(graph, servers)
     needed = replace(needed, notes=(*owned.notes, *needed.notes))
@@ -83,18 +89,24 @@ def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: b
 
 
 def _decide(graph: Graph, folder: Path, home: Home, begins: Mapping[str, int]) -> Plan:
-    from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
+    """Compare the pipeline with what its home has. Spark is asked for the signatures of a pipeline that was not planned before."""
+    from catchment.pipelines.execution.pipeline_session import carry_modules, plan_session, silence
     from catchment.pipelines.opening import authors_mistakes
-    from catchment.pipelines.planning import examine
+    from catchment.pipelines.planning import compare, kept_with_checkpoints, signatures
+    from catchment.pipelines.planning.remembered import key_of, recall, remember
 
     carry_modules(folder)
-    spark = pipeline_session(graph.specification, "local[1]", config={"spark.ui.enabled": "false"})
-    try:
-        silence(spark)
-        with authors_mistakes():
-            return examine(spark, graph, home, folder, begins)
-    finally:
-        spark.stop()
+    key = key_of(graph, folder)
+    if (current := recall(key)) is None:
+        spark = plan_session(graph.specification)
+        try:
+            silence(spark)
+            with authors_mistakes():
+                current = signatures(spark, graph, home, folder)
+        finally:
+            spark.stop()
+        remember(key, current)
+    return compare(kept_with_checkpoints(home), current, begins)
 
 
 def _as_json(graph: Graph, decided: Plan, needed: Needs) -> dict[str, object]:

@@ -18,6 +18,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show the status of running pipelines, and how earlier runs ended."""
+    from catchment.pipelines.driving.drawing import accounts, alerts
     from catchment.pipelines.driving.reports import report
 
     found = [report(one) | {"home": str(one.root)} for one in pipeline_homes(home, name)]
@@ -39,6 +40,8 @@ def status(
     )
     print_table(columns, [row for one in found for row in _rows(one)])
     for one in found:
+        for said in (*accounts(one), *alerts(one)):
+            print_note(f"{one['pipeline']}: {said}")
         faults = [f"! {fault}" for fault in one.get("faults", ())]
         for said in [*one.get("notes", ()), *faults, *([one["error"]] if one.get("error") else [])]:
             print_note(f"{one['pipeline']}: {said}")

@@ -17,7 +17,7 @@ from catchment.pipelines.yaml_form import read_yaml
 
 
 class Loaded(NamedTuple):
-    """A checked pipeline, and the folder that paths in it are relative to."""
+    """A checked pipeline, the folder that paths in it are relative to, and what it was read from."""
 
     specification: PipelineSpecification
     folder: Path

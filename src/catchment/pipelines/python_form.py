@@ -6,14 +6,18 @@ Nothing is checked where it is called, so that all mistakes can be told together
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple, overload
+from typing import Any, Final, NamedTuple, overload
 
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.mistakes import Mistake, Path, Place
 from catchment.pipelines.specification import PipelineSpecification
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 63
 
 
 class Part(NamedTuple):
@@ -72,12 +76,12 @@ class Pipeline:
         self.declared.tree |= {"sources": {}, "tables": {}, "stages": {}, "sinks": [], "alerts": {}}
 
     def source(self, topic: Part, *, name: str | None = None, **options: Any) -> Node:
-        """A stream of events. It has the topic's name unless it is given one."""
-        return self._add("sources", name or str(topic.declared["topic"]), topic.declared | options)
+        """A stream of events. Without a name it has that of its topic, with `_` for dots: `shop.orders` is `shop_orders`."""
+        return self._add("sources", name or _name_of(topic), topic.declared | options)
 
     def table(self, topic: Part, *, key: str | Sequence[str], name: str | None = None) -> Node:
-        """The last value of each key of a compacted topic."""
-        return self._add("tables", name or str(topic.declared["topic"]), topic.declared | {"key": key})
+        """The last value of each key of a compacted topic, named as a source is."""
+        return self._add("tables", name or _name_of(topic), topic.declared | {"key": key})
 
     @overload
     def stage(self, name: str, *inputs: Node, **options: Any) -> Node: ...
@@ -121,10 +125,14 @@ class Pipeline:
         return self.declared.check(self.folder)
 
     def main(self) -> None:
-        """Be the command `catchment pipeline` for this file: `python city.py run`."""
-        arguments = sys.argv[1:] or ["--help"]
-        verb, rest = arguments[0], arguments[1:]
-        file = [] if verb.startswith("-") else [os.path.abspath(sys.argv[0])]
+        """Run this file as `catchment pipeline run` does: `python city.py --available-now`; or another verb: `python city.py plan`."""
+        arguments = sys.argv[1:]
+        if arguments[:1] in (["--help"], ["-h"]):
+            verb, file, rest = "--help", [], arguments[1:]
+        else:
+            is_verb = bool(arguments) and not arguments[0].startswith("-")
+            verb, rest = (arguments[0], arguments[1:]) if is_verb else ("run", arguments)
+            file = [os.path.abspath(sys.argv[0])]
         command = [sys.executable, "-m", "catchment.cli", "pipeline", verb, *file, *rest]
         sys.stdout.flush()
         os.execv(sys.executable, command)
@@ -144,10 +152,18 @@ class Pipeline:
         path: Path = (kind, name)
         place = place or _caller()
         if name in self.declared.tree[kind]:
-            self.declared.mistakes.append(Mistake(place, f"{kind}.{name} is given twice"))
+            remedy = "; name one of them with name=" if kind in ("sources", "tables") else ""
+            self.declared.mistakes.append(Mistake(place, f"{kind}.{name} is given twice{remedy}"))
         self.declared.tree[kind][name] = declared
         self.declared.places[path] = place
         return Node(name)
+
+
+def _name_of(topic: Part) -> str:
+    """A name for a source or a table, from that of its topic."""
+    name = _NOT_IN_NAMES.sub("_", str(topic.declared["topic"]))[:_LONGEST_NAME]
+    # A name begins with a letter.
+    return name if name[:1].isalpha() else f"topic_{name}"[:_LONGEST_NAME]
 
 
 def _caller() -> Place:

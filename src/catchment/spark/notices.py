@@ -11,15 +11,12 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import shutil
 import socket
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from py4j.java_gateway import JavaObject
@@ -34,10 +31,10 @@ from pyspark.sql.streaming.listener import (
 )
 from typing_extensions import override
 
+from catchment.spark.socket_folders import SocketFolder
+
 # A reader that takes no notice for so long is cut off, so that it does not hold up Spark's other listeners.
 SEND_TIMEOUT_S: Final = 1.0
-# Linux takes 107 bytes of path for a Unix socket, macOS 103.
-_LONGEST_PATH: Final = 103
 
 
 class Notice(NamedTuple):
@@ -58,12 +55,8 @@ class Publisher:
         self._lock = threading.Lock()
         self._subscribers: list[socket.socket] = []
         self._latest: dict[str, bytes] = {}
-        self._directory = Path(tempfile.mkdtemp(prefix="catchment-"))
-        self.address = str(self._directory / "notices")
-        if len(self.address.encode()) > _LONGEST_PATH:
-            self._directory.rmdir()
-            self._directory = Path(tempfile.mkdtemp(prefix="catchment-", dir="/tmp"))
-            self.address = str(self._directory / "notices")
+        self._folder = SocketFolder()
+        self.address = self._folder.address
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(self.address)
         self._listening.listen(64)
@@ -91,7 +84,7 @@ class Publisher:
             for subscriber in self._subscribers:
                 subscriber.close()
             self._subscribers = []
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._folder.remove()
 
     def _accept(self) -> None:
         while True:
@@ -189,6 +182,12 @@ def _publisher(process_id: int) -> Publisher:
     publisher = Publisher()
     atexit.register(publisher.close)
     return publisher
+
+
+def stop_publishing() -> None:
+    """For a process that ends without what is to be done at its end: remove the folder of the socket."""
+    if _publisher.cache_info().currsize:
+        _publisher(os.getpid()).close()
 
 
 class Subscription:

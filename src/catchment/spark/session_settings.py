@@ -22,6 +22,14 @@ FILE_SYSTEM_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
+FOR_PLANS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that runs no query: what its optimising compiler does in the first seconds is more than half of its processor time."""
+FOR_A_WHILE: Final = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""For one that ends when it has caught up: Java's own thresholds times ten, so that only what is run for each row is optimised."""
+
 
 class Setting(NamedTuple):
     """One Spark setting: what we set and why."""

@@ -12,13 +12,14 @@ import hashlib
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyspark
 
-from catchment.spark.java import Java, cache_directory
+from catchment.spark.java import Java, JavaMissing, cache_directory, find_java
 
 SWITCH: Final = "CATCHMENT_SPARK_START_UP_CACHE"
 # One for each pair of PySpark and Java in use; those of environments that are gone are dropped.
@@ -46,6 +47,12 @@ def start_up_options(java: Java) -> str:
         return ""
     # Spark splits the options at spaces.
     return "" if " " in str(path) else f"-XX:{_names(java).use}={path} {_CHECKED} {_names(java).quiet}"
+
+
+def train_if_missing() -> None:
+    """Have the cache made after this process has ended, if there is none: for one whose Spark is in a process that is killed."""
+    with suppress(JavaMissing):
+        start_up_options(find_java())
 
 
 def recording_options(java: Java, path: Path) -> str:

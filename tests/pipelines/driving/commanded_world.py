@@ -50,6 +50,13 @@ class CommandedWorld:
             producer.produce(TOPIC, json.dumps({"id": number, "at": datetime.now(UTC).isoformat()}))
         assert producer.flush(30) == 0
 
+    def send_broken(self, count: int) -> None:
+        """Records that do not decode."""
+        producer = Producer({"bootstrap.servers": self.servers})
+        for _ in range(count):
+            producer.produce(TOPIC, b"{")
+        assert producer.flush(30) == 0
+
     def command(self, verb: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         line = [
             sys.executable,

@@ -16,11 +16,11 @@ QUICK: Final = Limits(starts=3, window_s=60.0, first_pause_s=0.01, longest_pause
 DEADLINE_S: Final = 300.0
 
 
-def supervisor(home: Home, what: str, *, is_endless: bool = True) -> Supervisor:
+def supervisor(home: Home, what: str, *, is_endless: bool = True, limits: Limits = QUICK) -> Supervisor:
     """One whose driver does as it is told."""
     facts = {"pipeline": home.pipeline, "version": 1, "master": "local[2]"}
     command = [sys.executable, str(_DRIVER), what, str(home.root)]
-    return Supervisor(home, command, facts, limits=QUICK, is_endless=is_endless)
+    return Supervisor(home, command, facts, limits=limits, is_endless=is_endless)
 
 
 def starts(home: Home) -> list[tuple[int, int]]:

@@ -17,7 +17,9 @@ import pytest
 from tests.pipelines.driving.supervised import is_alive, starts, wait_for
 from typer.testing import CliRunner, Result
 
+from catchment import Broker
 from catchment.cli.app import app
+from catchment.pipelines import preflight
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.run_file import RunLock, is_running, write_run
 from catchment.pipelines.home import Home
@@ -38,6 +40,19 @@ from catchment.pipelines.driving.driver_options import DriverOptions
 DriverOptions.command = lambda options: [sys.executable, {driver!r}, {what!r}, str(options.home)]
 run()
 """
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        broker.create_topic("reports")
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def brokers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the pipeline reads from, which are looked at before a driver is started."""
+    monkeypatch.setenv("CATCHMENT_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
 
 
 @pytest.fixture
@@ -92,6 +107,32 @@ def test_a_variable_that_is_not_set_is_a_mistake(command: Command, file: Path) -
 
     assert result.exit_code == 2
     assert f"error: {file}:6: the environment variable NO_SUCH_STORE is not set" in result.stderr
+
+
+def test_a_topic_that_does_not_exist_is_named_with_its_line_before_spark_starts(command: Command, file: Path) -> None:
+    file.write_text(PIPELINE.replace("topic: reports", "topic: report"))
+
+    result = command("run", file)
+
+    assert result.exit_code == 2
+    assert (
+        f"error: {file}:4: the topic report of sources.reports does not exist; did you mean reports?" in result.stderr
+    )
+    assert "`catchment topic create report`" in result.stderr
+    assert not (file.parent / "city").exists(), "no run has begun"
+
+
+@pytest.mark.parametrize("verb", ["run", "plan"])
+def test_brokers_that_are_away_are_named_before_spark_starts(
+    command: Command, file: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "START_WAIT_S", 0.1)
+    # Nothing listens on port 1.
+    result = command(verb, file, "--bootstrap-server", "127.0.0.1:1")
+
+    assert result.exit_code == 5
+    assert "error: no broker answers at 127.0.0.1:1 (connection refused)" in result.stderr
+    assert not (file.parent / "city").exists(), "no run has begun"
 
 
 def test_the_exit_code_is_the_drivers_and_json_tells_how_it_ended(file: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
+from typing import Any
 
 import pytest
 from tests.pipelines.driving.reports_of_spark import START, batch, moment, source
@@ -102,44 +104,104 @@ def test_nothing_is_held_back_where_nothing_comes_at_all() -> None:
     assert one.status.held_back_by == []
 
 
+def event_times(*seconds: float) -> dict[str, Any]:
+    """What Spark observes of a batch whose events happened at these moments after the start."""
+    points = [round((START.timestamp() + one) * 1000) for one in seconds]
+    return {"event_times.clean": {"rows": 100, "points_ms": points}}
+
+
 def test_latency_ends_when_the_rows_are_stored_and_not_when_the_batch_does() -> None:
     one = reader("outlet")
-    times = {"min": moment(0), "avg": moment(8), "max": moment(9), "watermark": moment(0)}
 
-    one.read(batch(0, source("a", rows=100, end=100, latest=100), at_s=10.0, eventTime=times), 0.0)
+    one.read(batch(0, source("a", rows=100, end=1, latest=1), at_s=10.0, observedMetrics=event_times(8.0)), 0.0)
 
-    # The batch began at 10 s, and its rows were stored after 900 ms of it.
+    # Begun at 10 s, stored at 10.9 s.
     assert one.status.latency_ms is not None
     assert one.status.latency_ms["p50"] == pytest.approx(2900)
 
 
-def test_the_latency_of_one_in_a_hundred_is_that_of_the_oldest_events() -> None:
+def test_quantiles_are_those_of_all_rows_and_not_of_the_batches() -> None:
+    """A few slow rows among many: a mean of batches would hide them, and one of a small slow batch would exaggerate it."""
     latency = Latency()
-    for number in range(100):
-        stored = START + timedelta(seconds=number / 10)
-        oldest, mean = stored - timedelta(seconds=9), stored - timedelta(seconds=1)
-        latency.add(stored, oldest, mean, stored - timedelta(seconds=0.5), rows=1000)
+    random = Random(7)
+    rows: list[float] = []
+    for second in range(30):
+        stored = START + timedelta(seconds=second)
+        count = random.choice([10, 200, 1000])
+        ages_ms = sorted(random.lognormvariate(6, 1) + (5000 if second % 10 == 0 else 0) for _ in range(count))
+        rows += ages_ms
+        times_ms = [stored.timestamp() * 1000 - one for one in reversed(ages_ms)]
+        latency.add(stored, count, [times_ms[round(number / 100 * (count - 1))] for number in range(101)])
 
-    before = latency.quantiles()
-    latency.add(START + timedelta(seconds=10), START - timedelta(seconds=20), START, START, rows=5000)
-    after = latency.quantiles()
+    found = latency.quantiles()
 
-    assert before is not None
-    assert after is not None
-    assert before["p50"] == after["p50"] == 1000
-    assert before["p99"] == 1000
-    assert after["p99"] > 9000
+    rows.sort()
+    assert found is not None
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        near = [rows[round((share + error) * (len(rows) - 1))] for error in (-0.01, min(0.01, 0.999 - share))]
+        assert near[0] <= found[name] <= near[1], name
+
+
+def test_events_of_before_the_run_are_a_catch_up_and_no_latency() -> None:
+    """Of half a year ago, where the status once said 22,572,308 s."""
+    one = ProgressReader(QueryStatus("q", "outlet"), since=START)
+
+    one.read(batch(0, source("a", rows=100, end=1, latest=1), observedMetrics=event_times(-2e7, -2e7, -5)), 0.0)
+    assert (one.status.latency_ms, one.status.is_catching_up) == (None, True)
+
+    one.read(
+        batch(1, source("a", rows=100, end=2, latest=2), at_s=10.0, observedMetrics=event_times(-1, 8.9, 8.9)), 1.0
+    )
+    assert one.status.latency_ms == pytest.approx({"p50": 2000, "p99": 2000})
+    assert not one.status.is_catching_up
+
+
+def test_an_event_ahead_of_the_clock_has_no_negative_latency() -> None:
+    latency = Latency()
+    latency.add(START, 1, [START.timestamp() * 1000 + 9000])
+    assert latency.quantiles() == {"p50": 0.0, "p99": 0.0}
 
 
 def test_latency_forgets_what_is_older_than_a_minute() -> None:
     latency = Latency()
-    slow = timedelta(seconds=50)
-    latency.add(START, START - slow, START - slow, START - slow, rows=10_000)
+    latency.add(START, 10_000, [START.timestamp() * 1000 - 50_000])
     later = START + timedelta(seconds=61)
 
-    latency.add(later, later, later, later, rows=1)
+    latency.add(later, 1, [later.timestamp() * 1000])
 
     assert latency.quantiles() == {"p50": 0.0, "p99": 0.0}
+
+
+def test_every_row_of_a_source_is_accounted_for_once() -> None:
+    one = ProgressReader(QueryStatus("clean", "intake", source="reports"))
+    of_batch: dict[str, Any] = {
+        "sink": {"numOutputRows": 80},
+        "stateOperators": [{"operatorName": "dedupeWithinWatermark", "customMetrics": {"numDroppedDuplicateRows": 15}}],
+    }
+    one.read(batch(0, source("a", rows=100, end=100, latest=100), **of_batch), 0.0)
+    # A look that finds nothing repeats what was reported of the batch before it.
+    one.read(batch(1, source("a", rows=0, end=100, latest=100), **of_batch), 1.0)
+    one.status.rejected, one.status.late = 7, 3
+
+    [account] = RunStatus("city", 1, [one.status]).as_json()["sources"]
+
+    assert account == {
+        "source": "reports",
+        "query": "clean",
+        "in": 100,
+        "stored": 70,
+        "duplicate": 15,
+        "late": 3,
+        "rejected": 7,
+        "dropped": 5,
+    }
+
+
+def test_what_a_query_waits_for_is_told_with_its_reason() -> None:
+    error = "topic reports does not exist (UNKNOWN_TOPIC_OR_PARTITION)"
+    query = QueryStatus("clean", "intake", state="waiting", waits_for="the brokers", last_error=error)
+
+    assert RunStatus("city", 1, [query]).faults == [f"clean: {error}"]
 
 
 @pytest.mark.parametrize(

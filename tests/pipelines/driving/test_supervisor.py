@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,8 @@ from tests.pipelines.driving.supervised import is_alive, starts, supervisor, wai
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.reports import report
 from catchment.pipelines.driving.run_file import AlreadyRunning, is_running, read_run, write_run
-from catchment.pipelines.driving.supervisor import Supervisor
+from catchment.pipelines.driving.scratch import Scratch
+from catchment.pipelines.driving.supervisor import Limits, Supervisor
 from catchment.pipelines.home import Home
 
 
@@ -100,15 +103,107 @@ def test_a_run_that_is_asked_to_stop_says_by_its_code_who_asked(
     assert not any(is_alive(process) for pair in starts(home) for process in pair)
 
 
-def test_a_driver_that_does_not_stop_is_killed(home: Home) -> None:
-    one = supervisor(home, "stubborn")
+@pytest.mark.parametrize(
+    ("number", "is_endless", "code"),
+    [
+        (signal.SIGTERM, True, ExitCode.DONE),
+        (signal.SIGINT, True, ExitCode.INTERRUPTED),
+        (signal.SIGTERM, False, ExitCode.INTERRUPTED),
+    ],
+)
+def test_a_driver_that_does_not_stop_is_killed(home: Home, number: int, is_endless: bool, code: int) -> None:
+    one = supervisor(home, "stubborn", is_endless=is_endless)
     with running(one, home) as codes:
         wait_for("the driver ignores signals", (home.root / "ready").exists)
-        one.ask_to_stop(signal.SIGTERM)
+        one.ask_to_stop(number)
+        wait_for("the supervisor returns", lambda: bool(codes))
+
+    assert codes == [code]
+    assert not any(is_alive(process) for pair in starts(home) for process in pair)
+
+
+def test_a_second_request_does_not_wait_for_the_driver(home: Home) -> None:
+    """The driver would have an hour."""
+    one = supervisor(home, "stubborn", limits=replace(supervised.QUICK, stop_s=3600.0))
+    with running(one, home) as codes:
+        wait_for("the driver ignores signals", (home.root / "ready").exists)
+        one.ask_to_stop(signal.SIGINT)
+        assert not codes
+        one.ask_to_stop(signal.SIGINT)
         wait_for("the supervisor returns", lambda: bool(codes))
 
     assert codes == [ExitCode.INTERRUPTED]
-    assert not any(is_alive(process) for pair in starts(home) for process in pair)
+
+
+def test_a_stop_takes_at_most_three_seconds_by_default() -> None:
+    assert Limits().stop_s <= 2.0, "the rest is for the end of what was killed"
+
+
+def test_no_query_seems_to_run_when_the_run_has_ended(home: Home) -> None:
+    one = supervisor(home, "stubborn")
+    with running(one, home) as codes:
+        wait_for("the driver ignores signals", (home.root / "ready").exists)
+        queries = [
+            {"name": "clean", "state": "running", "rows_per_s": 7.0, "waits_for": None},
+            {"name": "board", "state": "waiting", "rows_per_s": 0.0, "waits_for": "the brokers"},
+            {"name": "late", "state": "done", "rows_per_s": 0.0, "waits_for": None},
+        ]
+        write_run(home, (read_run(home) or {}) | {"queries": queries})
+        one.ask_to_stop(signal.SIGTERM)
+        wait_for("the supervisor returns", lambda: bool(codes))
+
+    ended = report(home)["queries"]
+    assert [(one["state"], one["waits_for"], one["rows_per_s"]) for one in ended] == [
+        ("stopped", None, 0.0),
+        ("stopped", None, 0.0),
+        ("done", None, 0.0),
+    ]
+
+
+def test_temporary_files_of_a_run_are_removed_whoever_is_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _remove_temporary_files(home, Path(folder), monkeypatch)
+
+
+def test_a_path_that_is_too_long_for_sockets_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{'long' * 20}")
+    assert Scratch().folder.parent == Path("/tmp")
+
+
+def _remove_temporary_files(home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver ignores signals, and the run before was killed together with its supervisor."""
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    left = folder / "catchment-run-of-a-killed-supervisor"
+    (left / "blockmgr").mkdir(parents=True)
+    write_run_of(home, left)
+
+    one = supervisor(home, "stubborn")
+    with running(one, home) as codes:
+        wait_for("the driver ignores signals", (home.root / "ready").exists)
+        [scratch] = folder.iterdir()
+        variables = Path(f"/proc/{starts(home)[0][0]}/environ").read_text().split("\0")
+        one.ask_to_stop(signal.SIGTERM)
+        wait_for("the supervisor returns", lambda: bool(codes))
+
+    assert scratch != left, "what the earlier run left is gone"
+    assert {f"TMPDIR={scratch}", f"SPARK_LOCAL_DIRS={scratch}"} <= set(variables)
+    assert not list(folder.iterdir())
+
+
+def test_a_run_file_cannot_have_other_folders_removed(home: Home, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    write_run_of(home, precious)
+
+    assert supervisor(home, "exit-0").run() == ExitCode.DONE
+    assert precious.is_dir()
+
+
+def write_run_of(home: Home, scratch: Path) -> None:
+    """What a run that was killed has left."""
+    home.folder.mkdir(exist_ok=True)
+    write_run(home, {"pipeline": "city", "state": "running", "run_id": "gone", "scratch": str(scratch)})
 
 
 def test_a_pipeline_does_not_run_twice_and_the_second_is_told_who_has_it(home: Home) -> None:

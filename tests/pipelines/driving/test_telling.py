@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import StringIO
@@ -22,7 +23,7 @@ from tests.pipelines.driving.supervised import wait_for
 
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.driving import metrics
-from catchment.pipelines.driving.drawing import Lines, line, panel
+from catchment.pipelines.driving.drawing import Lines, cells, line, panel, summary
 from catchment.pipelines.driving.lineage import Lineage
 from catchment.pipelines.driving.publishing import Publisher
 from catchment.pipelines.driving.run_file import read_run, write_run
@@ -225,6 +226,58 @@ def test_a_line_says_the_whole_run() -> None:
     run = status().as_json()
 
     assert line(run, NOW) == "city: running   1,204 rows/s   lag 3   watermark −22 s   event→store 0.9 s · 1.5 s"
+
+
+def _accounted() -> RunStatus:
+    one = status()
+    one.queries[0].source, one.queries[0].rows, one.queries[0].rows_out = "reports", 2000, 1500
+    one.queries[0].duplicates, one.queries[0].rejected, one.queries[0].late = 500, 200, 100
+    one.queries[1].rejected = 4
+    one.alerts = {"burst": {"fired": 12, "repeated": 3, "without_time": 0}, "calm": {"fired": 0}}
+    return one
+
+
+def test_what_became_of_rows_and_alerts_is_shown_while_the_run_lasts_and_summed_up_at_its_end() -> None:
+    one = _accounted()
+    said = [
+        "reports in 2,000 = stored 1,200 + duplicate 500 + late 100 + rejected 200",
+        "outlet-board-store-board rejected 4",
+        "alert burst: 12 fired, 3 repeated",
+    ]
+    output = StringIO()
+    Console(file=output, width=160).print(panel(one.as_json(), NOW))
+
+    assert all(part in output.getvalue() for part in said)
+    assert line(one.as_json(), NOW).endswith("   ".join(said))
+    ended = {"started_at": moment(0), "ended_at": moment(72), "state": "stopped", "asked_by": "SIGINT"}
+    assert summary(one.as_json() | ended) == [
+        "city: stopped by Ctrl-C after 1 min 12 s",
+        *(f"city: {one}" for one in said),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"state": "stopped", "asked_by": None}, "all that was there is processed after 1.5 s"),
+        ({"state": "stopped", "asked_by": "SIGTERM"}, "stopped by SIGTERM after 1.5 s"),
+        ({"state": "failed", "exit_code": 4, "asked_by": None}, "failed with exit code 4 after 1.5 s"),
+    ],
+)
+def test_a_summary_says_why_the_run_ended(more: dict[str, Any], reason: str) -> None:
+    run = {"pipeline": "city", "started_at": moment(0), "ended_at": moment(1.5)} | more
+    assert summary(run) == [f"city: {reason}"]
+
+
+def test_counts_of_a_run_whose_spark_was_started_again_say_since_when() -> None:
+    assert summary(_accounted().as_json() | {"state": "stopped", "driver_starts": 3})[-1] == (
+        "city: counted since the last of 3 starts of Spark"
+    )
+
+
+def test_a_query_that_catches_up_shows_no_latency() -> None:
+    query = asdict(QueryStatus("board", "outlet", is_catching_up=True))
+    assert cells(query, NOW)[-1] == "catching up"
 
 
 def test_the_start_shows_how_long_it_takes_already() -> None:

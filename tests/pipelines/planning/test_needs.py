@@ -74,7 +74,9 @@ def test_the_brokers_are_looked_at_where_a_variable_says_they_are(monkeypatch: p
     with Broker() as broker:
         monkeypatch.setenv("SERVERS", broker.bootstrap_servers)
         monkeypatch.setenv("CLIENT", "planner")
-        assert needs(declared, None).missing == ("topic readings is not there, which the pipeline reads",)
+        assert needs(declared, None).missing == (
+            "the topic readings of sources.readings does not exist; `catchment topic create readings` creates it",
+        )
 
 
 def test_a_topic_that_would_lose_what_is_kept_aside_is_named_with_the_way_out() -> None:

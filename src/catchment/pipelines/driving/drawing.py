@@ -85,6 +85,7 @@ def line(run: Run, now: datetime) -> str:
     parts = [f"{run['pipeline']}: {run['state']}", f"{rate:,.0f} rows/s", f"lag {lag:,}"]
     parts += [f"watermark −{max(ages):,.0f} s"] if ages else []
     parts += [f"event→store {_latency(run.get('latency_ms'))}"] if run.get("latency_ms") else []
+    parts += [*accounts(run), *alerts(run)]
     parts += [f"error: {run['error']}"] if run.get("error") else []
     return "   ".join([*parts, *(f"! {one}" for one in run.get("faults", ()))])
 
@@ -104,7 +105,8 @@ def panel(run: Run, now: datetime) -> RenderableType:
         table.add_column(name, justify="right")
     for query in run.get("queries", ()):
         table.add_row(*(escape(cell) for cell in cells(query, now)))
-    remarks = [Text(one, style="dim") for one in run.get("notes", ())]
+    remarks = [Text(one) for one in (*accounts(run), *alerts(run))]
+    remarks += [Text(one, style="dim") for one in run.get("notes", ())]
     remarks += [Text(f"! {one}", style="yellow") for one in run.get("faults", ())]
     if run.get("error"):
         remarks.append(Text(str(run["error"]), style="red"))
@@ -121,8 +123,65 @@ def cells(query: Mapping[str, Any], now: datetime) -> list[str]:
         _NONE if query["lag"] is None else f"{query['lag']:,}",
         f"−{_age_s(query['watermark'], now):,.0f} s" if query["watermark"] else _NONE,
         _NONE if query["batch_ms"] is None else f"{query['batch_ms']:,} ms",
-        _latency(query["latency_ms"]),
+        "catching up" if query.get("is_catching_up") and not query["latency_ms"] else _latency(query["latency_ms"]),
     ]
+
+
+def accounts(run: Run) -> list[str]:
+    """What became of the rows of each source."""
+    sources = [one for one in run.get("sources", ()) if one["in"]]
+    names = [one["source"] for one in sources]
+    return [_account(one, is_alone=names.count(one["source"]) == 1) for one in sources] + [
+        f"{one['name']} rejected {one['rejected']:,}"
+        for one in run.get("queries", ())
+        if one.get("rejected") and not one.get("source")
+    ]
+
+
+def _account(source: Mapping[str, Any], *, is_alone: bool) -> str:
+    name = source["source"] if is_alone else f"{source['source']} for {source['query']}"
+    parts = [f"{what} {source[what]:,}" for what in ("stored", "duplicate", "late", "rejected")]
+    parts += [f"dropped {source['dropped']:,}"] if source["dropped"] else []
+    return f"{name} in {source['in']:,} = {' + '.join(parts)}"
+
+
+def alerts(run: Run) -> list[str]:
+    """What became of the candidates of each alert."""
+    found = {
+        name: [f"{count:,} {outcome.replace('_', ' ')}" for outcome, count in counts.items() if count]
+        for name, counts in run.get("alerts", {}).items()
+    }
+    return [f"alert {name}: {', '.join(counts)}" for name, counts in found.items() if counts]
+
+
+def summary(run: Run) -> list[str]:
+    """A run that has ended: why, after how long, and what became of all that came in."""
+    lasted = _lasted(run)
+    lines = [f"{run['pipeline']}: {_reason(run)}{f' after {lasted}' if lasted else ''}"]
+    counts = [*accounts(run), *alerts(run)]
+    if counts and run.get("driver_starts", 1) > 1:
+        counts.append(f"counted since the last of {run['driver_starts']} starts of Spark")
+    return lines + [f"{run['pipeline']}: {one}" for one in counts]
+
+
+def _reason(run: Run) -> str:
+    if run["state"] == "failed":
+        return f"failed with exit code {run['exit_code']}"
+    asked_by = run.get("asked_by")
+    if asked_by is None:
+        return "all that was there is processed"
+    return "stopped by Ctrl-C" if asked_by == "SIGINT" else f"stopped by {asked_by}"
+
+
+def _lasted(run: Run) -> str | None:
+    if "started_at" not in run or "ended_at" not in run:
+        return None
+    seconds = (from_text(run["ended_at"]) - from_text(run["started_at"])).total_seconds()
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    long = [f"{hours} h"] if hours else []
+    long += [f"{minutes} min"] if hours or minutes else []
+    return " ".join([*long, f"{seconds:.0f} s" if long else f"{seconds:.1f} s"])
 
 
 def _starting(run: Run, now: datetime) -> str:

@@ -22,10 +22,13 @@ from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.fleet import Fleet
 from catchment.pipelines.driving.jvm import end_jvm, has_died, jvm_pid
 from catchment.pipelines.driving.keeping import Patience
+from catchment.pipelines.driving.kept_aside import KeptAside
 from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.lineage import Lineage
+from catchment.pipelines.driving.moments import from_text, now_text
 from catchment.pipelines.driving.publishing import Publisher
 from catchment.pipelines.driving.realtime_process import command as realtime_command
+from catchment.pipelines.driving.run_file import read_run
 from catchment.pipelines.driving.status import RunStatus
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.driving.topic_ends import TopicEnds
@@ -41,13 +44,24 @@ from catchment.pipelines.owner_checks import require_owner
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.refusals import notes, read_reasons
+from catchment.pipelines.specification import StoreSink
 from catchment.spark.connection import Connection
+from catchment.spark.notices import stop_publishing
 
 _LOOK_S: Final = 0.5
+_NEXT_LEVEL_S: Final = 0.1
+"""How often a run that is to end looks whether the next queries can be started: each level waits for the one before."""
 _PUBLISH_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 15.0
-STOP_S: Final = 45.0
+_COUNT_S: Final = 1.0
+_REJECTED: Final = "rejected"
+_LATE: Final = "late"
+STOP_S: Final = 1.0
+"""How long the end may take of a run that was asked to stop. Killed in the middle of a batch, nothing is lost: the next run repeats it."""
+_LONG_S: Final = 3600.0
+_END_S: Final = 10.0
+"""How long that of any other run may take."""
 
 
 class DrivenRun:
@@ -64,6 +78,7 @@ class DrivenRun:
         servers = brokers(loaded.specification, options.servers)
         self._lineage = Lineage(options.lineage, self._graph, servers, loaded.folder) if options.lineage else None
         self._stop = StopFlag()
+        self._ends_with = int(ExitCode.DONE if options.is_endless else ExitCode.INTERRUPTED)
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
         self._realtime = realtime.names
         self._elsewhere = {outlet_query(alert_outlet(name)) for name in realtime.names}
@@ -78,6 +93,7 @@ class DrivenRun:
             is_endless=options.is_endless,
             patience=patience,
             without=self._elsewhere,
+            since=from_text((read_run(self._home) or {}).get("started_at") or now_text()),
         )
         statuses = [*self._fleet.statuses, *([self._companion.status] if self._companion else [])]
         self._status = RunStatus(self._home.pipeline, loaded.specification.version, statuses, notes=realtime.refusals)
@@ -85,15 +101,19 @@ class DrivenRun:
         self._run: Run | None = None
 
     def ask_to_stop(self) -> None:
+        """For signal handlers, and for any thread: whatever is under way, the process ends soon."""
         self._stop.set()
 
     def drive(self) -> int:
         """Everything; returns the exit code."""
         spark: SparkSession | None = None
         failure: Failure | None = None
+        threading.Thread(target=self._end_when_asked, name="stop", daemon=True).start()
         try:
             self._publisher.publish()
-            spark = pipeline_session(self._graph.specification, self._options.master)
+            spark = pipeline_session(
+                self._graph.specification, self._options.master, is_endless=self._options.is_endless
+            )
             self._status.spark_pid = jvm_pid(spark)
             silence(spark)
             failure = self._build(spark) or self._watch()
@@ -173,6 +193,7 @@ class DrivenRun:
             TopicEnds(connection) as ends,
             LogCounts(connection, run.place.pipeline, self._realtime) as elsewhere,
             ClaimsWatch(run.place, run.claimed) as claims,
+            KeptAside(connection, _kept_aside(run.place.graph)) as aside,
         ):
             published_s = 0.0
             while not self._stop.is_set():
@@ -180,16 +201,23 @@ class DrivenRun:
                 if claims.lost is not None:
                     failure = Failure(FailureKind.PERMANENT, claims.lost, ExitCode.REFUSED)
                 self._note_alerts(run, telling, elsewhere)
-                if failure is not None:
+                is_done = failure is None and self._fleet.is_done and telling.has_finished()
+                if failure is not None or is_done:
+                    aside.catch_up(_COUNT_S)
+                self._note_aside(aside)
+                if failure is not None or is_done:
                     return failure
-                if self._fleet.is_done and telling.has_finished():
-                    return None
                 if (now_s := time.monotonic()) - published_s > _PUBLISH_S:
                     self._fleet.measure(ends)
                     self._publisher.publish()
                     published_s = now_s
-                self._stop.wait(_LOOK_S)
+                self._stop.wait(_LOOK_S if self._options.is_endless else _NEXT_LEVEL_S)
         return None
+
+    def _note_aside(self, aside: KeptAside) -> None:
+        for status in self._fleet.statuses:
+            counts = aside.of(status.name)
+            status.rejected, status.late = counts.get(_REJECTED, 0), counts.get(_LATE, 0)
 
     def _note_alerts(self, run: Run, telling: Notifier, elsewhere: LogCounts) -> None:
         """Take over what was counted of alerts and of those who are told of them."""
@@ -225,7 +253,7 @@ class DrivenRun:
 
     def _end(self, spark: SparkSession | None, failure: Failure | None) -> int:
         """Stop the queries, then Spark, and say how it ended."""
-        code = self._exit_code(failure)
+        code = self._ends_with = self._exit_code(failure)
         self._status.phase = "stopping" if failure is None else "failed"
         self._status.error = failure.message if failure else None
         if code == ExitCode.START_AGAIN:
@@ -235,12 +263,15 @@ class DrivenRun:
             self._lineage.close()
             self._status.lineage_lost = self._lineage.lost
         self._publisher.publish()
-        end_by_force_after(STOP_S, code)
+        timer = threading.Timer(_END_S, self._end_by_force)
+        timer.daemon = True
+        timer.start()
         if self._companion is not None:
             self._companion.close()
         if spark is not None:
             _say_nothing_more()
             end_jvm(spark, self._run)
+            stop_publishing()
         self._publisher.close()
         return code
 
@@ -250,18 +281,27 @@ class DrivenRun:
         was_broken_off = not self._options.is_endless and not self._fleet.is_done
         return ExitCode.INTERRUPTED if was_broken_off else ExitCode.DONE
 
+    def _end_when_asked(self) -> None:
+        """On a thread of its own, for the main one may wait for a JVM that starts, or for a batch. A signal handler starts no thread."""
+        while not self._stop.wait(_LONG_S):
+            pass
+        if self._run is not None:
+            time.sleep(STOP_S)
+        self._end_by_force()
 
-def end_by_force_after(seconds: float, code: int) -> None:
-    """No process is left behind by a JVM that does not end."""
-
-    def end() -> None:
+    def _end_by_force(self) -> None:
+        """No process is left behind by a JVM that does not end."""
         if run_id := os.environ.get(RUN_VARIABLE):
             end_processes(run_id)
-        os._exit(code)
+        os._exit(self._ends_with)
 
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+
+def _kept_aside(graph: Graph) -> dict[str, str]:
+    """The topics with the records that queries have kept aside."""
+    has_intake = bool(graph.intakes or graph.table_intakes)
+    has_store = any(isinstance(one.target, StoreSink) for one in graph.outlets.values())
+    rejected = {_REJECTED: graph.quarantine} if has_intake or has_store else {}
+    return rejected | ({_LATE: graph.late} if has_intake else {})
 
 
 def _say_nothing_more() -> None:

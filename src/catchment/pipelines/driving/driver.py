@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from catchment.pipelines.driving.driven_run import STOP_S, DrivenRun, end_by_force_after
+from catchment.pipelines.driving.driven_run import DrivenRun
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.run_file import read_run, write_run
@@ -29,7 +29,6 @@ def _watch_supervisor(run: DrivenRun) -> None:
         while os.read(_STANDARD_INPUT, 1):
             pass
         run.ask_to_stop()
-        end_by_force_after(STOP_S, ExitCode.INTERRUPTED)
 
     threading.Thread(target=wait, name="supervisor", daemon=True).start()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
@@ -40,9 +41,10 @@ class Fleet:
         is_endless: bool,
         patience: Patience,
         without: Collection[str] = (),
+        since: datetime | None = None,
     ) -> None:
-        """`without` are the queries that somebody else runs."""
-        self._make_keeper = partial(self._keeper, graph, queries=queries, patience=patience)
+        """`without` are the queries that another process runs; `since` is when the run started."""
+        self._make_keeper = partial(self._keeper, graph, queries=queries, patience=patience, since=since)
         order = [[name for name in level if name not in without] for level in graph.order]
         keepers = {name: self._make_keeper(name) for level in order for name in level}
         levels = [[keepers[name] for name in level] for level in order if level]
@@ -79,9 +81,12 @@ class Fleet:
             reader.measure(known, time.monotonic())
 
     @staticmethod
-    def _keeper(graph: Graph, name: str, *, queries: Queries, patience: Patience) -> QueryKeeper:
+    def _keeper(
+        graph: Graph, name: str, *, queries: Queries, patience: Patience, since: datetime | None
+    ) -> QueryKeeper:
         is_lake = isinstance(graph.target(name), LakeSink)
-        status = QueryStatus(name, _kind(graph, name), is_real_time=not is_lake)
+        source = graph.intakes[name].source_name if name in graph.intakes else None
+        status = QueryStatus(name, _kind(graph, name), is_real_time=not is_lake, source=source)
         checks = graph.intakes[name].checks if name in graph.intakes else ()
         return QueryKeeper(
             status,
@@ -91,7 +96,7 @@ class Fleet:
             target=target_name(graph, name),
             trigger_s=graph.trigger_ms(name) / 1000,
             checks=checks,
-            reader=ProgressReader(status, origins(graph)),
+            reader=ProgressReader(status, origins(graph), since),
             patience=patience,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from contextlib import suppress
 from typing import Final
@@ -10,9 +11,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from catchment.pipelines.driving.leftovers import RUN_VARIABLE
 from catchment.pipelines.execution.run import Run
 
-_END_S: Final = 15.0
+_END_S: Final = 5.0
 _DYING_S: Final = 1.0
 
 
@@ -47,7 +49,10 @@ def has_died(spark: SparkSession, within_s: float = _DYING_S) -> bool:
 
 
 def end_jvm(spark: SparkSession, run: Run | None) -> None:
-    """Stop the queries, then the session, then the process. What is dead already is no obstacle."""
+    """Stop the queries, then the session, then the process. What is dead already is no obstacle.
+
+    A JVM whose session is stopped has nothing to do but to remove its temporary files, which the supervisor does too.
+    """
     process = _process(spark)
     if not has_died(spark, within_s=0):
         with suppress(Py4JError, PySparkException, OSError):
@@ -55,6 +60,8 @@ def end_jvm(spark: SparkSession, run: Run | None) -> None:
                 run.stop()
             spark.stop()
     if process is not None:
+        if RUN_VARIABLE in os.environ:
+            process.kill()
         end_with_input(process, _END_S)
 
 

@@ -1,19 +1,17 @@
-"""How long events took to be stored, over the last minute.
+"""How long events took to be stored, over the last minute: quantiles of all rows, by points of each batch's distribution.
 
-Spark counts the oldest, the mean and the newest event time of each batch at no cost. A batch's events are taken to be at the mean,
-but for one in a hundred each at the oldest and at the newest: so p50 is that of the batches' means, and p99 that of their oldest
-events.
+What happened before the run started is no latency but a catch-up, and is left out.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-_KEPT_S: Final = 60.0
+_KEPT: Final = timedelta(seconds=60)
 _KEPT_BATCHES: Final = 1000
-_EDGE_SHARE: Final = 0.01
 
 
 class _Point(NamedTuple):
@@ -24,15 +22,20 @@ class _Point(NamedTuple):
 class Latency:
     """That of one outlet."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: datetime | None = None) -> None:
+        self._since_ms = since.timestamp() * 1000 if since is not None else float("-inf")
         self._batches: deque[tuple[datetime, tuple[_Point, ...]]] = deque(maxlen=_KEPT_BATCHES)
+        self.is_catching_up = False
+        """Whether most rows of the last batch are of before the run."""
 
-    def add(self, stored: datetime, oldest: datetime, mean: datetime, newest: datetime, rows: int) -> None:
-        """A batch whose rows were stored at a moment."""
-        shares = ((oldest, _EDGE_SHARE), (mean, 1 - 2 * _EDGE_SHARE), (newest, _EDGE_SHARE))
-        points = tuple(_Point((stored - one).total_seconds() * 1000, share * rows) for one, share in shares)
-        self._batches.append((stored, points))
-        while (stored - self._batches[0][0]).total_seconds() > _KEPT_S:
+    def add(self, stored: datetime, rows: int, points_ms: Sequence[float]) -> None:
+        """A batch whose rows were stored at a moment; each point stands for as many of them as any other."""
+        stored_ms, share = stored.timestamp() * 1000, rows / len(points_ms)
+        points = tuple(_Point(max(0.0, stored_ms - one), share) for one in points_ms if one >= self._since_ms)
+        self.is_catching_up = 2 * len(points) < len(points_ms)
+        if points:
+            self._batches.append((stored, points))
+        while self._batches and stored - self._batches[0][0] > _KEPT:
             self._batches.popleft()
 
     def quantiles(self) -> dict[str, float] | None:

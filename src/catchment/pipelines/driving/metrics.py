@@ -38,6 +38,11 @@ QUERY_METRICS: Final = (
     QueryMetric(
         "catchment_pipeline_restarts_total", CounterMetricFamily, "How often it was started again.", "restarts"
     ),
+    QueryMetric("catchment_pipeline_duplicate_rows_total", CounterMetricFamily, "Rows that came twice.", "duplicates"),
+    QueryMetric("catchment_pipeline_late_rows_total", CounterMetricFamily, "Records that came too late.", "late"),
+    QueryMetric(
+        "catchment_pipeline_rejected_rows_total", CounterMetricFamily, "Records put into the quarantine.", "rejected"
+    ),
     QueryMetric(
         "catchment_pipeline_dropped_rows_total",
         CounterMetricFamily,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from catchment.pipelines.driving.latency import Latency
 from catchment.pipelines.driving.moments import from_text
 from catchment.pipelines.driving.status import QueryStatus
+from catchment.pipelines.execution.event_times import reported_event_times
 from catchment.spark.noted_offsets import NotedOffsets
 from catchment.spark.positions import from_json
 
@@ -18,6 +19,7 @@ _IDLE_S: Final = 10.0
 """A topic with nothing new for this long, while another input of the query has something, holds back its watermark."""
 _RATE_S: Final = 15.0
 """What came within this time makes the rate. Spark's own counts from one look at a topic to the next, however short that was."""
+_DUPLICATES: Final = "numDroppedDuplicateRows"
 _EPOCH_YEAR: Final = "1970-"
 """Spark's watermark before there is one."""
 
@@ -28,11 +30,13 @@ Place = tuple[str, int]
 class ProgressReader:
     """Keeps the status of one query up to date; batches come in their order, each once."""
 
-    def __init__(self, status: QueryStatus, origins: Mapping[str, str] | None = None) -> None:
-        """`origins` has, for a topic between stages, the one that people know."""
+    def __init__(
+        self, status: QueryStatus, origins: Mapping[str, str] | None = None, since: datetime | None = None
+    ) -> None:
+        """`origins` has, for a topic between stages, the one that people know; `since` is when the run started."""
         self.status = status
         self._origins = origins or {}
-        self._latency = Latency()
+        self._latency = Latency(since)
         self._read_to: dict[Place, int] = {}
         self._recent: deque[tuple[float, int]] = deque()
         self._first_s: float | None = None
@@ -58,7 +62,9 @@ class ProgressReader:
         )
         self._note_idle(progress, now_s)
         if status.kind == "outlet" and rows:
-            self._note_latency(progress, rows)
+            self._note_latency(progress)
+        if status.source is not None and rows:
+            self._count(progress)
 
     @property
     def places(self) -> list[Place]:
@@ -102,17 +108,22 @@ class ProgressReader:
         known = sorted({self._origins.get(topic, topic) for topic in idle})
         self.status.held_back_by = known if len(idle) < len(topics) else []
 
-    def _note_latency(self, progress: Progress, rows: int) -> None:
-        times = progress.get("eventTime", {})
-        if not {"min", "avg", "max"} <= times.keys():
-            return
+    def _count(self, progress: Progress) -> None:
+        """Take over what became of a batch of a source. Spark gives -1 for what it does not know."""
+        self.status.rows_out += max(0, int(progress.get("sink", {}).get("numOutputRows", -1)))
+        self.status.duplicates += sum(
+            int(one.get("customMetrics", {}).get(_DUPLICATES) or 0) for one in progress.get("stateOperators", ())
+        )
+
+    def _note_latency(self, progress: Progress) -> None:
         durations = progress["durationMs"]
         after_ms = durations.get("commitOffsets", 0) + durations.get("commitBatch", 0)
         taken_ms = durations.get("triggerExecution", 0) - after_ms
         stored = from_text(progress["timestamp"]) + timedelta(milliseconds=taken_ms)
-        oldest, mean, newest = (from_text(times[name]) for name in ("min", "avg", "max"))
-        self._latency.add(stored, oldest, mean, newest, rows)
+        for times in reported_event_times(progress.get("observedMetrics") or {}):
+            self._latency.add(stored, times.rows, times.points_ms)
         self.status.latency_ms = self._latency.quantiles()
+        self.status.is_catching_up = self._latency.is_catching_up
 
 
 def last_batch(progress: Progress) -> int:

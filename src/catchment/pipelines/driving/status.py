@@ -35,6 +35,16 @@ class QueryStatus:
     """From the time of an event to the moment when its row was stored: `p50`, `p99`. Outlets of streams with event time alone."""
     is_real_time: bool = True
     """Whether rows go on as soon as they come; a lake is written now and then."""
+    is_catching_up: bool = False
+    """Whether most rows of the last batch are of events before the run, whose latency says nothing."""
+    source: str | None = None
+    """What a query reads that takes a source in."""
+    rows_out: int = 0
+    """Rows that such a query has written: to the topic of its stage, to the quarantine and to the late ones."""
+    duplicates: int = 0
+    rejected: int = 0
+    """Records that it has put into the quarantine."""
+    late: int = 0
     dropped_rows: int = 0
     """Rows that Spark dropped as late behind our back: more than none is a fault."""
     held_back_by: list[str] = field(default_factory=list)
@@ -87,12 +97,18 @@ class RunStatus:
             for one in self.queries
             if one.dropped_rows
         ]
+        found += [f"{one.name}: {one.last_error}" for one in self.queries if one.state == "waiting" and one.last_error]
         found += [f"{one.name}: {one.overdue}" for one in self.queries if one.overdue]
         for one in self.queries:
             found += [
                 f"{one.name}: nothing new in topic {topic} holds back its watermark" for topic in one.held_back_by
             ]
         return [*found, *self.troubles]
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """What became of the rows of each source since the driver started."""
+        return [_account(one) for one in self.queries if one.source is not None]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -103,6 +119,7 @@ class RunStatus:
             "faults": self.faults,
             "notes": list(self.notes),
             "latency_ms": worst_latency(self.queries),
+            "sources": self.sources,
             "alerts": self.alerts,
             "notifications": self.notifications,
             "lineage_lost": self.lineage_lost,
@@ -116,6 +133,21 @@ class RunStatus:
 def is_behind(query: QueryStatus) -> bool:
     """Whether a query has more to do than a moment's worth."""
     return query.state == "running" and (query.lag or 0) > max(query.rows_per_s, 1.0) * _CATCHING_UP_S
+
+
+def _account(query: QueryStatus) -> dict[str, Any]:
+    """Every row that came in is in one of these, and in no other. What is kept aside is counted a moment after it is written."""
+    stored = max(0, query.rows_out - query.rejected - query.late)
+    return {
+        "source": query.source,
+        "query": query.name,
+        "in": query.rows,
+        "stored": stored,
+        "duplicate": query.duplicates,
+        "late": query.late,
+        "rejected": query.rejected,
+        "dropped": max(0, query.rows - query.rows_out - query.duplicates),
+    }
 
 
 def worst_latency(queries: Sequence[QueryStatus]) -> dict[str, float] | None:

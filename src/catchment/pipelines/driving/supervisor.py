@@ -20,7 +20,9 @@ from typing import Any, Final
 from catchment.pipelines.driving.exit_codes import FINAL, ExitCode
 from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.moments import now_text
+from catchment.pipelines.driving.reports import with_queries_ended
 from catchment.pipelines.driving.run_file import RunLock, read_run, write_run
+from catchment.pipelines.driving.scratch import Scratch, remove_scratch
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.home import Home
 
@@ -36,8 +38,9 @@ class Limits:
     window_s: float = 300.0
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
-    stop_s: float = 60.0
-    """How long a driver that is told to stop may take before it is killed."""
+    stop_s: float = 1.5
+    """How long a driver that is asked to stop may take before it is killed, which loses and doubles nothing: the next run repeats
+    the batch that was under way."""
 
 
 class Supervisor:
@@ -66,12 +69,14 @@ class Supervisor:
         self._is_urgent = False
         self._starts: deque[float] = deque()
         self._run_id = str(uuid.uuid4())
+        self._scratch = Scratch()
         self._run: dict[str, Any] = dict(facts) | {
             "run_id": self._run_id,
             "pid": os.getpid(),
             "started_at": now_text(),
             "driver_starts": 0,
             "state": "starting",
+            "scratch": str(self._scratch.folder),
         }
 
     def ask_to_stop(self, number: int) -> None:
@@ -89,6 +94,7 @@ class Supervisor:
             return self._end(self._supervise(lock))
         finally:
             end_processes(self._run_id)
+            self._scratch.remove()
             lock.close()
 
     def _supervise(self, lock: RunLock) -> int:
@@ -124,7 +130,7 @@ class Supervisor:
                 pass_fds=(lock.descriptor,),
                 # Ctrl-C reaches every process of the terminal's group; Spark's must hear of it from us alone.
                 start_new_session=True,
-                env=os.environ | {RUN_VARIABLE: self._run_id},
+                env=os.environ | self._scratch.environment() | {RUN_VARIABLE: self._run_id},
             )
         finally:
             if output is not None:
@@ -156,12 +162,15 @@ class Supervisor:
 
     def _end(self, code: int) -> int:
         """What a run that was asked to stop, or whose driver ended, returns; and the last word in the run file."""
-        was_killed = self._asked.is_set() and code not in FINAL
-        was_broken_off = code == ExitCode.DONE and self._is_endless and self._asked_by == signal.SIGINT
-        if was_killed or was_broken_off:
+        if self._asked.is_set() and code not in FINAL:
+            # Killed, because it was asked to stop and did not in time.
+            code = ExitCode.DONE if self._is_endless else ExitCode.INTERRUPTED
+        if code == ExitCode.DONE and self._is_endless and self._asked_by == signal.SIGINT:
             code = ExitCode.INTERRUPTED
         has_failed = code not in (ExitCode.DONE, ExitCode.INTERRUPTED)
         self._run |= {"state": "failed" if has_failed else "stopped", "exit_code": int(code), "ended_at": now_text()}
+        self._run["asked_by"] = signal.Signals(self._asked_by).name if self._asked_by else None
+        self._run = with_queries_ended(self._run)
         self._write()
         self._show(self._run)
         return int(code)
@@ -170,6 +179,7 @@ class Supervisor:
         """A run that was killed together with its driver may have left Spark behind."""
         if (earlier := read_run(self._home)) is not None and "run_id" in earlier:
             end_processes(earlier["run_id"])
+            remove_scratch(earlier.get("scratch"))
 
     def _write(self) -> None:
         write_run(self._home, self._run)

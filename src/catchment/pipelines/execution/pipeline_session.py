@@ -16,15 +16,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from catchment.pipelines.specification import PipelineSpecification
-from catchment.spark import session
-from catchment.spark.session_settings import ROCKSDB, STATE_STORE
+from catchment.spark.session_settings import FOR_A_WHILE, ROCKSDB, STATE_STORE
+from catchment.spark.spark_session import planning_session, started
 
 SOURCE_EVOLUTION: Final = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _TRACEBACKS: Final = "CATCHMENT_TRACEBACK"
 _PYTHON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """By which PySpark itself logs the stacks of the JVM."""
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
-SETTINGS: Final[Mapping[str, str]] = {
+SETTINGS: Final[dict[str, str]] = {
     # Queries share the cores evenly: one with much to do does not hold up the others.
     "spark.scheduler.mode": "FAIR",
     # State may outgrow the memory; of each batch only the changes are written.
@@ -43,13 +43,29 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 
 def pipeline_session(
-    specification: PipelineSpecification, master: str, *, config: Mapping[str, str] | None = None
+    specification: PipelineSpecification,
+    master: str,
+    *,
+    config: Mapping[str, str] | None = None,
+    is_endless: bool = True,
 ) -> SparkSession:
     """A session for one pipeline; `config` has the last word."""
-    settings = dict(SETTINGS)
-    if specification.parallelism is not None:
-        settings["spark.sql.shuffle.partitions"] = str(specification.parallelism)
-    return session(master, app_name=f"catchment {specification.pipeline}", config=settings | dict(config or {}))
+    settings = _settings(specification) | dict(config or {})
+    return started(master, _name(specification), settings, "" if is_endless else FOR_A_WHILE)
+
+
+def plan_session(specification: PipelineSpecification) -> SparkSession:
+    """A session in which the queries of a pipeline are planned, and not run."""
+    return planning_session(_name(specification), _settings(specification))
+
+
+def _settings(specification: PipelineSpecification) -> dict[str, str]:
+    parallelism = specification.parallelism
+    return SETTINGS | ({} if parallelism is None else {"spark.sql.shuffle.partitions": str(parallelism)})
+
+
+def _name(specification: PipelineSpecification) -> str:
+    return f"catchment {specification.pipeline}"
 
 
 def silence(spark: SparkSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -118,8 +119,9 @@ class Run:
         return checkpoint.newest_planned() == checkpoint.newest_finished()
 
     def stop(self) -> None:
-        for query in self.queries.values():
-            query.stop()
+        """Stop all queries at once: each may take as long as the batch that it has under way."""
+        with ThreadPoolExecutor(max(1, len(self.queries))) as threads:
+            list(threads.map(StreamingQuery.stop, self.queries.values()))
         self.place.at_end.close()
 
     @contextmanager

@@ -9,6 +9,7 @@ from catchment.client.errors import SettingsError
 from catchment.pipelines.execution.boundaries import read_boundary, record_key, stream_options
 from catchment.pipelines.execution.calendar_years import beyond_calendar
 from catchment.pipelines.execution.decoding import decoding_options
+from catchment.pipelines.execution.event_times import observed_event_times
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.execution.workplace import Workplace
@@ -56,7 +57,11 @@ def input_rows(
         return _table(place, name, query)
     if name in place.graph.sources:
         return _source(place, name, query, tables, with_key=with_key)
-    return read_boundary(place, name, query, tables, with_key=with_key)
+    rows = read_boundary(place, name, query, tables, with_key=with_key)
+    boundary = place.graph.boundary(name)
+    if query not in place.graph.outlets_by_query or boundary is None or boundary.event_time is None:
+        return rows
+    return observed_event_times(rows, name, boundary.event_time)
 
 
 def table_rows_once(place: Workplace, name: str) -> DataFrame:

@@ -9,6 +9,7 @@ from catchment.client.errors import ClientError
 from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.execution.topics import TopicAdmin, retention_notes, wanted_topics
 from catchment.pipelines.graph import Graph
+from catchment.pipelines.preflight import missing_topics
 from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
 from catchment.pipelines.realtime.refusals import notes as realtime_notes
 from catchment.pipelines.secrets import missing_variables
@@ -42,10 +43,7 @@ def needs(graph: Graph, servers: str | None) -> Needs:
         notes += tuple(retention_notes(graph, admin, there))
     except ClientError as error:
         return Needs(tuple(wanted), tuple(missing), error.message, notes)
-    read = [one.topic for one in (*graph.sources.values(), *graph.tables.values())]
-    missing += [
-        f"topic {name} is not there, which the pipeline reads" for name in read if name not in {*there, *wanted}
-    ]
+    missing += [what for _, what in missing_topics(specification, there)]
     return Needs(tuple(name for name in wanted if name not in there), tuple(missing), notes=notes)
 
 
