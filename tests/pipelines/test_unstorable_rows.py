@@ -151,7 +151,7 @@ def test_a_batch_that_is_repeated_sets_nothing_aside_a_second_time(city: City, m
     assert aside(city) == [("sqlite", NAMELESS.id), ("sqlite", again.id)]
 
 
-def test_text_that_is_not_utf_8_is_set_aside_and_stops_nothing(city: City) -> None:
+def test_text_that_is_not_utf_8_is_quarantined_and_stops_nothing(city: City) -> None:
     made = Pipeline(city.name, parallelism=2)
     columns = "id string, district string, kind string, at timestamp"
     reports = made.source(topic(city.reports, schema=columns), name="reports")

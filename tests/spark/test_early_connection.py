@@ -25,7 +25,7 @@ def main(infile, outfile):
     outfile.write(struct.pack("!i?", number + 1, "pyspark" in sys.modules))
     outfile.flush()
     infile.read(1)
-    outfile.write(b"nobody reads this")
+    outfile.write(b"no process reads this")
 """
 
 

@@ -1,8 +1,8 @@
 """The time of the records of a batch: later than that of every batch before it, whatever the clock does.
 
-Whoever reads what a query writes tells its batches apart by the time of their records, which is the time that Spark has planned the batch
-at. A clock that is set back would give a batch the time of an earlier one, or one before it. So the order of batches is that of their ids:
-the list of a batch says which time its records have, and the records of the next one are a millisecond later at least.
+A query that reads what another writes distinguishes its batches by the time of their records, which is the time that Spark has planned the
+batch at. A clock that is set back would give a batch the time of an earlier one, or one before it. So the order of batches is that of
+their ids: the list of a batch says which time its records have, and the records of the next one are a millisecond later at least.
 """
 
 from __future__ import annotations
