@@ -223,6 +223,7 @@ def test_every_type_that_json_can_hold() -> None:
         ("a map<string,int>", '{"a":[]}', "$.a is an array, not an object"),
         ("a int", "[]", "$ is an array, not an object"),
         ("a int", "", "not JSON: Expecting value at character 1"),
+        ("a int", '\ufeff{"a":1}', "not JSON: Unexpected UTF-8 BOM (decode using utf-8-sig) at character 1"),
         ("a int", "[" * 100_000, "nested too deeply"),
         ("a int", '{"a":' + "1" * 5000 + "}", "a number has too many digits"),
         ("a float", '{"a":1e300}', "$.a is beyond what a float can hold"),
