@@ -21,7 +21,7 @@ def pipeline(bootstrap_servers: str, run: Run) -> str:
     """A pipeline with three records in its quarantine: two that do not decode, one that fails a check."""
     name = f"city{next(_numbers)}"
     for topic in (f"{name}.quarantine", f"{name}.quarantine.replayed", f"{name}-reports"):
-        assert run("topic", "create", topic, "--partitions", 2).exit_code == 0
+        assert run("topic", "create", topic, "--partitions", 2, "--set", "retention.ms=-1").exit_code == 0
     for offset, (value, error) in enumerate(
         [(b"{bad", "does not decode: no JSON"), (b"{worse", "does not decode: cut off"), (b"{}", "failed check: kind")]
     ):
@@ -190,3 +190,29 @@ def test_records_that_are_gone_before_they_were_sent_back_are_told(
     assert f"`catchment topic alter {pipeline}.quarantine --set retention.ms=-1`" in told
     assert warning("replay") == told
     assert told in run("quarantine", "list").stderr
+
+
+def test_late_records_that_are_gone_and_records_that_will_be_are_told(
+    run: Run, pipeline: str, bootstrap_servers: str
+) -> None:
+    def warnings() -> list[str]:
+        done = run("quarantine", "show", pipeline)
+        assert done.exit_code == 0, done.stderr
+        return [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+
+    late = f"{pipeline}.late"
+    assert run("topic", "create", late, "--set", "retention.ms=-1").exit_code == 0
+    assert warnings() == []
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(late, b"{}", partition=0)
+    assert producer.flush(30) == 0
+    place = TopicPartition(late, 0, 1)
+    AdminClient({"bootstrap.servers": bootstrap_servers}).delete_records([place])[place].result()
+    (told,) = warnings()
+    assert told.startswith(f"warning: up to 1 late records are gone from topic {late}")
+    assert run("topic", "alter", f"{pipeline}.quarantine", "--set", "retention.ms=86400000").exit_code == 0
+    assert warnings() == [
+        f"warning: topic {pipeline}.quarantine has retention.ms=86400000: what is older is deleted. `catchment topic alter "
+        f"{pipeline}.quarantine --set retention.ms=-1` keeps it for ever",
+        told,
+    ]

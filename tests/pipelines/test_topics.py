@@ -13,6 +13,7 @@ from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
 from catchment.pipelines.execution.alerting import alert_rule
+from catchment.pipelines.execution.boundaries import sink_options
 from catchment.pipelines.python_form import Node
 from catchment.ports.loopback import free_port
 
@@ -21,6 +22,18 @@ def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: Cit
     made = topics.wanted_topics(city.place(city.pipeline()).graph, 1)
     assert f"{city.name}.clean" in made
     assert {(one.config or {}).get("max.message.bytes") for one in made.values()} == {str(LARGEST_RECORD_BYTES)}
+
+
+def test_topics_that_stages_read_take_times_ahead_of_the_clock(city: City) -> None:
+    place = city.place(city.pipeline())
+    made = topics.wanted_topics(place.graph, 1)
+    bounds = {
+        name.removeprefix(f"{city.name}."): (one.config or {}).get("message.timestamp.after.max.ms")
+        for name, one in made.items()
+    }
+    assert {bounds[name] for name in ("clean", "quarantine", "late")} == {str(2**63 - 1)}
+    assert sink_options(place, "clean")["risingTimestamps"] == "true"
+    assert "risingTimestamps" not in sink_options(place, "outlet-board"), "no stage reads what a sink writes"
 
 
 def test_what_is_kept_aside_is_kept_for_ever_unless_the_file_says_otherwise(city: City) -> None:

@@ -149,3 +149,19 @@ def test_a_batch_that_is_repeated_sets_nothing_aside_a_second_time(city: City, m
     city.send([again], seconds=6)
     city.drain(made)
     assert aside(city) == [("sqlite", NAMELESS.id), ("sqlite", again.id)]
+
+
+def test_text_that_is_not_utf_8_is_quarantined_and_stops_nothing(city: City) -> None:
+    made = Pipeline(city.name, parallelism=2)
+    columns = "id string, district string, kind string, at timestamp"
+    reports = made.source(topic(city.reports, schema=columns), name="reports")
+    # Spark takes any bytes for text; no topic lies between this stage and its store, which would replace them.
+    named = made.stage("named", reports, sql="SELECT id, string(unhex(kind)) AS district FROM reports", key="id")
+    made.sink(named, store(f"sqlite:///{city.folder}/city.db", table="districts"), name="sqlite")
+    city.send([Report("sound", 1, kind="c39f"), Report("latin", 2, kind="4df46e"), Report("last", 3, kind="41")], 0)
+    city.drain(made)
+
+    assert stored(f"sqlite:///{city.folder}/city.db") == {"ß": "sound", "A": "last"}
+    (row,) = city.rows(f"{city.name}.quarantine")
+    assert json.loads(row["value"])["id"] == "latin"
+    assert b"column 'district' holds text that is not UTF-8: 4df46e" in row["headers"]["catchment.error"]

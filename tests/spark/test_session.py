@@ -21,7 +21,8 @@ import pyspark
 from pyspark.accumulators import _start_update_server
 
 from catchment.client.errors import ClientError
-from catchment.spark import session
+from catchment.spark import early_connection, session
+from catchment.spark.early_connection import RUNNER
 from catchment.spark.hang_ups import QuietTraceback, accept_hang_ups
 from catchment.spark.python_launcher import python_command
 from catchment.spark.session_settings import CHECKPOINT_MANAGER, DRIVER_JAVA_OPTIONS, PYTHON, local_cores, settings_for
@@ -64,11 +65,11 @@ def test_a_connection_that_the_jvm_ends_is_no_failure(tmp_path: Path) -> None:
     reported: queue.Queue[type[BaseException] | None] = queue.Queue()
     server.__dict__["handle_error"] = lambda *_: reported.put(sys.exc_info()[0])
     accept_hang_ups(server)
-    for sent in (b"", struct.pack("!ii4s", 1, 4, b"junk")):
+    for sent in (b"", b"\0\0", struct.pack("!ii4s", 1, 4, b"junk")):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "socket"))
             connection.sendall(sent)
-    assert reported.get(timeout=TIMEOUT_S) is UnpicklingError, "one after the other, and the first is not reported"
+    assert reported.get(timeout=TIMEOUT_S) is UnpicklingError, "one after the other, and the first two are not reported"
     server.shutdown()
 
 
@@ -122,6 +123,7 @@ def test_the_launcher_starts_a_daemon_that_is_quiet(tmp_path: Path, monkeypatch:
     command = python_command("local[2]")
     for asked, started in (
         (["-m", "pyspark.daemon", "pyspark.worker"], "-m catchment.spark.worker_daemon pyspark.worker"),
+        (["-m", RUNNER], f"-P {early_connection.__file__} {RUNNER}"),
         (["-m", "pyspark.worker", "a b"], "-m pyspark.worker a b"),
     ):
         done = subprocess.run([command, *asked], env={}, capture_output=True, text=True, check=True)
@@ -276,4 +278,7 @@ def test_a_worker_says_nothing_of_a_jvm_that_hangs_up_or_is_killed(
         raise error
     except OSError:
         QuietTraceback.print_exc()
+        # This is how PySpark's daemon tells of an answer that it could not send.
+        answer = QuietTraceback.format_exc()
     assert ("Traceback" in capsys.readouterr().err) == is_told
+    assert ("Traceback" in answer) == is_told

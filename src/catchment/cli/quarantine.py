@@ -31,6 +31,7 @@ app = typer.Typer(
 _SHOWN_BYTES = 60
 _SHOWN_PLACES = 5
 _REPAIR_TIMEOUT_S = 30.0
+_ASK_TIMEOUT_S = 30.0
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.")]
 ErrorText = Annotated[
     str | None, typer.Option("--error", metavar="TEXT", help="Only records whose error contains this text.")
@@ -153,18 +154,47 @@ def replay(
 
 
 def _warn_of_expired(pipeline: str, servers: str, settings: dict[str, str]) -> None:
+    """Warn of what is gone from the quarantine and from the late records, and of what will be."""
     from catchment.client.cluster import Cluster
-    from catchment.pipelines.naming import QUARANTINE_SUFFIX
-    from catchment.pipelines.quarantine import expired
+    from catchment.pipelines.naming import LATE_SUFFIX, QUARANTINE_SUFFIX
+    from catchment.pipelines.quarantine import expired, expired_late
 
+    quarantine, late = f"{pipeline}{QUARANTINE_SUFFIX}", f"{pipeline}{LATE_SUFFIX}"
     with Cluster(servers, settings) as cluster:
-        count = expired(cluster, pipeline, servers, settings)
-    if count:
-        topic = f"{pipeline}{QUARANTINE_SUFFIX}"
-        print_note(
-            f"warning: up to {count:,} records that were never sent back are gone from topic {topic}: its retention has expired, or they "
-            f"were deleted. `catchment topic alter {topic} --set retention.ms=-1` keeps the others for ever"
-        )
+        topics = [topic for topic in (quarantine, late) if topic in cluster.topics()]
+        gone = {
+            quarantine: (expired(cluster, pipeline, servers, settings), "records that were never sent back"),
+            late: (expired_late(cluster, pipeline), "late records"),
+        }
+    retention = _retention_ms(topics, servers, settings)
+    for topic in topics:
+        count, what = gone[topic]
+        keeping = f"`catchment topic alter {topic} --set retention.ms=-1` keeps"
+        if count:
+            print_note(
+                f"warning: up to {count:,} {what} are gone from topic {topic}: its retention has expired, or they were deleted. "
+                f"{keeping} the others for ever"
+            )
+        elif retention[topic] >= 0:
+            print_note(
+                f"warning: topic {topic} has retention.ms={retention[topic]}: what is older is deleted. {keeping} it for ever"
+            )
+
+
+def _retention_ms(topics: list[str], servers: str, settings: dict[str, str]) -> dict[str, int]:
+    """For how long topics keep their records; -1 is for ever."""
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    from catchment.cli.wire import open_admin, outcome
+
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    # It answers only as long as it lives.
+    admin = open_admin(servers, settings)
+    asked = admin.describe_configs(resources, request_timeout=_ASK_TIMEOUT_S)
+    return {
+        resource.name: int(outcome(found, f"topic {resource.name}")["retention.ms"].value)
+        for resource, found in asked.items()
+    }
 
 
 def _chosen(

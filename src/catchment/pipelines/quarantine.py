@@ -19,7 +19,7 @@ from catchment.client.cluster import Cluster
 from catchment.client.columns import HEADER_TYPE
 from catchment.client.offsets import EARLIEST
 from catchment.client.producer import Producer
-from catchment.pipelines.naming import QUARANTINE_SUFFIX, REPLAYED_SUFFIX
+from catchment.pipelines.naming import LATE_SUFFIX, QUARANTINE_SUFFIX, REPLAYED_SUFFIX
 
 _OURS: Final = "catchment."
 _COLUMNS: Final = ("key", "value", "headers", "partition", "offset", "timestamp")
@@ -83,9 +83,8 @@ def read_quarantine(pipeline: str, servers: str, settings: Mapping[str, str] | N
 
 def expired(cluster: Cluster, pipeline: str, servers: str, settings: Mapping[str, str] | None = None) -> int:
     """How many records at most are gone from the quarantine, by the topic's retention or by hand, that were never sent back."""
-    topic, replayed = f"{pipeline}{QUARANTINE_SUFFIX}", f"{pipeline}{REPLAYED_SUFFIX}"
-    places = [(topic, partition) for partition in cluster.partitions(topic)]
-    starts = {f"{place[1]}": one.offset for place, one in cluster.list_offsets(places, EARLIEST).items()}
+    replayed = f"{pipeline}{REPLAYED_SUFFIX}"
+    starts = _starts(cluster, f"{pipeline}{QUARANTINE_SUFFIX}")
     if not any(starts.values()) or replayed not in cluster.topics():
         return sum(starts.values())
     notes = scan_arrow(replayed, servers, columns=["value"], settings=settings)
@@ -93,6 +92,18 @@ def expired(cluster: Cluster, pipeline: str, servers: str, settings: Mapping[str
         (value or b"").decode().partition(":")[::2] for batch in notes for value in batch.column("value").to_pylist()
     }
     return sum(starts.values()) - sum(int(offset) < starts.get(partition, 0) for partition, offset in sent if offset)
+
+
+def expired_late(cluster: Cluster, pipeline: str) -> int:
+    """How many late records at most are gone, by the topic's retention or by hand."""
+    topic = f"{pipeline}{LATE_SUFFIX}"
+    return sum(_starts(cluster, topic).values()) if topic in cluster.topics() else 0
+
+
+def _starts(cluster: Cluster, topic: str) -> dict[str, int]:
+    """Where each partition begins: what is before that is gone."""
+    places = [(topic, partition) for partition in cluster.partitions(topic)]
+    return {f"{place[1]}": one.offset for place, one in cluster.list_offsets(places, EARLIEST).items()}
 
 
 def reasons(records: Iterable[Quarantined]) -> Counter[tuple[str, str]]:

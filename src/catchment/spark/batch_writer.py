@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.client.transaction_outcomes import Outcome
+from catchment.spark.batch_times import check_timestamp
 from catchment.spark.commit_list import Repeat, TaskMessage, Transaction
 from catchment.spark.once_writing import OnceWriting
 from catchment.spark.sink_options import SinkOptions
@@ -42,6 +43,8 @@ class BatchWriter(DataSourceArrowWriter):
             raise SettingsError("a topic cannot be overwritten", 'Use .mode("append"); delete its records beforehand.')
         self._options = SinkOptions.read(options)
         check_columns(schema, self._options.topic)
+        if self._options.has_rising_timestamps:
+            check_timestamp(schema)
         self._job_id = str(uuid.uuid4())
         is_of_stream = self._options.is_exactly_once and self._options.checkpoint is not None
         self._once = OnceWriting.begin(self._options) if is_of_stream else None

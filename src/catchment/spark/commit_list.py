@@ -25,6 +25,8 @@ class Transaction(NamedTuple):
     spark_partition: int
     row_count: int
     witness: Witness
+    newest_ms: int | None = None
+    """The latest time of a record; None where times need not rise from batch to batch."""
 
 
 class Repeat(NamedTuple):
@@ -34,6 +36,8 @@ class Repeat(NamedTuple):
     """How many lists the batch had when the attempt began: the next is the only one that it may write."""
     partition_count: int | None = None
     """How many Spark partitions the batch must have again; None if it makes no difference."""
+    floor_ms: int | None = None
+    """The earliest time that its records may have; None where times need not rise from batch to batch."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,14 @@ class CommitList:
     transactions: tuple[Transaction, ...]
     run_id: str = ""
     """Which run of the query has decided; empty where it is not known."""
+    floor_ms: int | None = None
+    """The earliest time that the records of the batch may have; None where times need not rise from batch to batch."""
+
+    @property
+    def newest_ms(self) -> int | None:
+        """The latest time of their records; None if it is not known."""
+        times = [one.newest_ms for one in self.transactions if one.newest_ms is not None]
+        return max(times) if len(times) == len(self.transactions) and times else None
 
     def to_json(self) -> str:
         return json.dumps(
@@ -70,12 +82,14 @@ class CommitList:
                 "query": self.query_id,
                 "run": self.run_id,
                 "partitions": self.partition_count,
+                "floor_ms": self.floor_ms,
                 "transactions": [
                     {
                         "handle": one.handle._asdict(),
                         "spark_partition": one.spark_partition,
                         "rows": one.row_count,
                         "witness": one.witness._asdict(),
+                        "newest_ms": one.newest_ms,
                     }
                     for one in self.transactions
                 ],
@@ -100,10 +114,12 @@ class CommitList:
                         one["spark_partition"],
                         one["rows"],
                         Witness(**one["witness"]),
+                        one.get("newest_ms"),
                     )
                     for one in content["transactions"]
                 ),
                 content.get("run", ""),
+                content.get("floor_ms"),
             )
         except (ValueError, KeyError, TypeError) as cause:
             raise ClientError(

@@ -8,6 +8,7 @@ when it needs one.
 
 from __future__ import annotations
 
+import struct
 import sys
 import traceback
 from collections.abc import Callable
@@ -23,7 +24,11 @@ _Report = Callable[[type[BaseException], BaseException, TracebackType | None], N
 class QuietTraceback:
     """What PySpark's daemon uses of the module `traceback`."""
 
-    format_exc = staticmethod(traceback.format_exc)
+    @staticmethod
+    def format_exc() -> str:
+        error = sys.exc_info()[1]
+        # A worker that waits for its next task when the JVM is killed has an answer left that no process will read.
+        return f"{error}\n" if isinstance(error, _HANG_UPS) else traceback.format_exc()
 
     @staticmethod
     def print_exc() -> None:
@@ -32,11 +37,12 @@ class QuietTraceback:
 
 
 def accept_hang_ups(server: BaseServer) -> None:
-    """For the driver's server, which takes what workers have counted: say nothing of connections that end."""
+    """For a server in the driver, such as the one that takes what workers have counted: say nothing of connections that end."""
     report = server.handle_error
 
     def report_failure(request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], (EOFError, *_HANG_UPS)):
+        # One that ends in the middle of a number leaves too few bytes of it.
+        if not isinstance(sys.exc_info()[1], (EOFError, struct.error, *_HANG_UPS)):
             report(request, client_address)
 
     server.__dict__["handle_error"] = report_failure

@@ -16,6 +16,7 @@ from catchment.spark.spark_checkpoint import SparkCheckpoint
 from catchment.spark.two_phase import AlreadyDecided
 
 _FOLDER: Final = "sinks/catchment"
+_LOOKS: Final = 10
 _LIST: Final = re.compile(r"(\d+)-(\d+)\.json")
 
 
@@ -37,8 +38,13 @@ class Ledger:
         return self.checkpoint.query_id()
 
     def newest(self) -> list[CommitList]:
-        found = self._found()
-        return self._read(found, max(batch_id for batch_id, _ in found)) if found else []
+        for _ in range(_LOOKS):
+            found = self._found()
+            lists = self._read(found, max(batch_id for batch_id, _ in found)) if found else []
+            # What is removed between listing and reading has a successor by then.
+            if lists or not found:
+                break
+        return lists
 
     def of(self, batch_id: int) -> list[CommitList]:
         return self._read(self._found(), batch_id)

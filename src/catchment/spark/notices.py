@@ -230,5 +230,8 @@ def _receive(connection: socket.socket, on_notice: Callable[[Notice], None]) -> 
     # A connection that is reset has ended as well.
     with suppress(OSError), connection, connection.makefile("rb") as lines:
         for line in lines:
+            if not line.endswith(b"\n"):
+                # The driver was killed while it sent this one.
+                return
             query_id, query_name, run_id, batch_id, ends = json.loads(line)
             on_notice(Notice(query_id, query_name, run_id, batch_id, tuple(ends)))

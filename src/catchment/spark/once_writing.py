@@ -13,6 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.spark import two_phase
+from catchment.spark.batch_times import BatchTimes, Risen
 from catchment.spark.commit_list import TaskMessage
 from catchment.spark.ledger import Ledger
 from catchment.spark.sink_options import SinkOptions
@@ -27,6 +28,8 @@ class OnceWriting:
 
     options: SinkOptions
     unfinished: two_phase.Unfinished | None
+    times: BatchTimes | None = None
+    """Those of earlier batches, where times are to rise from batch to batch."""
 
     @classmethod
     def begin(cls, options: SinkOptions) -> OnceWriting:
@@ -37,16 +40,26 @@ class OnceWriting:
                 "Spark takes a path without a scheme for one of its default file system: give checkpointLocation with "
                 "its scheme, such as hdfs://… or file:/….",
             )
-        return cls(options, two_phase.recover(ledger, SinkTransactions(options)))
+        unfinished = two_phase.recover(ledger, SinkTransactions(options))
+        times = BatchTimes.of(ledger.newest(), ledger.checkpoint) if options.has_rising_timestamps else None
+        return cls(options, unfinished, times)
 
     def write(self, task: TaskFacts, batches: Iterable[pyarrow.RecordBatch]) -> TaskMessage:
         """Write one task's rows."""
         plan = two_phase.plan_task(self.unfinished, task.query_id, task.batch_id, task.spark_partition, task.run_id)
+        floor_ms = None if self.times is None else self.times.floor_of(task.batch_id)
+        repeat = plan.repeat._replace(floor_ms=floor_ms)
         counted = _Counted(batches)
         transaction = None
         if plan.does_write:
             name = transactional_id(self.options, task.query_id, task)
-            transaction = write_in_transaction(self.options, counted, name, task.spark_partition, first_partition(task))
+            where = name, task.spark_partition, first_partition(task)
+            if floor_ms is None:
+                transaction = write_in_transaction(self.options, counted, *where)
+            else:
+                risen = Risen(counted, floor_ms)
+                transaction = write_in_transaction(self.options, risen, *where)
+                transaction = transaction and transaction._replace(newest_ms=risen.newest_ms)
         else:
             # What comes before the sink in the plan, such as state, is kept only if all rows are asked for.
             for _ in counted:
@@ -59,7 +72,7 @@ class OnceWriting:
                 f"{plan.row_count} rows in Spark partition {task.spark_partition}",
                 str(counted.row_count),
             )
-        return TaskMessage(task.spark_partition, task.query_id, plan.repeat, transaction, task.run_id)
+        return TaskMessage(task.spark_partition, task.query_id, repeat, transaction, task.run_id)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
         """Decide the batch, and make its rows visible."""

@@ -2,7 +2,8 @@
 
 Spark puts `pyspark.zip` in front of what is installed. Python keeps no compiled modules of an archive, so each process that Spark
 starts would compile them anew, most of a second of processor time, and a streaming query starts four. And a setting for the daemon
-that starts workers holds only for some of them, so `worker_daemon` takes the place of PySpark's here.
+that starts workers holds only for some of them, so `worker_daemon` takes the place of PySpark's here, and `early_connection` that of the
+process which plans.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 import pyspark
 
+from catchment.spark import early_connection
 from catchment.spark.java import launcher_name, write_launcher
 from catchment.spark.session_settings import local_cores
 
@@ -25,7 +27,8 @@ for entry in "${entries[@]}"; do
   [[ "$entry" == */python/lib/@(pyspark|py4j-*).zip ]] || kept+=("$entry")
 done
 [[ "$1 $2" == "-m pyspark.daemon" ]] && set -- -m catchment.spark.worker_daemon "${@:3}"
-PYTHONPATH=$(IFS=:; echo "${kept[*]}") exec %s "$@"
+[[ "$1 $2" == "-m %(runner)s" ]] && set -- -P %(early)s "${@:2}"
+PYTHONPATH=$(IFS=:; echo "${kept[*]}") exec %(python)s "$@"
 """
 
 
@@ -35,5 +38,10 @@ def python_command(master: str) -> str:
     is_installed_spark = home is None or Path(home).resolve() == Path(pyspark.__file__).resolve().parent
     if local_cores(master) is None or not is_installed_spark:
         return sys.executable
+    parts = {
+        "python": shlex.quote(sys.executable),
+        "runner": early_connection.RUNNER,
+        "early": shlex.quote(early_connection.__file__),
+    }
     place = f"python/{launcher_name(Path(sys.executable))}/python"
-    return str(write_launcher(place, _SCRIPT % shlex.quote(sys.executable)))
+    return str(write_launcher(place, _SCRIPT % parts))

@@ -22,7 +22,14 @@ DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
 """What brokers allow unless told otherwise."""
 DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
 
-OPTIONS: Final = ("topic", "deliveryGuarantee", "transactionalIdPrefix", "checkpointLocation", "sinkName")
+OPTIONS: Final = (
+    "topic",
+    "deliveryGuarantee",
+    "transactionalIdPrefix",
+    "checkpointLocation",
+    "sinkName",
+    "risingTimestamps",
+)
 
 _CODECS: Final = get_args(Codec)
 _LEVELS: Final[dict[str, tuple[int, int]]] = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
@@ -46,6 +53,8 @@ class SinkOptions:
     checkpoint: str | None
     sink_name: str | None = None
     """Tells several writes of one batch apart; None for the only one."""
+    has_rising_timestamps: bool = False
+    """Whether the records of a batch are made later than those of every batch before it."""
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -73,7 +82,13 @@ class SinkOptions:
             max_record_bytes=fields.number("kafka.max.request.size", DEFAULT_BATCH_BYTES),
             checkpoint=fields.text("checkpointLocation"),
             sink_name=sink_name,
+            has_rising_timestamps=fields.flag("risingTimestamps", False),
         )
+        if read.has_rising_timestamps and not (read.is_exactly_once and read.checkpoint):
+            mistakes.add(
+                "the option risingTimestamps needs deliveryGuarantee=exactlyOnce and checkpointLocation",
+                "The times of earlier batches are found in the checkpoint.",
+            )
         mistakes.raise_any()
         return read
 

@@ -7,6 +7,8 @@ repeated after a crash is the one of the newest plan, and so has the same waterm
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,6 +64,14 @@ class SparkCheckpoint:
         """FileNotFoundError if there is none: Spark keeps those of the last hundred batches, unless told otherwise."""
         path = f"{_PLANS}/{batch_id}"
         return _read(batch_id, path, self._files.read(path))
+
+    def plans(self) -> Iterator[BatchPlan]:
+        """All that Spark has kept, in any order."""
+        for name in self._files.names(_PLANS):
+            if name.isdecimal():
+                # Spark may remove old ones meanwhile.
+                with suppress(FileNotFoundError):
+                    yield self.plan(int(name))
 
     def _newest(self, folder: str) -> int | None:
         return max((int(name) for name in self._files.names(folder) if name.isdecimal()), default=None)

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
+from catchment.spark.batch_times import check_timestamp
 from catchment.spark.commit_list import Repeat, TaskMessage
 from catchment.spark.garbage import set_aside_what_is_loaded
 from catchment.spark.once_writing import OnceWriting, first_partition
@@ -28,6 +29,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = SinkOptions.read(options)
         check_columns(schema, self._options.topic)
+        if self._options.has_rising_timestamps:
+            check_timestamp(schema)
         self._once = OnceWriting.begin(self._options) if self._options.is_exactly_once else None
         # The processes beside the driver that make writers collect garbage after each as well.
         set_aside_what_is_loaded()

@@ -209,7 +209,10 @@ def _decide(
     written: tuple[Transaction, ...],
 ) -> None:
     first = messages[0]
-    decided = CommitList(batch_id, first.repeat.list_count, first.query_id, len(messages), written, first.run_id)
+    repeat = first.repeat
+    decided = CommitList(
+        batch_id, repeat.list_count, first.query_id, len(messages), written, first.run_id, repeat.floor_ms
+    )
     try:
         lists.add(decided)
     except AlreadyDecided as cause:

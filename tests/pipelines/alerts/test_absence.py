@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from catchment.pipelines.alerts.absence import SilenceWatch, absent_rows
 from catchment.pipelines.alerts.outlet import AlertOutlet
+from catchment.pipelines.execution.handling import for_each_batch
 from catchment.spark.session_settings import ROCKSDB, STATE_STORE
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_a_silent_key_is_reported_in_spark_and_one_that_is_heard_is_not(
     with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
         query = (
             absent_rows(heard, ["district"], "at", absent_for_ms=4_000)
-            .writeStream.foreachBatch(outlet.handle)
+            .writeStream.foreachBatch(for_each_batch(outlet.handle))
             .option("checkpointLocation", str(tmp_path))
             .trigger(processingTime="200 milliseconds")
             .start()

@@ -18,6 +18,7 @@ from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.deciding import Candidate, Decision
 from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.execution.handling import for_each_batch
 from catchment.pipelines.realtime.query import alert_records
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def test_a_stage_with_state_is_computed_once_and_whole(
 
     def run(outlet: AlertOutlet, checkpoint: str) -> None:
         writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / checkpoint))
-        query = writer.trigger(availableNow=True).foreachBatch(outlet.handle).start()
+        query = writer.trigger(availableNow=True).foreachBatch(for_each_batch(outlet.handle)).start()
         query.awaitTermination()
         assert query.exception() is None
 

@@ -13,8 +13,9 @@ from typing_extensions import override
 
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
-from catchment.pipelines.execution.handling import BatchHandler, in_few_words
+from catchment.pipelines.execution.handling import BatchHandler, for_each_batch
 from catchment.pipelines.execution.intake import STOPPED_BY_CHECK
+from catchment.pipelines.execution.spark_errors import cause_of, condition_of
 from catchment.pipelines.stores.errors import StoreAway
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def fail(spark: SparkSession, tmp_path: Path) -> Fail:
     def run(handler: BatchHandler) -> Failure:
         rows = spark.readStream.text(str(tmp_path / "in"))
         writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.foreachBatch(in_few_words(handler)).trigger(availableNow=True).start()
+        query = writer.foreachBatch(for_each_batch(handler)).trigger(availableNow=True).start()
         with pytest.raises(Exception, match="STREAM_FAILED"):
             query.awaitTermination(60)
         error = query.exception()
@@ -45,7 +46,7 @@ def fail(spark: SparkSession, tmp_path: Path) -> Fail:
 
 
 def test_a_store_that_is_away(fail: Fail) -> None:
-    def handle(rows: DataFrame, batch_id: int) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> bool:
         raise StoreAway("the store is away", "Start it.")
 
     failure = fail(handle)
@@ -55,7 +56,7 @@ def test_a_store_that_is_away(fail: Fail) -> None:
 
 
 def test_a_stack_that_is_long_does_not_hide_the_error(fail: Fail) -> None:
-    def handle(rows: DataFrame, batch_id: int) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> bool:
         try:
             rows.selectExpr("raise_error('boom')").collect()
         except Exception as error:
@@ -63,6 +64,7 @@ def test_a_stack_that_is_long_does_not_hide_the_error(fail: Fail) -> None:
             raise RuntimeError(
                 f"py4j.protocol.Py4JJavaError: An error occurred while calling o1.c {'x' * 50_000}"
             ) from error
+        return True
 
     failure = fail(handle)
 
@@ -71,13 +73,36 @@ def test_a_stack_that_is_long_does_not_hide_the_error(fail: Fail) -> None:
 
 
 def test_a_check_that_stops_the_pipeline(fail: Fail) -> None:
-    def handle(rows: DataFrame, batch_id: int) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> bool:
         rows.selectExpr(f"raise_error('{STOPPED_BY_CHECK}: failed check: crew > 0')").collect()
+        return True
 
     failure = fail(handle)
 
     assert failure.exit_code is ExitCode.STOPPED_BY_CHECK
     assert failure.message == f"{STOPPED_BY_CHECK}: failed check: crew > 0"
+
+
+def test_what_a_row_says_is_not_taken_for_what_happened_to_spark(fail: Fail) -> None:
+    said = "Traceback (most recent call last): Broken pipe, Connection reset, SparkContext was shut down"
+
+    def handle(rows: DataFrame, batch_id: int) -> bool:
+        rows.selectExpr(f"raise_error('{said}')").collect()
+        return True
+
+    failure = fail(handle)
+
+    assert (failure.kind, failure.exit_code) == (FailureKind.PERMANENT, ExitCode.FAILED)
+    assert failure.message == said
+
+
+def test_a_plan_that_is_wrong_is_known_by_its_condition(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
+        spark.range(1).selectExpr("`Broken pipe`")
+
+    assert condition_of(raised.value) == cause_of(raised.value).kind == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    failure = judge(raised.value, is_building=True)
+    assert (failure.kind, failure.exit_code) == (FailureKind.PERMANENT, ExitCode.CONFIGURATION)
 
 
 @pytest.mark.parametrize("taken_by", ["collect", "toArrow"])
@@ -86,8 +111,9 @@ def test_a_worker_that_is_killed(fail: Fail, spark: SparkSession, taken_by: str)
 
     killed = F.udf(lambda text: os.kill(os.getpid(), signal.SIGKILL), "string")
 
-    def handle(rows: DataFrame, batch_id: int) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> bool:
         getattr(rows.select(killed("value")), taken_by)()
+        return True
 
     failure = fail(handle)
 
@@ -150,8 +176,9 @@ def test_an_error_in_a_function_of_the_author_is_told_with_its_line(fail: Fail, 
 
     rate = F.udf(lambda text: int(text), "int")
 
-    def handle(rows: DataFrame, batch_id: int) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> bool:
         rows.select(rate("value")).collect()
+        return True
 
     failure = fail(handle)
 

@@ -13,7 +13,7 @@ from py4j.protocol import ERROR, Py4JError, get_return_value
 from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import FailureKind, judge
-from catchment.pipelines.execution.handling import BatchFailed, BatchHandler, in_few_words
+from catchment.pipelines.execution.handling import BatchFailed, BatchHandler, for_each_batch
 from catchment.pipelines.execution.spark_errors import cause_in
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
 from catchment.pipelines.mistakes import Mistakes
@@ -175,7 +175,7 @@ def test_what_is_wrong_with_a_plan_is_a_matter_of_configuration() -> None:
 
 
 def raising(error: Exception) -> BatchHandler:
-    def handle(rows: object, batch_id: int) -> None:
+    def handle(rows: object, batch_id: int) -> bool:
         raise error
 
     return handle
@@ -196,7 +196,7 @@ def test_a_batch_that_fails_says_so_in_few_words_and_is_judged_the_same(
 ) -> None:
     rows: Any = None
     with pytest.raises(BatchFailed) as raised:
-        in_few_words(raising(error))(rows, 0)
+        for_each_batch(raising(error))(rows, 0)
     text = "".join(traceback.format_exception(raised.value))
 
     failure = judge(SparkSaid(f"terminated with exception: An exception was raised. Return Message: {text}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from tests.pipelines.lakes.lake_world import all_types, by_duckdb
 
+from catchment.pipelines.execution.handling import BatchHandler, for_each_batch
 from catchment.pipelines.lakes import LakeRefused, open_lake
 from catchment.pipelines.lakes.delta import DeltaLake
 
@@ -139,11 +140,13 @@ def test_a_partition_column_that_the_rows_have_not_or_have_already_is_refused(
         )
 
 
-def _stream(spark: SparkSession, source: Path, checkpoint: Path, write: Callable[[DataFrame, int], None]) -> None:
+def _stream(spark: SparkSession, source: Path, checkpoint: Path, write: BatchHandler) -> None:
     """Run a stream with state over files of numbers, one file a batch, until it has read them all."""
     files = spark.readStream.schema("number long").option("maxFilesPerTrigger", 1).parquet(str(source))
     query = (
-        files.dropDuplicates(["number"]).writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+        files.dropDuplicates(["number"])
+        .writeStream.foreachBatch(for_each_batch(write))
+        .option("checkpointLocation", str(checkpoint))
     )
     query.trigger(availableNow=True).start().awaitTermination()
 
@@ -154,8 +157,9 @@ def test_a_stream_stopped_between_the_lake_and_its_own_notes_adds_every_row_once
     source, checkpoint, path = tmp_path / "source", tmp_path / "checkpoint", str(tmp_path / "lake")
     outcomes: list[tuple[int, bool]] = []
 
-    def write(rows: DataFrame, batch_id: int) -> None:
+    def write(rows: DataFrame, batch_id: int) -> bool:
         outcomes.append((batch_id, open_lake(path, kind=kind).write(rows, "stream", batch_id)))
+        return outcomes[-1][1]
 
     source.mkdir()
     with duckdb.connect() as connection:

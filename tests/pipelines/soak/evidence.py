@@ -28,6 +28,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMEOUT_S: Final = 150.0
 _LATE: Final = "late: watermark "
 _BOARD: Final = 'SELECT district, start, "end", "count", calls, crew FROM board'
+_CLOSED: Final = 'SELECT district, start, "end", "count" FROM closed'
 _REPORT: Final = {"number": _NUMBER, "district": _TEXT, "origin": _TEXT, "kind": _TEXT, "at_us": _NUMBER}
 SCHEMAS: Final = {
     "sent": {"number": _NUMBER, "deed": _TEXT, "copies": _NUMBER, "resent": _NUMBER},
@@ -44,6 +45,7 @@ SCHEMAS: Final = {
         "calls": _NUMBER,
         "crew": _NUMBER,
     },
+    "closed": {"sink": _TEXT, "district": _TEXT, "start_us": _NUMBER, "end_us": _NUMBER, "count": _NUMBER},
     "crews": {"district": _TEXT, "crew": _NUMBER},
     "told": {"topic": _TEXT, "id": _TEXT, "district": _TEXT, "end_us": _NUMBER},
 }
@@ -61,6 +63,7 @@ def read_back(layout: Layout, servers: str, stores: Stores) -> dict[str, pyarrow
         "clean": (_report(json.loads(one.value() or b"")) for one in topics.messages(layout.clean)),
         "lake": map(_report, DeltaTable(layout.lake or "").to_pyarrow_table().to_pylist()),
         "boards": _boards(stores),
+        "closed": _closed(stores),
         "crews": iter(CREWS.items()),
         "told": _told(topics, layout),
     }
@@ -130,6 +133,24 @@ def _boards(stores: Stores) -> Rows:
             found: Any = client.hgetall(key)
             counts = (int(found[name]) if name in found else None for name in ("count", "calls", "crew"))
             yield "redis", found["district"], _us(found["start"]), _us(found["end"]), *counts
+
+
+def _closed(stores: Stores) -> Rows:
+    """The rows of a stage that gives each window once, when it is over."""
+    if DeltaTable.is_deltatable(str(stores.lake)):
+        for one in DeltaTable(str(stores.lake)).to_pyarrow_table().to_pylist():
+            yield "lake", one["district"], _us(one["start"]), _us(one["end"]), one["count"]
+    with closing(sqlite3.connect(stores.sqlite)) as lite:
+        for row in lite.execute(_CLOSED):
+            yield "sqlite", row[0], _us(row[1]), _us(row[2]), row[3]
+    with psycopg.connect(stores.postgresql) as postgresql:
+        for row in postgresql.execute(_CLOSED):
+            yield "postgresql", row[0], _us(row[1]), _us(row[2]), row[3]
+    with redis.Redis.from_url(stores.redis, decode_responses=True) as client:
+        version = client.hget("closed:view", "version")
+        for key in client.scan_iter(f"closed:{version}:speed:*", count=1000):
+            found: Any = client.hgetall(key)
+            yield "redis", found["district"], _us(found["start"]), _us(found["end"]), int(found["count"])
 
 
 def _report(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -18,6 +18,9 @@ CREATE TEMP VIEW wanted AS
     SELECT district, at_us // 10_000_000 * 10_000_000 AS start_us, start_us + 10_000_000 AS end_us,
         count(*) AS count, count_if(origin = 'citizen') AS calls, any_value(crew) AS crew
     FROM clean LEFT JOIN crews USING (district) GROUP BY ALL;
+CREATE TEMP VIEW over AS
+    SELECT sink, district, start_us, end_us, count FROM wanted, (SELECT unnest(['lake', 'sqlite', 'postgresql', 'redis']) AS sink)
+    WHERE end_us <= (SELECT max(at_us) FROM clean) - 20_000_000;
 CREATE TEMP VIEW stores AS SELECT unnest(['sqlite', 'postgresql', 'redis']) AS store;
 CREATE TEMP VIEW dispatched AS SELECT * FROM told WHERE topic = 'dispatch';
 CREATE TEMP VIEW bursts AS SELECT district, end_us FROM wanted WHERE calls > 40 AND crew < 3;
@@ -43,6 +46,8 @@ _ANOMALIES: Final = {
     "in the lake alone": "SELECT * FROM lake EXCEPT ALL SELECT * FROM clean",
     "not in a store": "SELECT stores.store, wanted.* FROM stores, wanted EXCEPT ALL SELECT * FROM boards",
     "in a store alone": "SELECT * FROM boards EXCEPT ALL SELECT stores.store, wanted.* FROM stores, wanted",
+    "window not closed": "SELECT * FROM over EXCEPT ALL SELECT * FROM closed",
+    "window closed otherwise": "SELECT * FROM closed EXCEPT ALL SELECT * FROM over",
     "alert told twice": "SELECT topic, id, count(*) AS times FROM told GROUP BY ALL HAVING times > 1",
     "alert not told to all": "SELECT id, list(topic) AS told FROM told GROUP BY id HAVING count(DISTINCT topic) < 3",
     "alert without a cause": "SELECT district, end_us FROM dispatched ANTI JOIN bursts USING (district, end_us)",
@@ -74,5 +79,10 @@ def sums(evidence: Mapping[str, pyarrow.Table]) -> dict[str, int]:
     arrived, stored = evidence["log"].num_rows, evidence["clean"].num_rows
     duplicate = arrived - stored - aside.total()
     alerts = len(set(evidence["told"].column("id").to_pylist()))
-    found = {"late": aside["late"], "rejected": aside["rejected"], "alerts": alerts}
+    found = {
+        "late": aside["late"],
+        "rejected": aside["rejected"],
+        "alerts": alerts,
+        "closed": evidence["closed"].num_rows,
+    }
     return {"in": arrived, "stored": stored, "duplicate": duplicate, **found}

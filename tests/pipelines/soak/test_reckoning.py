@@ -36,6 +36,7 @@ def city() -> Rows:
         "clean": clean,
         "lake": list(clean),
         "boards": [(store, *window) for store in ("sqlite", "postgresql", "redis") for window in windows],
+        "closed": [(sink, *windows[0][:4]) for sink in ("lake", "sqlite", "postgresql", "redis")],
         "crews": [("Harbour", 2)],
         "told": [
             ("dispatch", "a", "Harbour", 10 * SECOND_US),
@@ -53,7 +54,7 @@ def test_a_city_that_adds_up_has_no_anomalies() -> None:
     rows = city()
     assert reckon({name: table(name, rows[name]) for name in SCHEMAS}) == []
     found = sums({name: table(name, rows[name]) for name in SCHEMAS})
-    assert found == {"in": 45, "stored": 42, "duplicate": 1, "late": 1, "rejected": 1, "alerts": 1}
+    assert found == {"in": 45, "stored": 42, "duplicate": 1, "late": 1, "rejected": 1, "alerts": 1, "closed": 4}
 
 
 def add(name: str, *row: Any) -> Callable[[Rows], None]:
@@ -73,11 +74,16 @@ def take(name: str, number: int = 0) -> Callable[[Rows], None]:
         (take("log", 3), {"lost by the log", "stored from nowhere"}),
         (
             take("clean", 3),
-            {"lost write", "in the lake alone", "in a store alone", "not in a store"} | {"alert without a cause"},
+            {"lost write", "in the lake alone", "in a store alone", "not in a store"}
+            | {"alert without a cause", "window not closed", "window closed otherwise"},
         ),
         (take("aside", 0), {"lost write"}),
         (take("aside", 1), {"lost write"}),
-        (add("clean", *report(3, 5)), {"duplicate", "not in the lake", "in a store alone", "not in a store"}),
+        (
+            add("clean", *report(3, 5)),
+            {"duplicate", "not in the lake", "in a store alone", "not in a store"}
+            | {"window not closed", "window closed otherwise"},
+        ),
         (add("aside", "late", 0, CALLS + 1, LATE, WATERMARK_US), {"set aside twice"}),
         (add("aside", "rejected", 0, 99, 3, None), {"set aside from nowhere", "sound and rejected"}),
         (add("aside", "late", 0, CALLS + 2, BROKEN, WATERMARK_US), {"set aside twice", "broken and not rejected"}),
@@ -87,6 +93,9 @@ def take(name: str, number: int = 0) -> Callable[[Rows], None]:
         (add("lake", *report(3, 5)), {"in the lake alone"}),
         (take("boards", 4), {"not in a store"}),
         (add("boards", "redis", "Market", 0, 10 * SECOND_US, 1, 1, None), {"in a store alone"}),
+        (take("closed"), {"window not closed"}),
+        (add("closed", "lake", "Harbour", 0, 10 * SECOND_US, CALLS), {"window closed otherwise"}),
+        (add("closed", "redis", "Harbour", 60 * SECOND_US, 70 * SECOND_US, 1), {"window closed otherwise"}),
         (add("told", "dispatch", "a", "Harbour", 10 * SECOND_US), {"alert told twice"}),
         (take("told", 2), {"alert not told to all"}),
         (take("told", 0), {"alert not told to all", "alert that never came"}),

@@ -1,4 +1,4 @@
-"""The main job's city with its board in three stores, and everything of it that can be killed."""
+"""The main job's city with its board in three stores, its closed windows in these and a lake, and everything of it that can be killed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,30 @@ from catchment.ports.loopback import free_port
 Victim = Literal["driver", "jvm", "worker", "supervisor", "broker", "postgresql", "redis"]
 _RATE: Final = 60.0
 _JVM: Final = "org.apache.spark.deploy.SparkSubmit"
-_MORE_BOARDS: Final = """
+_CLOSED: Final = """
+SELECT district, w.start, w.end, n AS count
+FROM (SELECT district, window(at, '10 seconds') w, count(*) n FROM clean GROUP BY 1, 2)
+"""
+_MORE: Final = """
 city.sink(board, store("{postgresql}", table="board"), name="postgresql")
 city.sink(board, store("{redis}", table="board"), name="redis")
+sinks = {{
+    "lake": lake("lake/closed"),
+    "sqlite": store("sqlite:///city.db", table="closed"),
+    "postgresql": store("{postgresql}", table="closed"),
+    "redis": store("{redis}", table="closed"),
+}}
+# Each is computed by the query of its sink, which has the state: no topic lies between.
+for name, sink in sinks.items():
+    closed = city.stage(f"closed_{{name}}", clean, sql={closed!r}, key=["district", "start"])
+    city.sink(closed, sink, name=f"closed-{{name}}")
 """
 
 
 class Stores(NamedTuple):
-    """Where the boards are."""
+    """Where the boards and the closed windows are."""
 
+    lake: Path
     sqlite: Path
     postgresql: str
     redis: str
@@ -39,8 +54,10 @@ class Town:
     """The processes of the city and the servers of its stores."""
 
     def __init__(self, folder: Path, postgresql: PostgresServer, redis: RedisServer, random: Random) -> None:
-        self.stores = Stores(folder / "city.db", postgresql.new_database(), redis.new_database())
-        more = _MORE_BOARDS.format(postgresql=self.stores.postgresql, redis=self.stores.redis)
+        self.stores = Stores(
+            folder / "lake" / "closed", folder / "city.db", postgresql.new_database(), redis.new_database()
+        )
+        more = _MORE.format(postgresql=self.stores.postgresql, redis=self.stores.redis, closed=_CLOSED)
         # Batches without a pause would leave the start of killed ones few processors.
         paced = pipeline_file("emergency").read_text().replace("parallelism=2", 'parallelism=2, trigger="1 second"')
         (folder / "pipeline.py").write_text(paced + more)

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,14 +16,17 @@ from tests.spark.formats.decoded_batches import column, load, raw_batch, through
 from tests.spark.formats.registry_server import RegistryServer, framed
 
 from catchment.client.errors import SettingsError
-from catchment.spark.formats.decoder import arrow_type
+from catchment.spark.formats import json_text
+from catchment.spark.formats.decoder import Decoded, arrow_type
 from catchment.spark.formats.json_schema import parse
-from catchment.spark.formats.json_text import read_by_arrow, read_by_python
+from catchment.spark.formats.json_text import JsonDecoder, read_by_arrow, read_by_python
+from catchment.spark.formats.payloads import Payloads
 
 ALL = (
     "a bigint, b string, c double, d boolean, e array<struct<x: int, y: string>>, f decimal(12,3), g timestamp, "
-    "h smallint, i array<array<bigint>>"
+    "h smallint, i array<array<bigint>>, j float, k date, l timestamp_ntz, m array<struct<d: date, n: timestamp_ntz, r: float>>"
 )
+WITH_MAPS = f"{ALL}, n map<string, decimal(9,2)>, o map<string, struct<x: int, y: array<float>>>"
 NUMBERS = st.one_of(
     st.integers(-(2**65), 2**65), st.floats(), st.decimals(allow_nan=False, allow_infinity=False, places=3)
 )
@@ -42,10 +46,39 @@ RIGHT = st.fixed_dictionaries(
         "g": MOMENTS,
         "h": st.integers(-(2**15), 2**15 - 1),
         "i": st.lists(st.lists(st.integers(0, 9), max_size=2), max_size=2),
+        "j": st.one_of(
+            st.none(),
+            st.floats(width=32, allow_nan=False, allow_infinity=False),
+            st.floats(-1e39, 1e39),
+            st.sampled_from([3.4028235677973366e38, 3.40282356e38, -0.0, 1e-46, "NaN", "-Infinity", 16777217]),
+        ),
+        "k": st.one_of(
+            st.none(),
+            st.dates().map(str),
+            st.sampled_from(["20240229", "2024-02-30", "0000-01-01", "2024-W09-4", "2024-2-9"]),
+        ),
+        "l": st.one_of(
+            st.none(),
+            MOMENTS,
+            st.sampled_from(["2024-02-29", "2024-02-29 10", "2024-02-29T10:11:12.1234567", "0000-01-01T00:00"]),
+        ),
+        "m": st.lists(
+            st.fixed_dictionaries({}, optional={"d": st.dates().map(str), "n": MOMENTS, "r": st.floats(-4e38, 4e38)}),
+            max_size=2,
+        ),
+        "n": st.one_of(
+            st.none(),
+            st.dictionaries(st.text(max_size=2), st.one_of(st.none(), st.integers(-9, 9), st.just("1.25")), max_size=3),
+        ),
+        "o": st.dictionaries(
+            st.text(max_size=2),
+            st.fixed_dictionaries({}, optional={"x": st.integers(-9, 9), "y": st.just([0.1])}),
+            max_size=2,
+        ),
         "other": st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2), max_leaves=3),
     },
 )
-WRONG = st.dictionaries(st.sampled_from("abcdefghi"), SCALARS, max_size=3)
+WRONG = st.dictionaries(st.sampled_from("abcdefghijklmno"), SCALARS, max_size=3)
 TEXTS = st.one_of(RIGHT, WRONG, SCALARS).flatmap(
     lambda value: st.sampled_from(
         [json.dumps(value), json.dumps(value, indent=1), json.dumps(value, ensure_ascii=False)]
@@ -75,6 +108,12 @@ INJECTIONS = st.sampled_from(
         '{"x":%s}' % ("[" * 3000 + "]" * 3000),
         '{"x":"\udcff"}',
         '{"g":"0000-05-01T12:00:00Z"}',
+        '{"n":{"a":1,"a":2}}',
+        '{"n":{"a":1},"n":{"b":2}}',
+        '{"n":{"\\ud800":1}}',
+        '{"n":[["a",1]]}',
+        '{"o":{"a":{"y":[1e39]}}}',
+        '{"n":null,"o":{}}',
     ]
 )
 
@@ -97,6 +136,47 @@ def test_records_that_are_wrong_spoil_no_others(texts: list[str | bytes | None])
     together = through(decoding, raw_batch(payloads), "value", "valueError", "valueBytes")
     alone = [through(decoding, raw_batch([payload]), "value", "valueError", "valueBytes")[0] for payload in payloads]
     assert repr(together) == repr(alone)
+
+
+@given(
+    st.sampled_from([ALL, WITH_MAPS]),
+    st.lists(TEXTS, min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 99), st.one_of(st.none(), TEXTS, INJECTIONS, st.binary(max_size=4))), max_size=4),
+)
+def test_rows_decode_as_python_reads_each_of_them_however_few_are_wrong(
+    schema: str, usual: list[str], placed: list[tuple[int, str | bytes | None]]
+) -> None:
+    texts: list[str | bytes | None] = [usual[number % len(usual)] for number in range(100)]
+    for row, text in placed:
+        texts[row] = text
+    payloads = [text.encode(errors="surrogatepass") if isinstance(text, str) else text for text in texts]
+    data_type = parse(schema, {})
+    decoded = JsonDecoder(data_type).decode(Payloads.of(pa.array(payloads, pa.binary())))
+    singly = read_by_python(payloads, data_type)
+    assert decoded.errors == singly.errors
+    assert decoded.column.type == singly.column.type
+    decoded.column.validate(full=True)
+    assert repr(decoded.column.to_pylist()) == repr(singly.column.to_pylist())
+
+
+@pytest.mark.parametrize(
+    "schema", ["a int, r float", "a int, d date", "a int, n timestamp_ntz", "a int, m map<string,int>", "a int"]
+)
+def test_only_the_rows_around_what_is_wrong_are_read_singly(schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = b'{"a":1,"r":0.5,"d":"2024-02-29","n":"2024-02-29T10:11:12","m":{"k":1}}'
+    payloads = [sound] * 5_000
+    payloads[1234] = b'{"a":'
+    singly: list[int] = []
+
+    def counted(rows: list[bytes | None], data_type: spark.DataType) -> Decoded:
+        singly.append(len(rows))
+        return read_by_python(rows, data_type)
+
+    monkeypatch.setattr(json_text, "read_by_python", counted)
+    decoded = JsonDecoder(parse(schema, {})).decode(Payloads.of(pa.array(payloads, pa.binary())))
+    assert decoded.errors == {1234: "not JSON: Expecting value at character 6"}
+    assert decoded.column.null_count == 1
+    assert sum(singly) <= 32
 
 
 @given(st.lists(RIGHT.map(lambda value: {key: value.get(key) for key in "abcd"}), max_size=5))
@@ -143,6 +223,7 @@ def test_every_type_that_json_can_hold() -> None:
         ("a map<string,int>", '{"a":[]}', "$.a is an array, not an object"),
         ("a int", "[]", "$ is an array, not an object"),
         ("a int", "", "not JSON: Expecting value at character 1"),
+        ("a int", '\ufeff{"a":1}', "not JSON: Unexpected UTF-8 BOM (decode using utf-8-sig) at character 1"),
         ("a int", "[" * 100_000, "nested too deeply"),
         ("a int", '{"a":' + "1" * 5000 + "}", "a number has too many digits"),
         ("a float", '{"a":1e300}', "$.a is beyond what a float can hold"),

@@ -1,6 +1,6 @@
 """The end of an alert's query: each batch's candidates are looked at here, on the driver, and those that fire are written.
 
-    rows.writeStream.foreachBatch(AlertOutlet(rule, connection).handle)
+    rows.writeStream.foreachBatch(for_each_batch(AlertOutlet(rule, connection).handle))
 
 A batch is decided in slices of a bounded size, each written in a transaction of its own. What has fired is known from the log
 alone. Whenever a write fails, its outcome may be unknown: the log is opened anew, read back, and the slice decided again.
@@ -54,21 +54,21 @@ class AlertOutlet:
         self._never_fires: bool | None = None
         """Whether the condition is false whatever the row: known from the first batch on."""
 
-    def handle(self, rows: DataFrame, batch_id: int) -> None:
-        """Decide on a batch of the stage's rows; for `foreachBatch`."""
-        # All rows are computed, and once: a stage with state must not be cut short, nor be asked a second time.
+    def handle(self, rows: DataFrame, batch_id: int) -> bool:
+        """Decide on a batch of the stage's rows; False if there was nothing to decide, and so none of them was computed."""
+        # All rows are computed once: a stage with state must not be cut short, nor be asked a second time.
         found = candidate_rows(rows, self._rule)
         if self._never_fires is None:
             self._never_fires = _is_empty(found)
         if self._never_fires:
-            rows.write.format("noop").mode("append").save()
-            return
+            return False
         found.persist()
         try:
             for one in self._slices(found):
                 self.fire(self._timed(one, batch_id))
         finally:
             found.unpersist()
+        return True
 
     def fire(self, candidates: list[Candidate]) -> Decision:
         """Write those candidates that are due; the second attempt is made with what the log says by then."""

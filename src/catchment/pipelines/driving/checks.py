@@ -1,7 +1,8 @@
 """Checks with `stop_above`: the share of rows that fail, against what the author allows.
 
 One row says nothing of a share, and a small batch has few of them. So batches are added up until there are so many rows that
-several may fail; then the sum begins anew. If more have failed than those rows allow, it is not waited for the rest of them.
+several may fail; then the sum starts again, as it does with every driver: a restart makes no row count twice. If more have failed than
+those rows allow, it is not waited for the rest of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from catchment.pipelines.specification import Check
 
-_LEAST_ROWS: Final = 200
+_LEAST_ROWS: Final = 300
 _ALLOWED_ROWS: Final = 10
 """A small share is judged by so many rows that it allows these to fail."""
 

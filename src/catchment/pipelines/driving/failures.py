@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.execution.intake import STOPPED_BY_CHECK
-from catchment.pipelines.execution.spark_errors import Cause, cause_of, kind_of, text_of
+from catchment.pipelines.execution.spark_errors import USER_RAISED, Cause, cause_of, is_condition, kind_of, text_of
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
 from catchment.pipelines.mistakes import Mistakes
 from catchment.pipelines.ownership.owner import NotOwned
@@ -73,8 +73,8 @@ _LOST_WORK: Final = re.compile(
 _LOST_SPARK: Final = re.compile(
     r"SparkContext was shut down|stopped SparkContext|RpcEnv already stopped|Answer from Java side is empty"
     r"|error occurred while trying to connect to the Java server|All masters are unresponsive|application has been killed"
-    r"|Java gateway process exited"
 )
+_NO_JAVA: Final = "JAVA_GATEWAY_EXITED"
 _NO_ANSWER: Final = re.compile(r"An error occurred while calling \S+")
 """What py4j makes of a connection that broke within a call, perhaps before the JVM's process is seen to be gone."""
 _PY4J_NETWORK: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "EOFError")
@@ -84,11 +84,12 @@ _CODE: Final = re.compile(r"\(([A-Z][A-Z_]+)\)")
 def judge(error: BaseException, *, is_building: bool = False) -> Failure:
     """Of an exception that ended a query, or that stood in the way of building it: what Spark says of a plan is then
     about what the author wrote."""
-    text = text_of(error)
     cause = cause_of(error)
-    if _is_spark_lost(error, text):
+    # Where Spark has a name for it, its text need not be searched: that may have anything in it, such as what a row has.
+    text = "" if _is_named(cause) else text_of(error)
+    if _is_spark_lost(error, cause, text):
         return Failure(FailureKind.SPARK_LOST, "Spark has ended", ExitCode.START_AGAIN)
-    if STOPPED_BY_CHECK in text:
+    if cause.message.startswith(STOPPED_BY_CHECK) and cause.kind in (USER_RAISED, ""):
         return Failure(FailureKind.PERMANENT, cause.message, ExitCode.STOPPED_BY_CHECK)
     if cause.kind in _STORES:
         return Failure(FailureKind.STORE_AWAY, str(cause), ExitCode.AWAY)
@@ -115,7 +116,14 @@ def _is_retriable(cause: Cause) -> bool:
     return any(code.retriable for code in ErrorCode if code.name in names)
 
 
-def _is_spark_lost(error: BaseException, text: str) -> bool:
+def _is_named(cause: Cause) -> bool:
+    """Whether Spark's condition says what happened; those of Python's processes say only where."""
+    return is_condition(cause.kind) and "PYTHON" not in cause.kind
+
+
+def _is_spark_lost(error: BaseException, cause: Cause, text: str) -> bool:
+    if cause.kind == _NO_JAVA:
+        return True
     is_gateway = type(error).__module__.startswith("py4j.")
     is_broken = type(error).__name__ in _PY4J_NETWORK or _NO_ANSWER.fullmatch(text) is not None
     return (is_gateway and is_broken) or _LOST_SPARK.search(text) is not None

@@ -1,6 +1,7 @@
 """Topics between queries: rows as JSON objects in, rows out.
 
-All records of one batch carry the batch's time, which Spark writes down with the batch. Readers take such groups whole and only
+All records of one batch carry the batch's time, which Spark writes down with the batch; after a clock was set back, one that goes on rising
+with the batch's id. Readers take such groups whole and only
 of batches that are finished, so that the watermark of a reader is never ahead of the rows that it has still to read.
 """
 
@@ -75,7 +76,13 @@ def stream_options(place: Workplace, topic: str, query: str, noted: tuple[str, .
 
 def sink_options(place: Workplace, query: str) -> dict[str, str]:
     """The options by which every query of a pipeline writes to topics, each record exactly once."""
-    own = {"checkpointLocation": place.checkpoint(query), "kafka.max.request.size": str(LARGEST_RECORD_BYTES)}
+    own = {
+        "checkpointLocation": place.checkpoint(query),
+        "kafka.max.request.size": str(LARGEST_RECORD_BYTES),
+    }
+    if query in place.graph.intakes or query in place.graph.steps:
+        # Readers tell batches apart by their times: a clock that is set back must not put one among earlier ones.
+        own["risingTimestamps"] = "true"
     return own | place.connection
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import sink_options, to_records
 from catchment.pipelines.execution.claiming import claim_lake
-from catchment.pipelines.execution.handling import BatchHandler, in_few_words
+from catchment.pipelines.execution.handling import BatchHandler, for_each_batch
 from catchment.pipelines.execution.lake_upkeep import LakeUpkeep
 from catchment.pipelines.execution.steps import input_rows, step_rows
 from catchment.pipelines.execution.storing import StoreOutlet
@@ -56,7 +56,7 @@ def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWri
     else:
         handler = _handler(place, outlet, target, rows, query)
     writer = rows.writeStream.outputMode(mode).option("checkpointLocation", place.checkpoint(query))
-    return writer.foreachBatch(in_few_words(handler))
+    return writer.foreachBatch(for_each_batch(handler))
 
 
 def topic_writer(place: Workplace, records: DataFrame, query: str) -> DataStreamWriter:
@@ -68,11 +68,12 @@ def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query:
     """Changed rows into a topic, each exactly once. Spark does not let a sink in Python take them from it directly."""
     options = sink_options(place, query)
 
-    def handle(rows: DataFrame, batch_id: int) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> bool:
         # What runs in here has a time of its own. The batch's is in its plan, and the same again when it is repeated.
         time_ms = SparkCheckpoint.at(place.checkpoint(query)).plan(batch_id).time_ms
         records = to_records(rows, topic, key, time_ms)
         records.write.format("catchment").options(**options).mode("append").save()
+        return True
 
     return handle
 
@@ -94,13 +95,14 @@ def _lake_handler(place: Workplace, sink: LakeSink, query: str) -> BatchHandler:
 
     is_claimed = False
 
-    def handle(rows: DataFrame, batch_id: int) -> None:
+    def handle(rows: DataFrame, batch_id: int) -> bool:
         nonlocal is_claimed
         if not is_claimed:
             claim_lake(place, query, lake)
             is_claimed = True
-        lake.write(rows, query_id(rows), batch_id)
+        is_new = lake.write(rows, query_id(rows), batch_id)
         if upkeep is not None:
             upkeep.keep()
+        return is_new
 
     return handle

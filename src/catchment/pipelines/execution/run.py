@@ -17,7 +17,7 @@ from catchment.pipelines.brokers import broker_settings, brokers
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.claiming import ClaimedTopic, claim_topics
-from catchment.pipelines.execution.handling import in_few_words
+from catchment.pipelines.execution.handling import for_each_batch
 from catchment.pipelines.execution.intake import intake_records
 from catchment.pipelines.execution.outlets import changelog_handler, outlet_writer, topic_writer
 from catchment.pipelines.execution.steps import step_rows
@@ -164,4 +164,4 @@ class Run:
             return topic_writer(place, to_records(rows, step.boundary.topic, step.boundary.key), name)
         handler = changelog_handler(place, step.boundary.topic, step.boundary.key, name)
         checkpointed = rows.writeStream.outputMode(step.stage.mode).option("checkpointLocation", place.checkpoint(name))
-        return checkpointed.foreachBatch(in_few_words(handler))
+        return checkpointed.foreachBatch(for_each_batch(handler))

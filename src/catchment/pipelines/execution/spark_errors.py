@@ -1,7 +1,8 @@
 """The cause inside Spark's exceptions, in words for people: the Python error that was raised, or what the JVM says, without stacks.
 
-Spark hands over as text what happened in its workers and in functions that it calls back, a traceback within a message within a
-message. The last traceback of such a text is the innermost one.
+Spark has a name for most of what can happen, its error condition, which an exception or the innermost of its causes has. Spark hands over
+as text what happened in its workers and in functions that it calls back, a traceback within a message within a message. The last
+traceback of such a text is the innermost one.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from pyspark.errors import PySparkException
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _RAISED: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?")
@@ -25,6 +29,8 @@ _AWAITED: Final = re.compile(
 _LOST_TASK: Final = re.compile(r"^Job aborted due to stage failure: .*? executor [^)]*\): (?:[\w.$]+: )?", re.DOTALL)
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _SQL_STATE: Final = re.compile(r";? *SQLSTATE: \w+;?")
+USER_RAISED: Final = "USER_RAISED_EXCEPTION"
+"""What `raise_error` in SQL says is not ours to search, whatever it looks like."""
 _NOT_THE_AUTHORS: Final = ("/site-packages/", "/lib/python3", "<frozen ", "/catchment/")
 _OURS: Final = "catchment."
 _IN_A_BATCH: Final = "catchment.pipelines.execution.handling.BatchFailed"
@@ -51,9 +57,35 @@ class Cause(NamedTuple):
 def cause_of(error: BaseException) -> Cause:
     """The cause of any exception, Spark's or another."""
     if type(error).__module__.startswith(("pyspark.", "py4j.")):
-        return cause_in(text_of(error))
+        condition = condition_of(error)
+        cause = (
+            _of_spark(_without_empty_words(text_of(error)), None)
+            if condition == USER_RAISED
+            else cause_in(text_of(error))
+        )
+        return cause._replace(kind=condition) if condition and not _is_class(cause.kind) else cause
     frames = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
     return Cause(kind_of(type(error)), str(error), _last_of_the_author(frames))
+
+
+def condition_of(error: BaseException) -> str | None:
+    """Spark's own name for what happened; None if it has none for the innermost cause. What it calls those above says only where."""
+    innermost: Any = error
+    while (cause := getattr(innermost, "_cause", None)) is not None:
+        innermost = cause
+    # The JVM, which knows it, may be gone.
+    with suppress(Exception):
+        return innermost.getCondition() if isinstance(innermost, PySparkException) else None
+    return None
+
+
+def is_condition(kind: str) -> bool:
+    """Whether the kind of a cause is a condition of Spark's, and not a class of Python's."""
+    return kind.isupper()
+
+
+def _is_class(kind: str) -> bool:
+    return bool(kind) and not is_condition(kind)
 
 
 def kind_of(kind: type[BaseException]) -> str:
@@ -74,9 +106,13 @@ def cause_in(text: str) -> Cause:
         ours = [one for one in raised if one.kind.startswith(_OURS)]
         found = (ours or raised)[-1]
         return _of_spark(found.message, found.place) if found.kind.startswith("pyspark.") else found
+    return _of_spark(_without_empty_words(text), None)
+
+
+def _without_empty_words(text: str) -> str:
     for empty_words in (_TERMINATED, _CALLED, _AWAITED):
         text = empty_words.sub("", text)
-    return _of_spark(text, None)
+    return text
 
 
 def _of_spark(text: str, place: str | None) -> Cause:
@@ -98,7 +134,7 @@ def _tracebacks(text: str) -> list[Cause]:
     is_inside = False
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        if _TRACEBACK in line:
+        if line.rstrip().endswith(_TRACEBACK):
             is_inside, frames = True, []
         elif is_inside and (frame := _FRAME.match(line)):
             frames.append((frame["file"], int(frame["line"])))
@@ -119,7 +155,7 @@ def _message(first: str, following: list[str]) -> str:
     """An error's message, which may have several lines."""
     lines = [first]
     for line in following:
-        if _ENDS_MESSAGE.match(line) or _TRACEBACK in line:
+        if _ENDS_MESSAGE.match(line) or line.rstrip().endswith(_TRACEBACK):
             break
         lines.append(line)
     return "\n".join(lines).strip()

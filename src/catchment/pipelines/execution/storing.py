@@ -69,8 +69,8 @@ class StoreOutlet:
         self._expiry = None if sink.ttl is None else RegularWork(f"ttl of {sink.table}", self._expire, _EXPIRE_EVERY_S)
         place.at_end.callback(self._close)
 
-    def handle(self, rows: DataFrame, batch_id: int) -> None:
-        """Put a batch into the store; for `foreachBatch`."""
+    def handle(self, rows: DataFrame, batch_id: int) -> bool:
+        """Put a batch into the store. All rows are computed, also of a batch that the store has already."""
         arrow = rows.toArrow()
         with self._place.store_calls.under_way(self._query):
             definition = self._definition = self._definition or self._prepared(arrow.schema)
@@ -87,6 +87,7 @@ class StoreOutlet:
             with self._place.store_calls.under_way(self._query):
                 self._store.show_new(self._version)
             self._catching_up = None
+        return True
 
     def _prepared(self, schema: pyarrow.Schema) -> Definition:
         claim_table(self._place, self._query, self._store)

@@ -21,6 +21,8 @@ _LOOK_S = 10.0
 _AWAY: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 """What the library itself says of brokers that do not answer; it takes only their own answers for retriable."""
 _LARGE = {"max.message.bytes": str(LARGEST_RECORD_BYTES)}
+_ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+"""The times of batches go on rising where a clock is set back, and are then ahead of it; brokers would take an hour of that."""
 _CHANGELOG = {"cleanup.policy": "compact"}
 _RETENTION: Final = "retention.ms"
 _FOR_EVER: Final = "-1"
@@ -73,13 +75,13 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
         boundary.topic: NewTopic(
             boundary.topic,
             num_partitions=boundary.partitions or parallelism,
-            config=_LARGE | {_TIMES: _AS_WRITTEN} | (_CHANGELOG if boundary.is_changelog else {}),
+            config=_LARGE | _ANY_TIME | {_TIMES: _AS_WRITTEN} | (_CHANGELOG if boundary.is_changelog else {}),
         )
         for boundary in graph.topics()
     }
     retention = _retention(graph)
     for topic in _kept(graph):
-        wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism, config=_LARGE | retention))
+        wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism, config=_LARGE | _ANY_TIME | retention))
     for topic, partitions in _named(graph).items():
         wanted.setdefault(topic, NewTopic(topic, num_partitions=partitions or parallelism, config=_LARGE))
     return wanted

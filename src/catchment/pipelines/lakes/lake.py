@@ -43,12 +43,11 @@ class Lake(ABC):
         self._owners = LakeOwners(folder)
 
     def write(self, rows: DataFrame, query: str, batch_id: int) -> bool:
-        """Add the rows of a query's batch; False if this batch, or a later one, is there already."""
-        from catchment.pipelines.lakes.spark_tasks import compute_all, write_by_tasks
+        """Add the rows of a query's batch; False, and nothing is computed, if this batch or a later one is there already."""
+        from catchment.pipelines.lakes.spark_tasks import write_by_tasks
 
         self.require_owner()
         if (last := self.last_batch(query)) is not None and last >= batch_id:
-            compute_all(rows)
             return False
         partitioned = with_partition_columns(rows, self._partition_by)
         layout = self.prepare(arrow_schema(partitioned.schema), query, batch_id)

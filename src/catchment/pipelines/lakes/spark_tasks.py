@@ -34,8 +34,3 @@ def write_by_tasks(rows: DataFrame, folder: Folder, layout: FileLayout) -> list[
         yield pyarrow.RecordBatch.from_pylist(told, schema=_TOLD_IN_ARROW)
 
     return [WrittenFile(*told) for told in rows.mapInArrow(write, _TOLD).collect()]
-
-
-def compute_all(rows: DataFrame) -> None:
-    """Compute every row and keep none: Spark goes on after a batch of a stage with state only if all of it was asked for."""
-    rows.write.format("noop").mode("append").save()

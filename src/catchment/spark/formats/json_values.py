@@ -36,6 +36,9 @@ _PACKED: Final[dict[type[spark.DataType], struct.Struct]] = {
     spark.FloatType: struct.Struct("<f"),
     spark.DoubleType: struct.Struct("<d"),
 }
+_DECODER: Final = json.JSONDecoder(parse_float=decimal.Decimal)
+"""`json.loads` would make one for every record, which takes as long as reading it."""
+_BYTE_ORDER_MARK: Final = "\ufeff"
 _NOT_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 """Spark writes these as text, since JSON has no numbers of the kind."""
 
@@ -43,7 +46,10 @@ _NOT_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")
 def parse_json(payload: bytes, convert: Convert) -> Any:
     """One record. Numbers with a fraction stay exact until it is known what they are to be."""
     try:
-        return convert(json.loads(payload.decode(), parse_float=decimal.Decimal), "$")
+        text = payload.decode()
+        if text.startswith(_BYTE_ORDER_MARK):
+            raise Undecodable("not JSON: Unexpected UTF-8 BOM (decode using utf-8-sig) at character 1")
+        return convert(_DECODER.decode(text), "$")
     except json.JSONDecodeError as error:
         raise Undecodable(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except UnicodeDecodeError as error:
