@@ -22,7 +22,15 @@ DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
 """What brokers allow unless told otherwise."""
 DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
 
-OPTIONS: Final = ("topic", "deliveryGuarantee", "transactionalIdPrefix", "checkpointLocation", "sinkName")
+OPTIONS: Final = (
+    "topic",
+    "deliveryGuarantee",
+    "transactionalIdPrefix",
+    "checkpointLocation",
+    "sinkName",
+    "valueFormat",
+    "valueFraming",
+)
 
 _CODECS: Final = get_args(Codec)
 _LEVELS: Final[dict[str, tuple[int, int]]] = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}

@@ -19,6 +19,7 @@ from catchment.spark.once_writing import OnceWriting, first_partition
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import check_columns
 from catchment.spark.sink_task import write_plain
+from catchment.spark.sink_values import ValueEncoding
 from catchment.spark.task_facts import current_task
 
 
@@ -27,7 +28,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = SinkOptions.read(options)
-        check_columns(schema, self._options.topic)
+        self._values = ValueEncoding.read(options, schema)
+        check_columns(self._values.written(schema), self._options.topic)
         self._once = OnceWriting.begin(self._options) if self._options.is_exactly_once else None
         # The processes beside the driver that make writers collect garbage after each as well.
         set_aside_what_is_loaded()
@@ -35,6 +37,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
         task = current_task()
+        iterator = self._values.apply(iterator)
         if self._once is not None:
             return self._once.write(task, iterator)
         write_plain(self._options, iterator, first_partition(task))

@@ -32,7 +32,7 @@ from catchment.spark.formats.row_schema import (
     spark_schema_of,
 )
 
-FIRST, LAST = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)
+FIRST, LAST = (datetime.fromisoformat(one) for one in ("0001-01-01", "9999-12-31T23:59:59.999999"))
 LONGEST_US = 10**15
 _EXACT = Context(prec=60)
 NAMES = st.one_of(st.sampled_from(["id", "at", "a b", "Straße", "1st", "_x20_", "_", "end"]), st.text(max_size=3))
@@ -125,7 +125,7 @@ def _in_avro(value: Any, kind: spark.DataType) -> Any:
     if isinstance(kind, spark.DayTimeIntervalType):
         return value // timedelta(microseconds=1)
     if isinstance(kind, spark.TimeType):
-        since_midnight = datetime.combine(date.min, value) - datetime.min
+        since_midnight = datetime.combine(date.min, value) - FIRST
         return since_midnight // timedelta(microseconds=1) * 1000
     return value
 
@@ -218,7 +218,8 @@ def _read(payloads: list[Any], *schemas: spark.StructType) -> tuple[list[Any], d
 
 def test_rows_of_an_earlier_schema_are_read_with_columns_by_name() -> None:
     earlier = _struct(id=spark.StringType(), gone=spark.IntegerType(), small=spark.IntegerType())
-    later = _struct(added=spark.MapType(spark.IntegerType(), spark.StringType()), small=spark.LongType(), id=spark.StringType())  # fmt: skip
+    tags = spark.MapType(spark.IntegerType(), spark.StringType())
+    later = _struct(added=tags, small=spark.LongType(), id=spark.StringType())
     payloads = [
         *_written(earlier, {"id": "a", "gone": 1, "small": 7}),
         *_written(later, {"id": "b", "small": 2**40, "added": [(1, "x")]}),

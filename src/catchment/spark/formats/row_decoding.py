@@ -137,4 +137,6 @@ def _rebuilt(target: Any, column: Any, own_buffers: int, children: list[Any]) ->
 
 
 def _is_same(written: spark.StructType, wanted: spark.StructField) -> bool:
-    return wanted.name in written.names and written[wanted.name].dataType.simpleString() == wanted.dataType.simpleString()
+    return (
+        wanted.name in written.names and written[wanted.name].dataType.simpleString() == wanted.dataType.simpleString()
+    )

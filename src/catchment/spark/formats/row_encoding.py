@@ -43,7 +43,7 @@ class RowEncoder:
     framed: bool
 
     def encode(self, column: Any) -> Any:
-        """A column of type binary, null where a row is, of a column of structs."""
+        """A column of type binary, null where a row is, of a column of structs; OverflowError if it cannot hold them all."""
         table = _Table()
         table.add(column, self.schema, nullable=False)
         prefix = np.frombuffer(frame_of(avro_schema_of(self.schema)) if self.framed else b"", np.uint8)
@@ -54,16 +54,11 @@ class RowEncoder:
         nodes = np.array([tuple(node) for node in table.nodes], kernels.NODE)
         frames = np.zeros((table.depth + 1, 3), np.int64)
         used = kernels.write_rows(nodes, rows, np.array(prefix), frames, target, offsets)
-        if used > _LARGEST_COLUMN_BYTES and rows > 1:
-            return pa.chunked_array([*_chunks(self, column, 0, rows // 2), *_chunks(self, column, rows // 2, rows)])
+        if used > _LARGEST_COLUMN_BYTES:
+            raise OverflowError(f"{rows} rows take {used} bytes in Avro, and a column holds {_LARGEST_COLUMN_BYTES}")
         valid = column.is_valid().buffers()[1] if column.null_count else None
         data = pa.py_buffer(target[:used])
         return pa.Array.from_buffers(pa.binary(), rows, [valid, pa.py_buffer(offsets.astype(np.int32)), data])
-
-
-def _chunks(encoder: RowEncoder, column: Any, start: int, end: int) -> list[Any]:
-    encoded = encoder.encode(column.slice(start, end - start))
-    return encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
 
 
 class _Table:

@@ -43,7 +43,7 @@ first entry and the addresses of the bitmap, which is 0 if there are no nulls, o
 
 
 @compiled
-def load_integer(address: int, width: int) -> int:
+def load_integer(address: int, width: int) -> Any:
     """A signed number of 1, 2, 4 or 8 bytes, the lowest first."""
     value = np.int64(0)
     for index in range(width):
@@ -87,8 +87,9 @@ def write_value(node: Any, position: int, entry: int) -> int:
         position = write_varint(position, length)
         return position + append_field(position, node.data + start, length)
     if kind == FLOATING:
-        copy_bytes(position, node.data + entry * node.width, node.width)
-        return position + node.width
+        width: int = node.width
+        copy_bytes(position, node.data + entry * width, width)
+        return position + width
     if kind == DECIMAL:
         return write_decimal(position, node.data + entry * 16)
     store_byte(position, 1 if kind == EMPTY else load_bit(node.data, entry))

@@ -91,8 +91,8 @@ def _of_value(kind: spark.DataType, path: str) -> Iterator[Obstacle]:
 def avro_schema_of(schema: spark.StructType) -> str:
     """The schema that rows of these columns are written with; SettingsError if they cannot be."""
     if found := obstacles(schema):
-        named = ", ".join(f"{one.path} is {one.what}" for one in found)
-        raise SettingsError(f"rows cannot be written as Avro: {named}", "Cast it to another type, or leave it out.")
+        told = ", ".join(f"{one.path} is {one.what}" for one in found)
+        raise SettingsError(f"rows cannot be written as Avro: {told}", "Cast it to another type, or leave it out.")
     body = _record(schema, "row")
     digest = hashlib.sha256(json.dumps(body).encode()).hexdigest()[:_DIGEST_LETTERS]
     named = body | {"name": f"row_{digest}", "namespace": _NAMESPACE, SPARK_SCHEMA: schema.jsonValue()}
