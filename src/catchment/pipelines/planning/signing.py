@@ -16,9 +16,10 @@ from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.intake import check_columns
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.row_values import require_crossing, row_schema
 from catchment.pipelines.execution.steps import apply
 from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.graph import Graph, Intake, Outlet, Step
+from catchment.pipelines.graph import Boundary, Graph, Intake, Outlet, Step
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
 from catchment.pipelines.planning.state_of_plans import state_of
@@ -79,6 +80,8 @@ class _Signing:
             event_time=intake.boundary.event_time,
             lateness_ms=intake.boundary.lateness_ms,
             target=boundary_target(intake.name, intake.boundary),
+            rows_as=intake.boundary.rows_as,
+            row_schema=_row_schema(intake.name, schema, intake.boundary),
         )
 
     def _step(self, step: Step) -> Signature:
@@ -97,6 +100,8 @@ class _Signing:
             event_time=step.boundary.event_time,
             lateness_ms=step.boundary.lateness_ms,
             target=boundary_target(step.name, step.boundary),
+            rows_as=step.boundary.rows_as,
+            row_schema=_row_schema(step.name, rows.schema, step.boundary),
         )
 
     def _outlet(self, outlet: Outlet) -> Signature:
@@ -166,6 +171,12 @@ class _Signing:
 
     def _upstream(self, inputs: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(one for one in inputs if one in self.graph.intakes or one in self.graph.steps)
+
+
+def _row_schema(name: str, schema: StructType, boundary: Boundary) -> str:
+    """The Avro schema of a stage's rows; SettingsError names the columns that cannot go through a topic."""
+    require_crossing(schema, name, boundary.rows_as)
+    return row_schema(schema)
 
 
 def _columns(schema: StructType) -> dict[str, str]:
