@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.client.settled import read_settled
@@ -18,6 +19,7 @@ from tests.client.settled import read_settled
 from catchment.pipelines import Pipeline, check, lake, store, topic
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+from catchment.pipelines.row_formats import RowFormat, WrittenRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +62,7 @@ class City:
         self.servers = servers
         self.folder = folder
         self.name = name or f"city{next(_numbers)}"
+        self._places: list[Workplace] = []
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         admin = AdminClient({"bootstrap.servers": servers})
         # The story's records are of a time long past.
@@ -126,11 +129,27 @@ class City:
         made.sink(clean, lake(f"{self.folder}/lake"), name="lake")
         return made
 
-    def place(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> Workplace:
+    def place(
+        self,
+        pipeline: Pipeline,
+        versions: Mapping[str, int] | None = None,
+        rows: Mapping[str, WrittenRows] | None = None,
+    ) -> Workplace:
         from catchment.pipelines.execution.run import workplace
 
         graph = Graph(pipeline.check(), versions)
-        return workplace(self.spark, graph, home=self.home, folder=self.folder, servers=self.servers, versions=versions)
+        self._places.append(
+            workplace(
+                self.spark,
+                graph,
+                home=self.home,
+                folder=self.folder,
+                servers=self.servers,
+                versions=versions,
+                rows=rows,
+            )
+        )
+        return self._places[-1]
 
     @property
     def home(self) -> Home:
@@ -138,9 +157,12 @@ class City:
 
     def drain(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> Run:
         """Process all that is there."""
+        return self._drain(self.place(pipeline, versions))
+
+    def _drain(self, place: Workplace) -> Run:
         from catchment.pipelines.execution.run import Run
 
-        run = Run(self.place(pipeline, versions))
+        run = Run(place)
         run.build()
         run.drain()
         return run
@@ -151,13 +173,14 @@ class City:
 
         return decide(self.spark, Graph(pipeline.check()), self.home, self.folder)
 
-    def drain_as_planned(self, pipeline: Pipeline) -> dict[str, str]:
-        """Process all that is there, as a run would; what was decided for each query."""
+    def drain_as_planned(self, pipeline: Pipeline, rows_as: RowFormat | None = None) -> dict[str, str]:
+        """Process all that is there, as a run would; what was decided for each query. All topics of stages may have one format."""
         from catchment.pipelines.planning import keep
 
         plan = self.plan(pipeline)
         keep(self.home, plan)
-        self.drain(pipeline, plan.versions)
+        rows = {name: one if rows_as is None else WrittenRows(rows_as) for name, one in plan.rows.items()}
+        self._drain(self.place(pipeline, plan.versions, rows))
         return {name: one.action for name, one in plan.queries.items()}
 
     def rows(self, topic_name: str) -> list[dict[str, Any]]:
@@ -168,7 +191,28 @@ class City:
         ]
 
     def values(self, topic_name: str) -> list[dict[str, Any]]:
-        return [json.loads(row["value"]) for row in self.rows(topic_name)]
+        return [self.row_of(row["value"]) for row in self.rows(topic_name)]
+
+    def row_of(self, value: bytes) -> dict[str, Any]:
+        """A row out of a topic as JSON has it, also if it is Avro of a pipeline that was run here."""
+        from catchment.pipelines.execution.row_values import row_schema
+        from catchment.spark.formats.payloads import Payloads
+        from catchment.spark.formats.row_decoding import RowDecoder
+        from catchment.spark.formats.row_schema import MARKER, frame_of
+
+        if not value.startswith(MARKER):
+            row: dict[str, Any] = json.loads(value)
+            return row
+        schemas = {row_schema(columns) for place in self._places for columns in place.schemas.values()}
+        schema = next(one for one in schemas if value.startswith(frame_of(one)))
+        decoded = RowDecoder((schema,)).decode(Payloads.of(pyarrow.array([value], pyarrow.binary())))
+        assert not decoded.errors
+        columns = decoded.column[0].as_py().items()
+        return {
+            name: one.strftime("%FT%T.%fZ") if isinstance(one, datetime) else one
+            for name, one in columns
+            if one is not None
+        }
 
     def board(self) -> dict[tuple[str, int], tuple[int, int | None]]:
         """What readers of the store see: by district and beginning of the window in seconds, the count and the crew."""

@@ -15,7 +15,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.client.settled import read_settled
 from tests.pipelines.city import City, Report
 from tests.pipelines.pressure.poison import repair_command
 from tests.pipelines.pressure.poisoned_reports import PoisonedReports, poisoned_pipeline
@@ -128,8 +127,7 @@ def check_counts(run: Run, sent: PoisonedReports) -> None:
 
 def check_right(city: City, expected: list[str]) -> None:
     """The topic behind the intake, the real-time store and the lake have each of the others once."""
-    values = read_settled(f"{city.name}.clean", city.servers, ["value"]).column("value")
-    assert sorted(json.loads(value)["id"] for value in values.to_pylist()) == expected
+    assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == expected
     with sqlite3.connect(city.folder / "city.db") as database:
         assert sorted(name for (name,) in database.execute("SELECT id FROM reports")) == expected
     assert city.lake_ids() == expected

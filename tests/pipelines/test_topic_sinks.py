@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from typing import Any
 
@@ -46,7 +45,7 @@ def by_key(city: City, name: str, column: str) -> Rows:
     records = read_settled(name, city.servers, ["partition", "offset", "key", "value"]).to_pylist()
     for one in sorted(records, key=lambda record: (record["partition"], record["offset"])):
         key = None if one["key"] is None else one["key"].decode()
-        found[key].append(json.loads(one["value"])[column])
+        found[key].append(city.row_of(one["value"])[column])
         partitions[key].add(one["partition"])
     assert all(len(places) == 1 for key, places in partitions.items() if key is not None), "a key has one partition"
     return dict(found)

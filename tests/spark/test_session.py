@@ -228,13 +228,16 @@ def test_workers_are_forked_with_all_that_a_task_needs_and_no_threads_are_left_b
     script = """
 import os, sys
 from pathlib import Path
-from catchment.spark.worker_daemon import load_for
+from catchment.spark.worker_daemon import ROWS_VARIABLE, load_for
+os.environ[ROWS_VARIABLE] = "1"
 load_for("pyspark.worker")
 print(sorted((one / "comm").read_text().strip() for one in Path("/proc/self/task").iterdir() if one.name != str(os.getpid())))
 loaded = set(sys.modules)
 if (worker := os.fork()) == 0:
     from catchment.client.warming import warm
+    from catchment.spark.formats.row_warming import warm_rows
     warm()
+    warm_rows()
     os._exit(len(sys.modules.keys() - loaded))
 assert os.waitpid(worker, 0)[1] == 0, "the worker has found everything loaded, and its loops run"
 """

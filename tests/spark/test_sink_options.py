@@ -175,5 +175,5 @@ def test_every_option_is_in_the_reference() -> None:
 def test_the_reference_has_no_option_that_is_not_there() -> None:
     rows = [line.split("`")[1] for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
     options = [name for name in rows if name.startswith("kafka.") or name in OPTIONS or name[0].islower()]
-    columns = {"value", "key", "headers", "topic", "partition", "timestamp"}
+    columns = {"value", "valueBytes", "key", "headers", "topic", "partition", "timestamp"}
     assert set(options) - columns <= {*OPTIONS, *KAFKA_OPTIONS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -118,11 +119,20 @@ def _as_json(graph: Graph, decided: Plan, needed: Needs) -> dict[str, object]:
         "pipeline": graph.specification.pipeline,
         "version": graph.specification.version,
         "queries": queries,
+        "rows": {name: _rows(graph, decided, name) for name in decided.rows},
         "topics_to_make": list(needed.made),
         "missing": list(needed.missing),
         "unknown": needed.unknown,
         "notes": list(needed.notes),
     }
+
+
+def _rows(graph: Graph, decided: Plan, query: str) -> dict[str, object]:
+    """How a stage's topic holds rows, with the Avro schemas of new ones first."""
+    boundary, written = graph.boundary(query), decided.rows[query]
+    now = decided.current.queries[query].row_schema
+    schemas = [json.loads(one) for one in dict.fromkeys((now, *written.schemas)) if one is not None]
+    return {"topic": boundary.topic if boundary else None, "format": written.format, "schemas": schemas}
 
 
 def _show(graph: Graph, decided: Plan, needed: Needs) -> None:

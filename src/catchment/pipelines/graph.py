@@ -36,6 +36,7 @@ from catchment.pipelines.naming import (
     topic_in_version,
     topic_of,
 )
+from catchment.pipelines.row_formats import RowFormat
 from catchment.pipelines.specification import (
     Alert,
     Check,
@@ -43,9 +44,9 @@ from catchment.pipelines.specification import (
     PipelineSpecification,
     Source,
     Stage,
+    StageTopic,
     StoreSink,
     Table,
-    TopicOut,
     TopicSink,
 )
 
@@ -63,6 +64,8 @@ class Boundary:
     lateness_ms: int
     is_changelog: bool
     """Whether a later record of a key replaces an earlier one."""
+    rows_as: RowFormat | None = None
+    """The format that its author asks for."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +244,7 @@ class Graph:
             event_time=source.event_time,
             lateness_ms=source.lateness or 0,
             is_changelog=False,
+            rows_as=to.format if to else None,
         )
         return Intake(
             name,
@@ -263,6 +267,7 @@ class Graph:
             lateness_ms=self._lateness_ms(name),
             # Where records of one key are of several rows, the last one does not stand for the others.
             is_changelog=stage.mode == "update" and set(stage.key) <= set(key),
+            rows_as=stage.to.format if stage.to else None,
         )
 
     def _lateness_ms(self, name: str) -> int:
@@ -274,7 +279,7 @@ class Graph:
         stage = self.specification.stages[name]
         return max(map(self._lateness_ms, stage.from_)) if stage.lateness is None else stage.lateness
 
-    def _topic(self, name: str, to: TopicOut | None) -> str:
+    def _topic(self, name: str, to: StageTopic | None) -> str:
         return topic_in_version(topic_of(self.specification, name, to), self._versions.get(name, 1))
 
     def _outlets(self) -> Iterator[tuple[str, Outlet]]:

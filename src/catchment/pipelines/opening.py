@@ -53,6 +53,6 @@ def opened(file: Path, root: Path | None, servers: str | None, master: str) -> I
     with pipeline_session(graph.specification, master) as spark:
         silence(spark)
         with loaded.located(), authors_mistakes():
-            versions = decide(spark, graph, home, folder, begins).versions
-        graph = Graph(graph.specification, versions)
-        yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=versions)
+            plan = decide(spark, graph, home, folder, begins)
+        graph = Graph(graph.specification, plan.versions)
+        yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=plan.versions, rows=plan.rows)

@@ -34,7 +34,7 @@ class Node(NamedTuple):
 
 
 def topic(name: str, **options: Any) -> Part:
-    """A topic to read (`format`, `schema`, `registry`, `on_error`) or to write (`key`, `partitions`)."""
+    """A topic to read (`format`, `schema`, `registry`, `on_error`) or to write (`key`, `partitions`, for a stage `format`)."""
     return Part({"topic": name, **options}, _caller())
 
 

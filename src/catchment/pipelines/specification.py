@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from catchment.pipelines.durations import DurationMs
+from catchment.pipelines.row_formats import RowFormat
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -118,6 +119,13 @@ class TopicOut(Declaration):
     partitions: int | None = Field(default=None, ge=1, le=10_000)
 
 
+class StageTopic(TopicOut):
+    """The topic of a stage, with a name of its own."""
+
+    format: RowFormat | None = None
+    """JSON for readers outside of the pipeline; otherwise Avro, which carries every type."""
+
+
 class Stage(Declaration):
     """Rows from rows."""
 
@@ -133,7 +141,7 @@ class Stage(Declaration):
     """The column of the result that later stages take for the time of its rows."""
     lateness: DurationMs | None = None
     """How much later than the newest a row of the result may come; as late as what it reads, unless told."""
-    to: TopicOut | None = None
+    to: StageTopic | None = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Stage:

@@ -32,6 +32,7 @@ from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import check_columns
 from catchment.spark.sink_task import write_in_transaction, write_plain
 from catchment.spark.sink_transactions import SinkTransactions, transactional_id
+from catchment.spark.sink_values import ValueEncoding
 from catchment.spark.task_facts import TaskFacts, current_task
 
 
@@ -42,7 +43,8 @@ class BatchWriter(DataSourceArrowWriter):
         if overwrite:
             raise SettingsError("a topic cannot be overwritten", 'Use .mode("append"); delete its records beforehand.')
         self._options = SinkOptions.read(options)
-        check_columns(schema, self._options.topic)
+        self._values = ValueEncoding.read(options, schema)
+        check_columns(self._values.written(schema), self._options.topic)
         if self._options.has_rising_timestamps:
             check_timestamp(schema)
         self._job_id = str(uuid.uuid4())
@@ -53,6 +55,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
         task = current_task()
+        iterator = self._values.apply(iterator)
         if self._once is not None:
             self._check_stream(task)
             return self._once.write(task, iterator)

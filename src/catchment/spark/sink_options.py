@@ -29,6 +29,8 @@ OPTIONS: Final = (
     "checkpointLocation",
     "sinkName",
     "risingTimestamps",
+    "valueFormat",
+    "valueFraming",
 )
 
 _CODECS: Final = get_args(Codec)

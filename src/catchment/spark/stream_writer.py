@@ -20,6 +20,7 @@ from catchment.spark.once_writing import OnceWriting, first_partition
 from catchment.spark.sink_options import SinkOptions
 from catchment.spark.sink_rows import check_columns
 from catchment.spark.sink_task import write_plain
+from catchment.spark.sink_values import ValueEncoding
 from catchment.spark.task_facts import current_task
 
 
@@ -28,7 +29,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = SinkOptions.read(options)
-        check_columns(schema, self._options.topic)
+        self._values = ValueEncoding.read(options, schema)
+        check_columns(self._values.written(schema), self._options.topic)
         if self._options.has_rising_timestamps:
             check_timestamp(schema)
         self._once = OnceWriting.begin(self._options) if self._options.is_exactly_once else None
@@ -38,6 +40,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
         task = current_task()
+        iterator = self._values.apply(iterator)
         if self._once is not None:
             return self._once.write(task, iterator)
         write_plain(self._options, iterator, first_partition(task))

@@ -13,6 +13,7 @@ sources, never load it, and on a cluster there is no launcher.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib import import_module
 from typing import Final
@@ -21,6 +22,8 @@ from pyspark import daemon
 
 from catchment.spark.hang_ups import QuietTraceback
 
+ROWS_VARIABLE: Final = "CATCHMENT_AVRO_ROWS"
+"""Set where tasks write rows as Avro and read them."""
 _FORMAT: Final = ("catchment.spark.data_source", "catchment.spark.stream_writer")
 _TASKS: Final = "pyspark.worker"
 _BESIDE_THE_DRIVER: Final = (
@@ -39,6 +42,10 @@ def load_for(work: str) -> None:
 
         loaded = (*_FORMAT, "catchment.client.producer")
         warm()
+        if os.environ.get(ROWS_VARIABLE):
+            from catchment.spark.formats.row_warming import warm_rows
+
+            warm_rows()
     elif work in _BESIDE_THE_DRIVER:
         loaded = (*_FORMAT, work)
     else:

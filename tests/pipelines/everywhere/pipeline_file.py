@@ -31,7 +31,7 @@ clean = city.stage(
     reports,
     dedupe="id",
     checks=[check("kind IN ('fire', 'flood', 'quake')"), check("district IS NOT NULL")],
-    to=topic("everywhere.clean", key="district"),
+    to=topic("everywhere.clean", key="district", format="json"),
 )
 
 

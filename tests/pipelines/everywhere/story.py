@@ -7,7 +7,6 @@ original closely.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
@@ -113,7 +112,7 @@ def write_story(seed: int) -> Story:
 
 def outcome(city: City) -> Outcome:
     """What the pipeline has left so far."""
-    clean = [(row["key"].decode(), json.loads(row["value"])) for row in city.rows(f"{city.name}.clean")]
+    clean = [(row["key"].decode(), city.row_of(row["value"])) for row in city.rows(f"{city.name}.clean")]
     aside = city.rows(f"{city.name}.quarantine")
     return Outcome(
         clean=sorted(clean, key=lambda row: str(row[1]["id"])),

@@ -21,7 +21,7 @@ clean = bank.stage(
         check("kind IN ('opened', 'deposited', 'withdrawn')", otherwise="quarantine"),
         check("cents >= 0", otherwise="quarantine"),
     ],
-    to=topic("account-events.clean", key="account"),
+    to=topic("account-events.clean", key="account", format="json"),
 )
 
 

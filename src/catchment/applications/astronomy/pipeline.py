@@ -20,7 +20,7 @@ clean = sky.stage(
     observations,
     dedupe="id",
     checks=check("flux >= 0", otherwise="quarantine"),
-    to=topic("observations.clean", key="star"),
+    to=topic("observations.clean", key="star", format="json"),
 )
 
 

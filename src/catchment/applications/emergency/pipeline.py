@@ -27,7 +27,7 @@ clean = city.stage(
         check("kind IN ('fire', 'flood', 'quake', 'crash', 'calm')", otherwise="quarantine"),
         check("district IS NOT NULL", otherwise="quarantine"),
     ],
-    to=topic("reports.clean", key="district"),
+    to=topic("reports.clean", key="district", format="json"),
 )
 
 

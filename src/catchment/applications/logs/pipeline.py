@@ -18,7 +18,7 @@ clean = logs.stage(
     lines,
     dedupe="id",
     checks=check("level IN ('DEBUG', 'INFO', 'WARNING', 'ERROR', 'CRITICAL')", otherwise="quarantine"),
-    to=topic("log-lines.clean", key="service"),
+    to=topic("log-lines.clean", key="service", format="json"),
 )
 
 

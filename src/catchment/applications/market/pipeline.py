@@ -18,7 +18,7 @@ clean = market.stage(
     trades,
     dedupe="id",
     checks=check("price > 0 AND quantity > 0", otherwise="quarantine"),
-    to=topic("trades.clean", key="symbol"),
+    to=topic("trades.clean", key="symbol", format="json"),
 )
 
 

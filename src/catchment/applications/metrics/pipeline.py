@@ -18,7 +18,7 @@ clean = fleet.stage(
     measurements,
     dedupe="id",
     checks=check("cpu BETWEEN 0 AND 1 AND memory BETWEEN 0 AND 1", otherwise="quarantine"),
-    to=topic("measurements.clean", key="host"),
+    to=topic("measurements.clean", key="host", format="json"),
 )
 
 

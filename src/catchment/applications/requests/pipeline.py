@@ -19,11 +19,11 @@ clean = shop.stage(
     asked,
     dedupe="id",
     checks=check("quantity > 0", otherwise="quarantine"),
-    to=topic("requests.clean", key="item"),
+    to=topic("requests.clean", key="item", format="json"),
 )
 
 
-@shop.stage(clean, prices, event_time="at", lateness="10 seconds", to=topic("replies", key="client"))
+@shop.stage(clean, prices, event_time="at", lateness="10 seconds", to=topic("replies", key="client", format="json"))
 def replies(clean: DataFrame, prices: DataFrame) -> DataFrame:
     """One reply to each request. `request` says to which, `client` is the key by which clients find theirs."""
     total = (F.col("quantity") * F.col("cents")).alias("total_cents")

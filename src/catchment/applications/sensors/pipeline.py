@@ -25,7 +25,7 @@ clean = building.stage(
     readings,
     dedupe="id",
     checks=check("celsius BETWEEN -50 AND 100", otherwise="quarantine"),
-    to=topic("readings.clean", key="room"),
+    to=topic("readings.clean", key="room", format="json"),
 )
 
 

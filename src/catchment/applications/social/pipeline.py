@@ -18,7 +18,7 @@ clean = social.stage(
     posts,
     dedupe="id",
     checks=check("tag RLIKE '^#[a-z]+$'", otherwise="quarantine"),
-    to=topic("posts.clean", key="tag"),
+    to=topic("posts.clean", key="tag", format="json"),
 )
 
 

@@ -18,7 +18,7 @@ clean = site.stage(
     clicks,
     dedupe="id",
     checks=check("page LIKE '/%'", otherwise="quarantine"),
-    to=topic("clicks.clean", key="visitor"),
+    to=topic("clicks.clean", key="visitor", format="json"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from catchment.bench.pipelines.boundary_rows import BoundaryRows
 from catchment.bench.pipelines.latencies import alert_latency, store_latency
 from catchment.bench.pipelines.realtime_alerts import RealtimeAlertLatency
 from catchment.bench.pipelines.throughput import PipelineThroughput
@@ -21,6 +22,7 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
     """All of them."""
     return [
         PipelineThroughput(_RECORDS // (_QUICK_DIVISOR if quick else 1)),
+        BoundaryRows(_RECORDS // (_QUICK_DIVISOR if quick else 1)),
         store_latency(seconds=10 if quick else 60),
         alert_latency(seconds=10 if quick else 60),
         RealtimeAlertLatency(seconds=5 if quick else 60, warming_s=2 if quick else 10),

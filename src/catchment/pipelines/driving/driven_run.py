@@ -159,6 +159,7 @@ class DrivenRun:
                 folder=self._folder,
                 servers=self._options.servers,
                 versions=plan.versions,
+                rows=plan.rows,
             )
         )
         run.build([name for level in self._graph.order for name in level if name not in self._elsewhere])

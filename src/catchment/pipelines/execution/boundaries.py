@@ -1,4 +1,4 @@
-"""Topics between queries: rows as JSON objects in, rows out.
+"""Topics between queries: rows in, in the format that the topic has, and rows out.
 
 All records of one batch carry the batch's time, which Spark writes down with the batch; after a clock was set back, one that goes on rising
 with the batch's id. Readers take such groups whole and only
@@ -18,11 +18,12 @@ from pyspark.sql.types import StructType
 from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.row_values import as_json, row_columns, row_values, value_schema
+from catchment.pipelines.execution.row_values import decoding_options as row_decoding_options
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Boundary
+from catchment.pipelines.row_formats import RowFormat
 
-_JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
-"""Spark's own format would cut microseconds off."""
 RECORD_KEY: Final = "__record_key"
 """The key of a row's record, beside the columns of the row."""
 _TARGET_BATCH_S: Final = 2.0
@@ -32,28 +33,26 @@ _MOST_BATCH_BYTES: Final = "64m"
 """What a store or an alert takes of a batch is in the driver's memory, with copies in the JVM's, which has 1 GB unless told otherwise."""
 
 
-def as_json(columns: list[str]) -> Column:
-    """A row as the value of a record."""
-    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in columns)), _JSON).cast("binary")
-
-
-def as_key(columns: tuple[str, ...]) -> Column:
+def as_key(columns: tuple[str, ...], rows_as: RowFormat = "json") -> Column:
     """Columns as the key of a record: one as its text, several as a JSON object."""
     if len(columns) == 1:
         return F.col(f"`{columns[0]}`").cast("string").cast("binary")
-    return as_json(list(columns))
+    return as_json(columns, exact=rows_as == "avro")
 
 
-def to_records(rows: DataFrame, topic: str, key: tuple[str, ...], time_ms: int | None = None) -> DataFrame:
+def to_records(
+    rows: DataFrame, topic: str, key: tuple[str, ...], time_ms: int | None = None, rows_as: RowFormat = "json"
+) -> DataFrame:
     """Rows in the form that the sink writes. In a stream the current time is the batch's; elsewhere it must be given.
 
     Without columns for it, the key is the one that the records came with, if the rows have it beside their columns.
     """
+    columns = StructType([one for one in rows.schema.fields if one.name != RECORD_KEY])
     came_with = F.col(RECORD_KEY) if RECORD_KEY in rows.columns else F.lit(None).cast("binary")
     return rows.select(
         F.lit(topic).alias("topic"),
-        (as_key(key) if key else came_with).alias("key"),
-        as_json([name for name in rows.columns if name != RECORD_KEY]).alias("value"),
+        (as_key(key, rows_as) if key else came_with).alias("key"),
+        row_values(columns, rows_as).alias("value"),
         (F.current_timestamp() if time_ms is None else F.timestamp_millis(F.lit(time_ms))).alias("timestamp"),
     )
 
@@ -95,13 +94,13 @@ def read_boundary(
     options = stream_options(place, boundary.topic, query, noted) | {
         "admission": "timestamp",
         "admitUpTo": place.checkpoint(name),
-        "valueFormat": "json",
-        "valueSchema": place.schemas[name].json(),
     }
+    columns, written = place.schemas[name], place.written_rows(name)
+    options |= row_decoding_options(columns, written.format, written.schemas)
     reader = read_stream(place.spark, name).format("catchment").options(**options)
-    columns = StructType().add("key", "binary") if with_key else StructType()
-    rows = reader.schema(columns.add("value", place.schemas[name])).load()
-    return with_watermark(rows.select(*record_key(with_key), "value.*"), boundary)
+    wanted = StructType().add("key", "binary") if with_key else StructType()
+    rows = reader.schema(wanted.add("value", value_schema(columns, written.format, written.schemas))).load()
+    return with_watermark(rows.select(*record_key(with_key), *row_columns(columns)), boundary)
 
 
 def read_boundary_once(place: Workplace, name: str, ends: Mapping[str, Mapping[str, int]]) -> DataFrame:
@@ -112,11 +111,12 @@ def read_boundary_once(place: Workplace, name: str, ends: Mapping[str, Mapping[s
         "subscribe": boundary.topic,
         "endingOffsets": json.dumps(ends),
         "kafka.isolation.level": "read_committed",
-        "valueFormat": "json",
-        "valueSchema": place.schemas[name].json(),
     }
+    columns, written = place.schemas[name], place.written_rows(name)
+    options |= row_decoding_options(columns, written.format, written.schemas)
     reader = place.spark.read.format("catchment").options(**options)
-    return reader.schema(StructType().add("value", place.schemas[name])).load().select("value.*")
+    wanted = StructType().add("value", value_schema(columns, written.format, written.schemas))
+    return reader.schema(wanted).load().select(*row_columns(columns))
 
 
 def with_watermark(rows: DataFrame, boundary: Boundary) -> DataFrame:

@@ -20,10 +20,11 @@ from pyspark.sql.types import StructType, TimestampType
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.durations import interval
-from catchment.pipelines.execution.boundaries import as_json, as_key, stream_options
+from catchment.pipelines.execution.boundaries import as_key, stream_options
 from catchment.pipelines.execution.calendar_years import beyond_calendar
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.row_values import row_values
 from catchment.pipelines.execution.setting_aside import READING, as_it_came, headers, undecodable
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Intake
@@ -54,9 +55,9 @@ def cleaned_records(place: Workplace, intake: Intake, events: DataFrame) -> Data
     rows = _typed(events, intake)
     place.schemas[intake.name] = StructType(rows.schema.fields[len(_BESIDE) :])
     check_columns(place.schemas[intake.name], intake)
-    judged = _relieved(_judged(rows, intake, place.schemas[intake.name]), intake)
+    judged = _relieved(_judged(rows, intake, place.schemas[intake.name]), place, intake)
     kept = _without_duplicates(_watermarked(judged, intake), intake)
-    return _routed(kept, place, intake, place.schemas[intake.name].fieldNames())
+    return _routed(kept, place, intake, place.schemas[intake.name])
 
 
 def _events(place: Workplace, intake: Intake) -> DataFrame:
@@ -138,18 +139,19 @@ def _dropped(rows: DataFrame, intake: Intake, failing: list[tuple[Check, Column]
     return rows
 
 
-def _relieved(rows: DataFrame, intake: Intake) -> DataFrame:
+def _relieved(rows: DataFrame, place: Workplace, intake: Intake) -> DataFrame:
     """Without the record beside what is kept, but for the key where it is needed; what is set aside gets one of its own.
 
     The rest is the larger half of a row. It must go before the watermark, where Spark copies rows, and before its shuffle.
     """
-    key = as_key(intake.boundary.key) if intake.boundary.key else F.col(f"{RECORD}.key")
+    rows_as = place.written_rows(intake.name).format
+    key = as_key(intake.boundary.key, rows_as) if intake.boundary.key else F.col(f"{RECORD}.key")
     is_aside = _is_aside()
     rows = rows.withColumn(KEY, F.when(is_aside, F.col(f"{RECORD}.key")).otherwise(key))
     if intake.dedupe:
         # No other row has it.
-        place = F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset")
-        rows = rows.withColumn(ASIDE, F.when(is_aside, place))
+        position = F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset")
+        rows = rows.withColumn(ASIDE, F.when(is_aside, position))
     return rows.withColumn(RECORD, F.when(is_aside, F.col(RECORD)))
 
 
@@ -168,15 +170,23 @@ def _without_duplicates(rows: DataFrame, intake: Intake) -> DataFrame:
     return rows.dropDuplicatesWithinWatermark([*intake.dedupe, ASIDE]) if intake.dedupe else rows
 
 
-def _routed(rows: DataFrame, place: Workplace, intake: Intake, fields: list[str]) -> DataFrame:
+def _routed(rows: DataFrame, place: Workplace, intake: Intake, columns: StructType) -> DataFrame:
     """One record a row, for the topic where it belongs."""
     is_broken, is_late, is_aside = F.col(ERROR).isNotNull(), F.col(LATE), _is_aside()
     topic = F.when(is_broken, place.graph.quarantine).when(is_late, place.graph.late).otherwise(intake.boundary.topic)
     reason = F.coalesce(F.col(ERROR), F.concat(F.lit("late: watermark "), F.col(WATERMARK).cast("string")))
+    rows_as = place.written_rows(intake.name).format
+    value, as_it_came = row_values(columns, rows_as), F.when(is_aside, F.col(f"{RECORD}.value"))
+    values = (
+        [as_it_came.otherwise(value).alias("value")]
+        if rows_as == "json"
+        # The sink encodes rows, and writes the bytes of records that have none.
+        else [F.when(~is_aside, value).alias("value"), as_it_came.alias("valueBytes")]
+    )
     return rows.select(
         topic.alias("topic"),
         F.col(KEY).alias("key"),
-        F.when(is_aside, F.col(f"{RECORD}.value")).otherwise(as_json(fields)).alias("value"),
+        *values,
         F.when(is_aside, headers(place, intake.name, RECORD, reason)).alias("headers"),
         # As a value in the plan it would be a new program for every batch, which the JVM compiles from the start.
         F.col(BATCH_TIME).alias("timestamp"),

@@ -16,12 +16,14 @@ from catchment.pipelines.execution.boundaries import sink_options, to_records
 from catchment.pipelines.execution.claiming import claim_lake
 from catchment.pipelines.execution.handling import BatchHandler, for_each_batch
 from catchment.pipelines.execution.lake_upkeep import LakeUpkeep
+from catchment.pipelines.execution.row_values import encoding_options
 from catchment.pipelines.execution.steps import input_rows, step_rows
 from catchment.pipelines.execution.storing import StoreOutlet
 from catchment.pipelines.execution.workplace import Workplace, query_id
 from catchment.pipelines.graph import Outlet
 from catchment.pipelines.lakes.delta import DeltaLake
 from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.row_formats import RowFormat
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
 from catchment.spark.spark_checkpoint import SparkCheckpoint
@@ -61,18 +63,21 @@ def outlet_writer(place: Workplace, outlet: Outlet, query: str) -> DataStreamWri
 
 def topic_writer(place: Workplace, records: DataFrame, query: str) -> DataStreamWriter:
     """Records into topics, each exactly once."""
-    return records.writeStream.format("catchment").outputMode("append").options(**sink_options(place, query))
+    options = sink_options(place, query) | encoding_options(records)
+    return records.writeStream.format("catchment").outputMode("append").options(**options)
 
 
-def changelog_handler(place: Workplace, topic: str, key: tuple[str, ...], query: str) -> BatchHandler:
+def changelog_handler(
+    place: Workplace, topic: str, key: tuple[str, ...], query: str, rows_as: RowFormat = "json"
+) -> BatchHandler:
     """Changed rows into a topic, each exactly once. Spark does not let a sink in Python take them from it directly."""
     options = sink_options(place, query)
 
     def handle(rows: DataFrame, batch_id: int) -> bool:
         # What runs in here has a time of its own. The batch's is in its plan, and the same again when it is repeated.
         time_ms = SparkCheckpoint.at(place.checkpoint(query)).plan(batch_id).time_ms
-        records = to_records(rows, topic, key, time_ms)
-        records.write.format("catchment").options(**options).mode("append").save()
+        records = to_records(rows, topic, key, time_ms, rows_as)
+        records.write.format("catchment").options(**options, **encoding_options(records)).mode("append").save()
         return True
 
     return handle

@@ -37,6 +37,8 @@ SETTINGS: Final[dict[str, str]] = {
     "spark.sql.streaming.stopTimeout": "20s",
     # Streams have no filters to push down, and a table that is joined would be planned anew in every batch.
     "spark.sql.python.filterPushdown.enabled": "false",
+    # Workers are forked with the loops for rows between stages, which would otherwise be loaded by each.
+    "spark.executorEnv.CATCHMENT_AVRO_ROWS": "1",
     # Whoever watches reads all of these each time.
     "spark.sql.streaming.numRecentProgressUpdates": "16",
 }

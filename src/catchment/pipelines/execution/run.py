@@ -26,6 +26,7 @@ from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+from catchment.pipelines.row_formats import WrittenRows
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 _EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -39,6 +40,7 @@ def workplace(
     folder: Path,
     servers: str | None = None,
     versions: Mapping[str, int] | None = None,
+    rows: Mapping[str, WrittenRows] | None = None,
 ) -> Workplace:
     """The surroundings of a run, from what the pipeline says and what the caller says instead."""
     specification = graph.specification
@@ -51,6 +53,7 @@ def workplace(
         home=home,
         folder=folder,
         versions=versions or {},
+        rows=rows or {},
     )
 
 
@@ -160,8 +163,9 @@ class Run:
         assert step.boundary is not None, "a step without a boundary is computed by its outlets"
         rows = step_rows(place, step, name)
         place.schemas[name] = rows.schema
+        topic, key, rows_as = step.boundary.topic, step.boundary.key, place.written_rows(name).format
         if step.stage.mode == "append":
-            return topic_writer(place, to_records(rows, step.boundary.topic, step.boundary.key), name)
-        handler = changelog_handler(place, step.boundary.topic, step.boundary.key, name)
+            return topic_writer(place, to_records(rows, topic, key, rows_as=rows_as), name)
+        handler = changelog_handler(place, topic, key, name, rows_as)
         checkpointed = rows.writeStream.outputMode(step.stage.mode).option("checkpointLocation", place.checkpoint(name))
         return checkpointed.foreachBatch(for_each_batch(handler))

@@ -1,7 +1,7 @@
 """Rows that a store can never take, brought into the quarantine before the rest of their batch is stored.
 
 Behaviour
-    A row is written as JSON, as topics between stages have it, with headers that say why, and for which sink. It was computed, so
+    A row is written as JSON, as topics for other readers have it, with headers that say why, and for which sink. It was computed, so
     there is no record that could be sent back: it has no place in a topic, and a replay passes it by.
     They are written under the number of their batch, which stands in the query's checkpoint before any of them can be seen: a batch
     that is repeated sets nothing aside a second time. And they are written before the store notes that number, so none is missing.
@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from catchment.pipelines.addresses import without_credentials
-from catchment.pipelines.execution.boundaries import as_json, as_key, sink_options
+from catchment.pipelines.execution.boundaries import as_key, sink_options
+from catchment.pipelines.execution.row_values import as_json
 from catchment.pipelines.execution.setting_aside import own_headers
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Outlet

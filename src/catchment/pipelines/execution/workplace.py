@@ -15,6 +15,7 @@ from catchment.pipelines.alerts.outlet import AlertCounts
 from catchment.pipelines.execution.store_calls import StoreCalls
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+from catchment.pipelines.row_formats import NEW_ROWS, WrittenRows
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 
@@ -36,6 +37,8 @@ class Workplace:
     """Whether a table's new version is shown as soon as it has caught up."""
     schemas: dict[str, StructType] = field(default_factory=dict)
     """The columns of each boundary, known once the query that writes it is built."""
+    rows: Mapping[str, WrittenRows] = field(default_factory=dict)
+    """What the topics hold that queries of an earlier run have written, and new ones go on with."""
     store_calls: StoreCalls = field(default_factory=StoreCalls)
     alert_counts: dict[str, AlertCounts] = field(default_factory=dict)
     """What has become of the candidates of each alert, known once its query is built."""
@@ -50,6 +53,12 @@ class Workplace:
     def connection(self) -> dict[str, str]:
         """The options by which sources and sinks reach the brokers."""
         return {"kafka.bootstrap.servers": self.servers} | {f"kafka.{name}": one for name, one in self.kafka.items()}
+
+    def written_rows(self, name: str) -> WrittenRows:
+        """How the rows of a boundary are in its topic."""
+        boundary = self.graph.boundary(name)
+        asked = boundary.rows_as if boundary is not None else None
+        return self.rows.get(name) or WrittenRows(asked or NEW_ROWS)
 
     def version(self, query: str) -> int:
         return self.versions.get(query, 1)

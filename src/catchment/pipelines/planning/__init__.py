@@ -6,6 +6,7 @@
 from catchment.pipelines.planning.comparing import Decision, Plan, compare
 from catchment.pipelines.planning.deciding import Refused, decide, examine, keep, kept_versions, kept_with_checkpoints
 from catchment.pipelines.planning.signature import Current, Kept, Operator, Part, Signature
+from catchment.pipelines.planning.signing import signatures
 
 __all__ = [
     "Current",
@@ -22,4 +23,5 @@ __all__ = [
     "keep",
     "kept_versions",
     "kept_with_checkpoints",
+    "signatures",
 ]

@@ -8,13 +8,14 @@ lowering the version goes back to them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Final, Literal
 
 from catchment.pipelines.planning.differences import differences
 from catchment.pipelines.planning.rewriting import earlier_writer, remedy
 from catchment.pipelines.planning.signature import Current, Kept, Made, Signature
+from catchment.pipelines.row_formats import NEW_ROWS, WrittenRows
 
 FIRST_VERSION: Final = 1
 Action = Literal["new", "reuse", "new version", "refuse"]
@@ -37,6 +38,8 @@ class Plan:
 
     queries: dict[str, Decision]
     current: Current
+    rows: dict[str, WrittenRows] = field(default_factory=dict)
+    """How the topics of stages hold rows: those that a checkpoint is gone on with as they do, new ones as it is asked for."""
 
     @property
     def versions(self) -> dict[str, int]:
@@ -58,7 +61,24 @@ def compare(old: Kept | None, new: Current, begins: Mapping[str, int] | None = N
             decisions[name] = _first(name, old or Kept(pipeline=""), new, (begins or {}).get(name, FIRST_VERSION))
         else:
             decisions[name] = _again(name, made, old, new, decisions)
-    return Plan({name: decisions[name] for name in new.queries}, new)
+    rows = {name: _rows(name, one, old, new) for name, one in decisions.items() if new.queries[name].row_schema}
+    return Plan({name: decisions[name] for name in new.queries}, _settled(new, rows), rows)
+
+
+def _rows(name: str, decision: Decision, old: Kept | None, new: Current) -> WrittenRows:
+    made = old.made(name, new.version) if old and decision.action in ("reuse", "refuse") else None
+    return made.rows if made is not None else WrittenRows(new.queries[name].rows_as or NEW_ROWS)
+
+
+def _settled(new: Current, rows: dict[str, WrittenRows]) -> Current:
+    """With the formats that topics will have, for the next comparison."""
+    settled = {
+        name: new.queries[name].model_copy(
+            update={"rows_as": one.format} | ({} if one.format == "avro" else {"row_schema": None})
+        )
+        for name, one in rows.items()
+    }
+    return Current(version=new.version, queries=new.queries | settled)
 
 
 def _first(name: str, old: Kept, new: Current, version: int) -> Decision:

@@ -61,8 +61,9 @@ def keep(home: Home, plan: Plan) -> None:
         before = [one for one in queries.get(name, ()) if one.checkpoint_version == decision.version]
         if before:
             earlier = tuple(sorted(before[-1].places - made.places))
+            schemas = tuple(one for one in before[-1].rows.schemas if one != made.signature.row_schema)
             known = {"pipeline_version": before[-1].pipeline_version, "earlier_places": earlier}
-            made = made.model_copy(update=known)
+            made = made.model_copy(update=known | {"earlier_schemas": schemas})
         queries[name] = tuple(sorted((*others, made), key=lambda one: one.pipeline_version))
     home.folder.mkdir(parents=True, exist_ok=True)
     temporary = home.plan_file.with_suffix(".writing")

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
+from catchment.pipelines.execution.row_values import beyond_json, columns_of_schema
 from catchment.pipelines.planning.signature import Operator, Signature
+from catchment.pipelines.row_formats import OLD_ROWS
+
+_FORMATS: Final = {"avro": "Avro", "json": "JSON"}
 
 
 def differences(old: Signature, new: Signature, readers: Mapping[str, Signature]) -> Iterator[str]:
@@ -22,6 +27,18 @@ def differences(old: Signature, new: Signature, readers: Mapping[str, Signature]
             f"its lateness was {old.lateness_ms} ms and is {new.lateness_ms} ms: "
             "rows that were in time before would be dropped by what reads them"
         )
+    yield from _format_differences(old, new)
+
+
+def _format_differences(old: Signature, new: Signature) -> Iterator[str]:
+    if new.row_schema is None:
+        return
+    held = old.rows_as or OLD_ROWS
+    if new.rows_as is not None and new.rows_as != held:
+        yield f"its topic holds {_FORMATS[held]}, and {_FORMATS[new.rows_as]} is asked for"
+    elif held == "json":
+        for one in beyond_json(columns_of_schema(new.row_schema)):
+            yield f"its topic holds JSON, which does not carry column {one.path}: it is {one.what}"
 
 
 def _state_differences(old: tuple[Operator, ...], new: tuple[Operator, ...]) -> Iterator[str]:

@@ -39,7 +39,7 @@ def key_of(graph: Graph, folder: Path) -> str | None:
     topics = {**specification.sources, **specification.tables}
     try:
         parts = {
-            "versions": [version("catchment"), version("pyspark"), platform.python_version()],
+            "versions": [version("catchment-streaming"), version("pyspark"), platform.python_version()],
             "folder": str(folder.resolve()),
             "declared": specification.model_dump(),
             "functions": {name: stage.function for name, stage in specification.stages.items()},

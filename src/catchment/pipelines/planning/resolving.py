@@ -30,6 +30,7 @@ from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.intake import check_reserved
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.row_values import require_crossing
 from catchment.pipelines.execution.steps import computed
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Boundary, Graph, Outlet, Step
@@ -158,6 +159,7 @@ class _Resolving:
     def _boundary(self, name: str, schema: StructType, boundary: Boundary) -> None:
         """Rows as they are read from the topic between two queries."""
         self.place.schemas[name] = schema
+        self._attempt(("stages", name), lambda: require_crossing(schema, name, boundary.rows_as))
         rows = self.resolved.inputs[name] = self._stream(name, schema)
         if (event_time := boundary.event_time) is not None and name not in self.doubtful:
             path: Path = ("stages", name, _EVENT_TIME)

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from catchment.pipelines.row_formats import OLD_ROWS, RowFormat, WrittenRows
+
 QueryKind = Literal["intake", "step", "outlet"]
 
 
@@ -65,6 +67,11 @@ class Signature(Fact):
     """how late that may be."""
     target: Target | None = None
     """Alerts have none: they know what has fired."""
+    rows_as: RowFormat | None = None
+    """Of the topic of a stage: as it is written now, what its author asks for; of a checkpoint, what the topic holds. Checkpoints
+    from before there was a choice say nothing, and their topics hold JSON."""
+    row_schema: str | None = None
+    """The Avro schema that rows in the topic of a stage have, unless they are JSON."""
 
     @model_validator(mode="after")
     def _has_target(self) -> Signature:
@@ -91,11 +98,19 @@ class Made(Fact):
     """The checkpoints of the queries that it reads, each of which writes to a topic of its own."""
     earlier_places: tuple[str, ...] = ()
     """Where it wrote to before its target was another."""
+    earlier_schemas: tuple[str, ...] = ()
+    """The Avro schemas that rows in its topic have from before its columns were others."""
 
     @property
     def places(self) -> set[str]:
         """All that it has written to."""
         return {*self.earlier_places, *([self.signature.target.place] if self.signature.target else [])}
+
+    @property
+    def rows(self) -> WrittenRows:
+        """What its topic holds."""
+        now = (self.signature.row_schema,) if self.signature.row_schema is not None else ()
+        return WrittenRows(self.signature.rows_as or OLD_ROWS, (*now, *self.earlier_schemas))
 
 
 class Kept(Fact):

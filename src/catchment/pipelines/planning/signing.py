@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from catchment.pipelines.execution.row_values import row_schema
 from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph, Intake, Outlet, Step
 from catchment.pipelines.home import Home
@@ -61,6 +62,8 @@ class _Signing:
             event_time=intake.boundary.event_time,
             lateness_ms=intake.boundary.lateness_ms,
             target=boundary_target(intake.name, intake.boundary),
+            rows_as=intake.boundary.rows_as,
+            row_schema=row_schema(schema),
         )
 
     def _step(self, step: Step) -> Signature:
@@ -78,6 +81,8 @@ class _Signing:
             event_time=step.boundary.event_time,
             lateness_ms=step.boundary.lateness_ms,
             target=boundary_target(step.name, step.boundary),
+            rows_as=step.boundary.rows_as,
+            row_schema=row_schema(rows.schema),
         )
 
     def _outlet(self, outlet: Outlet) -> Signature:

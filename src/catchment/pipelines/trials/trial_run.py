@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.execution.boundaries import to_records, with_watermark
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.intake import cleaned_records
+from catchment.pipelines.execution.row_values import decoding_options as row_decoding_options
+from catchment.pipelines.execution.row_values import encoding_options, row_columns
 from catchment.pipelines.execution.steps import apply
 from catchment.pipelines.execution.table_intake import broken_records
 from catchment.pipelines.execution.workplace import Workplace
@@ -28,7 +32,9 @@ from catchment.pipelines.trials.trial_alerts import alert_collector
 from catchment.pipelines.trials.trial_log import Record, TrialLog
 from catchment.pipelines.trials.trial_rows import aside_row, event_record, result_row, table_record
 from catchment.pipelines.trials.trial_streams import TrialStreams
+from catchment.spark.formats.decoding import Decoding
 from catchment.spark.sink_rows import headers_from_json
+from catchment.spark.sink_values import ValueEncoding
 
 _WITH_REGISTRY: Final = ("avro", "protobuf")
 Batches = list[list[Any]]
@@ -109,7 +115,7 @@ class TrialRun:
         written: list[list[Record]] = []
 
         def collect(rows: DataFrame, batch_id: int) -> None:
-            found = [(row["topic"], _record(row)) for row in rows.toArrow().to_pylist()]
+            found = [(row["topic"], _record(row)) for row in _written(rows)]
             written.append([record for topic, record in found if topic == intake.boundary.topic])
             for topic, record in found:
                 if topic != intake.boundary.topic:
@@ -117,8 +123,7 @@ class TrialRun:
 
         self._run_query(intake.name, records, "append", collect)
         self._log.append(intake.name, written)
-        schema = place.schemas[intake.name]
-        self.results[intake.name] = [[result_row(record, schema) for record in batch] for batch in written]
+        self.results[intake.name] = [self._rows(intake.name, batch) for batch in written]
 
     def _run_table_intake(self, intake: TableIntake) -> None:
         if intake.name in self.results:
@@ -144,8 +149,9 @@ class TrialRun:
             rows.persist()
             found.append(rows.toArrow().to_pylist())
             if step.boundary is not None:
-                records = to_records(rows, step.boundary.topic, step.boundary.key)
-                written.append([_record(row) for row in records.toArrow().to_pylist()])
+                rows_as = self._place.written_rows(step.name).format
+                records = to_records(rows, step.boundary.topic, step.boundary.key, rows_as=rows_as)
+                written.append([_record(row) for row in _written(records)])
             rows.unpersist()
 
         self._run_query(step.name, rows, step.stage.mode, collect)
@@ -176,8 +182,20 @@ class TrialRun:
             return rows.select("value") if source.format == "text" else rows.select("value.*")
         boundary = self.graph.boundary(name)
         assert boundary is not None, f"{name} has a topic if somebody reads it"
-        options = {"valueFormat": "json", "valueSchema": self._place.schemas[name].json()}
-        return with_watermark(self._streams.stream(name, query, options).select("value.*"), boundary)
+        columns = self._place.schemas[name]
+        options = row_decoding_options(columns, self._place.written_rows(name).format)
+        return with_watermark(self._streams.stream(name, query, options).select(*row_columns(columns)), boundary)
+
+    def _rows(self, name: str, records: list[Record]) -> list[dict[str, Any]]:
+        """The rows of a boundary out of its records."""
+        columns = self._place.schemas[name]
+        if self._place.written_rows(name).format == "json":
+            return [result_row(record, columns) for record in records]
+        decoding = Decoding.read(row_decoding_options(columns, "avro"), [name])
+        values = pa.RecordBatch.from_arrays([pa.array([one.value for one in records], pa.binary())], ["value"])
+        wanted = to_arrow_schema(StructType().add("value", dict(decoding.fields())["value"]), timezone="UTC")
+        rows: list[dict[str, Any]] = decoding.apply(values, wanted).column("value").to_pylist()
+        return rows
 
     def _decoding(self, topic: Source | Table) -> dict[str, str]:
         """As declared; rows of binary formats are given as JSON, with the columns that the schema has."""
@@ -194,6 +212,12 @@ def last_of_each_key(batches: Sequence[Sequence[dict[str, Any]]], key: tuple[str
 
 def _json(schema: StructType) -> dict[str, str]:
     return {"valueFormat": "json", "valueSchema": schema.json()}
+
+
+def _written(records: DataFrame) -> list[dict[str, Any]]:
+    """Records as the sink would write them."""
+    encoding = ValueEncoding.read(encoding_options(records), records.schema)
+    return [row for batch in encoding.apply(records.toArrow().to_batches()) for row in batch.to_pylist()]
 
 
 def _record(row: dict[str, Any]) -> Record:

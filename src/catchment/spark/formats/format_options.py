@@ -12,9 +12,19 @@ from catchment.client.errors import SettingsError
 
 COLUMNS: Final = ("key", "value")
 FORMATS: Final = ("avro", "csv", "json", "protobuf", "string", "text")
-FRAMINGS: Final = ("none", "confluent")
+SINGLE_OBJECT: Final = "single-object"
+FRAMINGS: Final = ("none", "confluent", SINGLE_OBJECT)
 
-_OF_A_COLUMN: Final = ("Format", "Schema", "SchemaFile", "Message", "Subject", "SchemaVersion", "Framing")
+_OF_A_COLUMN: Final = (
+    "Format",
+    "Schema",
+    "SchemaFile",
+    "EarlierSchemas",
+    "Message",
+    "Subject",
+    "SchemaVersion",
+    "Framing",
+)
 _OF_THE_QUERY: Final = (
     "schemaRegistry",
     "schemaRegistry.user",
@@ -44,6 +54,8 @@ class FormatOptions:
     emit_default_values: bool
     csv_delimiter: str = ","
     csv_quote: str = '"'
+    earlier_schemas: str | None = None
+    """With single-object framing, a JSON array of the other schemas that records may have been written with."""
 
     @classmethod
     def read(cls, options: Mapping[str, str], column: str) -> FormatOptions:
@@ -73,6 +85,7 @@ class FormatOptions:
             == "true",
             csv_delimiter=known.get("csvdelimiter", ",").replace("\\t", "\t"),
             csv_quote=known.get("csvquote", '"'),
+            earlier_schemas=given("EarlierSchemas"),
         )
 
 

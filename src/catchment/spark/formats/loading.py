@@ -6,6 +6,7 @@ bring a compiler with them, which takes longer to load than all the rest.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -15,11 +16,13 @@ from catchment.client.errors import SettingsError
 from catchment.spark.formats import json_schema
 from catchment.spark.formats.csv_text import CsvDecoder, check_csv
 from catchment.spark.formats.decoder import Decoder
-from catchment.spark.formats.format_options import FormatOptions
+from catchment.spark.formats.format_options import SINGLE_OBJECT, FormatOptions
 from catchment.spark.formats.json_text import JsonDecoder
 from catchment.spark.formats.json_values import converter
 from catchment.spark.formats.payloads import Payloads
 from catchment.spark.formats.registry import Registry, UnknownSchema
+from catchment.spark.formats.row_decoding import RowDecoder
+from catchment.spark.formats.row_schema import spark_schema_of
 from catchment.spark.formats.text import TextDecoder
 
 _REGISTRY_KINDS: Final = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
@@ -43,6 +46,8 @@ def load_decoder(
         return TextDecoder()
     if format_name == "csv":
         return _load_csv(options)
+    if options.framing == SINGLE_OBJECT:
+        return _load_rows(options)
     source = _source(options, Registry.read(query_options), topics)
     framed = options.framing == "confluent" or (options.framing is None and source.registry is not None)
     decoder: Decoder
@@ -79,6 +84,28 @@ def _load_csv(options: FormatOptions) -> Decoder:
     data_type = json_schema.parse(options.schema, {})
     columns = check_csv(data_type, options.csv_delimiter, options.csv_quote)
     return CsvDecoder(columns, options.csv_delimiter, options.csv_quote)
+
+
+def _load_rows(options: FormatOptions) -> Decoder:
+    """Rows of Spark, by the schemas that the sink writes such rows with."""
+    column = options.column
+    if options.format != "avro" or options.schema is None:
+        raise SettingsError(
+            f"{column}Framing is {SINGLE_OBJECT}, which is for avro with a schema of its own",
+            f"Set {column}Format to avro and {column}Schema to the schema that the rows were written with.",
+        )
+    try:
+        earlier = json.loads(options.earlier_schemas or "[]")
+    except ValueError:
+        earlier = None
+    if not isinstance(earlier, list) or not all(isinstance(one, str) for one in earlier):
+        raise SettingsError(
+            f"the option {column}EarlierSchemas is no JSON array of schemas", "Give each schema as a string in it."
+        )
+    decoder = RowDecoder((options.schema, *earlier))
+    for schema in decoder.schemas:
+        spark_schema_of(schema)
+    return decoder
 
 
 def _refuse_schema_of_text(options: FormatOptions) -> None:
