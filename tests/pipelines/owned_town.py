@@ -158,6 +158,7 @@ def _no_spark() -> Iterator[None]:
     session = "pipeline_session"
     with (
         patch(f"catchment.pipelines.execution.pipeline_session.{session}", side_effect=SparkStarted),
+        patch("catchment.pipelines.execution.pipeline_session.plan_session", side_effect=SparkStarted),
         patch(f"catchment.pipelines.opening.{session}", side_effect=SparkStarted),
         patch("catchment.pipelines.driving.supervisor.Supervisor._supervise", side_effect=SparkStarted),
     ):

@@ -97,6 +97,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "pipeline backfill": ("catchment pipeline backfill city.py board --from 2026-05-01T12:00 --dry-run",),
     "pipeline rollback": ("catchment pipeline rollback city.py board",),
     "pipeline test": ("catchment pipeline test city.py", "catchment pipeline test city.py --only late"),
+    "pipeline reset": (
+        "catchment pipeline reset city.py --dry-run             # list what would be deleted",
+        "catchment pipeline reset city.py",
+    ),
     "pipeline prune": ("catchment pipeline prune city.py --dry-run",),
     "quarantine list": ("catchment quarantine list",),
     "quarantine show": ("catchment quarantine show city --error 'not JSON' --limit 5",),

@@ -15,7 +15,7 @@ from catchment.cli.failure import CommandError
 from catchment.cli.known_pipelines import HomeFolder, Master, PipelineFile, Servers
 from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note
-from catchment.cli.preflight import require_brokers_and_topics
+from catchment.cli.preflight import find_topics, require_topics
 
 if TYPE_CHECKING:
     from catchment.pipelines.driving.driver_options import DriverOptions
@@ -71,7 +71,7 @@ def run(
 
     loaded = load(file, is_to_run=True)
     specification = loaded.specification
-    require_brokers_and_topics(loaded, servers)
+    there = find_topics(specification, servers)
     options = DriverOptions(
         file.resolve(),
         (home or default_home()).resolve(),
@@ -83,6 +83,7 @@ def run(
         patience_s=patience_s,
     )
     _check_owners(loaded, options)
+    require_topics(loaded, there)
     if detach:
         _detach(options, specification.pipeline, as_json)
     else:

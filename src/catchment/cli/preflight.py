@@ -23,12 +23,11 @@ def find_topics(specification: PipelineSpecification, servers: str | None) -> fr
         raise CommandError(away.message, away.advice, exit_code=AWAY) from away
 
 
-def require_brokers_and_topics(loaded: Loaded, servers: str | None) -> None:
+def require_topics(loaded: Loaded, there: frozenset[str]) -> None:
     """Raise `Mistakes` with every topic that the pipeline reads and that is not there."""
     from catchment.pipelines.mistakes import Mistake, Mistakes
     from catchment.pipelines.preflight import missing_topics
 
-    there = find_topics(loaded.specification, servers)
     missing = [Mistake(loaded.declared.place(path), what) for path, what in missing_topics(loaded.specification, there)]
     if missing:
         raise Mistakes(missing)

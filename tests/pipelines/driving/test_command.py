@@ -244,7 +244,7 @@ def test_status_is_a_table_with_a_line_for_each_query(command: Command, tmp_path
         "killed",
         "7",
         "clean",
-        "12.5",
+        "0.0",
         "3",
         "–",
         "80",

@@ -8,7 +8,7 @@ import pyarrow
 import pytest
 from confluent_kafka import Producer
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment import Broker
 from catchment.client.columns import COLUMN_TYPES

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from tests.pipelines.driving.supervised import wait_for
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment.pipelines.driving.driven_run import STOP_S
 from catchment.pipelines.driving.exit_codes import ExitCode

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.client.logs import CatchmentLogs
 from tests.pipelines.planning.mistaken import Slip, place_of, slips, write_meant, write_mistaken
 
 from catchment.pipelines.graph import Graph
@@ -38,12 +39,11 @@ _STORE = "  - {from: %s, store: 'sqlite:///shop.db', table: %s}\n"
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def planned(tmp_path_factory: pytest.TempPathFactory, catchment_logs: CatchmentLogs) -> list[str]:
     """What `catchment pipeline plan` prints of a file with all of the mistakes: one Spark for all of them."""
     folder = tmp_path_factory.mktemp("shop")
     command = [sys.executable, "-m", "catchment.cli", "pipeline", "plan", str(write_mistaken(folder))]
-    # Nothing listens on port 1, and no broker is asked.
-    options = ["--home", str(folder / "home"), "--bootstrap-server", "127.0.0.1:1"]
+    options = ["--home", str(folder / "home"), "--bootstrap-server", catchment_logs.bootstrap_servers]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""

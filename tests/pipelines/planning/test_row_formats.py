@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
@@ -87,7 +87,7 @@ def test_a_topic_from_before_there_were_formats_goes_on_with_json(runs: _Run) ->
     for _ in range(2):
         assert runs.run(_current()) == WrittenRows("json")
     assert runs.run(_current(WITH_KIND, asked="json")) == WrittenRows("json")
-    assert runs.run(_current(version=2)) == WrittenRows("json"), "a higher version alone begins nothing anew"
+    assert runs.run(_current(version=2)) == WrittenRows("json"), "a higher version alone restarts nothing"
 
 
 def test_every_schema_is_known_that_rows_in_the_topic_may_have(runs: _Run) -> None:

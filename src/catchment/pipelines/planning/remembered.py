@@ -24,8 +24,8 @@ from pydantic import ValidationError
 from pyspark import cloudpickle
 
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.planning.signature import Current
 from catchment.pipelines.planning.resolving import columns_of
+from catchment.pipelines.planning.signature import Current
 from catchment.pipelines.planning.targets import sink_target
 from catchment.spark.java import cache_directory
 
