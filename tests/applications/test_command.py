@@ -104,7 +104,7 @@ def test_the_list_names_every_application() -> None:
 
 def test_an_application_that_does_not_exist_is_told_with_those_that_do() -> None:
     done = subprocess.run([*_COMMAND, "emergenci"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "there is no example emergenci" in done.stderr
     assert "emergency" in done.stderr
 

@@ -178,7 +178,7 @@ def test_records_that_are_gone_before_they_were_sent_back_are_told(
 
     def delete_before(offset: int) -> None:
         place = TopicPartition(f"{pipeline}.quarantine", 0, offset)
-        admin.delete_records([place])[place].result()
+        admin.delete_records([place])[place].result(30)
 
     delete_before(1)
     assert warning("show") == "", "the record that is gone was sent back"
@@ -207,7 +207,8 @@ def test_late_records_that_are_gone_and_records_that_will_be_are_told(
     producer.produce(late, b"{}", partition=0)
     assert producer.flush(30) == 0
     place = TopicPartition(late, 0, 1)
-    AdminClient({"bootstrap.servers": bootstrap_servers}).delete_records([place])[place].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.delete_records([place])[place].result(30)
     (told,) = warnings()
     assert told.startswith(f"warning: up to 1 late records are gone from topic {late}")
     assert run("topic", "alter", f"{pipeline}.quarantine", "--set", "retention.ms=86400000").exit_code == 0

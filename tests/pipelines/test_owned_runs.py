@@ -103,12 +103,14 @@ def shared_session(spark: SparkSession) -> Iterator[None]:
     session = "pipeline_session"
     with (
         patch(f"catchment.pipelines.execution.pipeline_session.{session}", return_value=spark),
+        patch("catchment.pipelines.execution.pipeline_session.plan_session", return_value=spark),
         patch(f"catchment.pipelines.opening.{session}", return_value=spark),
         patch.object(driven_run, session, return_value=spark),
         patch.object(SparkSession, "stop"),
         patch.object(driven_run, "end_jvm"),
-        patch.object(driven_run, "end_by_force_after"),
+        patch.object(DrivenRun, "_end_by_force"),
         patch.object(driven_run, "_say_nothing_more"),
+        patch.object(driven_run, "stop_publishing"),
     ):
         yield
 

@@ -60,9 +60,11 @@ def _parsed(expression: str) -> exp.Expr | None:
     from sqlglot.errors import SqlglotError
 
     try:
-        tree = sqlglot.parse_one(expression, read="spark")
+        # By itself, an expression whose first column is named as a command, such as `load > 1`, would be read as that command.
+        query = sqlglot.parse_one(f"SELECT * WHERE ({expression})", read="spark")
     except SqlglotError:
         return None
+    tree: exp.Expr = query.args["where"].this.unnest()
     return tree if all(type(one).__name__ in _PLAIN for one in tree.walk()) else None
 
 

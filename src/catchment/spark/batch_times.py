@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow
-import pyarrow.compute
 from pyspark.sql.types import StructType, TimestampType
 
 from catchment.client.errors import SettingsError
@@ -66,6 +65,9 @@ class Risen:
         self.newest_ms = floor_ms
 
     def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
+        # The processes that plan a stream load this module and compute nothing.
+        from pyarrow import compute
+
         for batch in self._batches:
             if not batch.num_rows:
                 yield batch
@@ -77,8 +79,8 @@ class Risen:
                     f"{times.null_count} rows have no timestamp", "With risingTimestamps, every row needs one."
                 )
             microseconds = times.cast(_MICROSECONDS).cast(pyarrow.int64())
-            risen = pyarrow.compute.max_element_wise(microseconds, self._floor_ms * 1000)
-            self.newest_ms = max(self.newest_ms, pyarrow.compute.max(risen).as_py() // 1000)
+            risen = compute.max_element_wise(microseconds, self._floor_ms * 1000)
+            self.newest_ms = max(self.newest_ms, compute.max(risen).as_py() // 1000)
             yield batch.set_column(place, batch.schema.field(place), risen.cast(_MICROSECONDS).cast(times.type))
 
 
