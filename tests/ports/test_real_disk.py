@@ -47,11 +47,13 @@ def test_the_file_unused_for_longest_gives_up_its_descriptor(tmp_path: Path) -> 
 def test_a_sync_leaves_no_descriptor_behind(tmp_path: Path) -> None:
     disk = RealDisk()
     files = [disk.open_file(str(tmp_path / str(number))) for number in range(5)]
+    rounds = 100
     asyncio.run(disk.sync_files(files))
     before = len(os.listdir("/proc/self/fd"))
-    for _ in range(10):
+    for _ in range(rounds):
         asyncio.run(disk.sync_files(files))
-    assert len(os.listdir("/proc/self/fd")) == before
+    # Clients of earlier tests may open and close some meanwhile.
+    assert len(os.listdir("/proc/self/fd")) < before + rounds // 2
 
 
 def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
