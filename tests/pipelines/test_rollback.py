@@ -55,4 +55,4 @@ def test_a_version_that_was_never_shown_is_passed_over(file: Path) -> None:
 
 def test_it_says_what_shows_the_version_again_that_was_left(file: Path) -> None:
     result = rollback(file)
-    assert "board: a backfill shows version 3 again, or a later version that begins anew" in result.stderr
+    assert "board: a backfill shows version 3 again, or a later version that starts from scratch" in result.stderr

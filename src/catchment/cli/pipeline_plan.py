@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, as_json: AsJson = False) -> None:
-    """Compare a pipeline with the state of its last run, and show what a run would reuse, begin anew or refuse.
+    """Compare a pipeline with the state of its last run, and show what a run would reuse, start from scratch or refuse.
 
     Nothing is changed. Exits with 0 if it may run, 2 if it is badly written or something is missing that it needs, 3 if it
     may not go on with its state, 5 if the brokers do not answer.

@@ -13,7 +13,8 @@ def rollback(
     """Show the version before the one that is shown now, in every store that keeps a stage, in one moment.
 
     Only a version that was shown once is gone back to. Run the pipeline with the version lowered again, so that new events are
-    counted into what is shown. A run does not show again what was gone back from: a backfill does, or a later version that begins anew.
+    counted into what is shown. A run does not show again what was gone back from: a backfill does, or a later version that starts
+    from scratch.
     """
     from catchment.pipelines.backfill import rollback as go_back
     from catchment.pipelines.opening import read_graph
@@ -24,5 +25,5 @@ def rollback(
         return
     print_table(["table", "version:", "left:"], shown)
     for one in shown:
-        again = f"a backfill shows version {one.left} again, or a later version that begins anew"
+        again = f"a backfill shows version {one.left} again, or a later version that starts from scratch"
         print_note(f"{one.table}: {again}; to run this file does not")
