@@ -60,6 +60,19 @@ def test_without_a_terminal_it_asks_for_a_yes(town: Town) -> None:
     assert isinstance(town.command("run").exception, SparkStarted)
 
 
+def test_files_of_others_in_the_folder_of_a_lake_are_not_deleted_with_it(town: Town) -> None:
+    notes = town.folder / "lake" / "notes.txt"
+    notes.write_text("mine")
+    for arguments in (("--dry-run",), ("--yes",)):
+        result = town.command("reset", *arguments)
+        assert result.exit_code == 1
+        assert "has notes.txt, which is no part of the lake" in result.output
+    assert notes.read_text() == "mine"
+    assert f"{town.name}.clean" in town.topics(), "nothing else was deleted either"
+    notes.unlink()
+    assert sorted(listed(town, "--yes")) == sorted(everything(town))
+
+
 def test_what_was_deleted_is_written_again_from_scratch(town: Town) -> None:
     assert sorted(listed(town, "--yes")) == sorted(everything(town))
     assert town.topics() == {f"{town.name}-reports"}, "what the pipeline reads stays"

@@ -178,6 +178,11 @@ class Resetting:
         for query, lake in self._lakes.items():
             is_known = any(lake.last_batch(known) is not None for known in ids)
             if self._is_ours(self._names[query], lake.owners(), is_known, is_there=lake.has_batches()):
+                if foreign := lake.foreign_names():
+                    raise ClientError(
+                        f"the folder of {self._names[query]} has {foreign[0]}, which is no part of the lake and would be deleted with it",
+                        "Move it to another folder, and reset again. Nothing was deleted.",
+                    )
                 yield Thing("lake", query, self._names[query])
 
     def _is_ours(self, name: str, owners: Collection[Owner], is_known: bool, *, is_there: bool) -> bool:

@@ -81,6 +81,12 @@ class Lake(ABC):
         with self._explained("read"):
             return self._owners.all()
 
+    def foreign_names(self) -> list[str]:
+        """What is in the folder and is no part of a lake: its files end in `.parquet`, its folders are partitions or begin with `_`."""
+        with self._explained("read"):
+            names = self.folder.names("")
+        return [one for one in names if not (one.startswith(("_", ".")) or one.endswith(".parquet") or "=" in one)]
+
     def drop(self) -> None:
         """Delete the lake with all that is in its folder."""
         with self._explained("delete"):
