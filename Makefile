@@ -49,7 +49,7 @@ format: setup ## Format the code and fix what ruff can fix
 
 docs: setup ## Render the parts of the documentation that the code knows better
 	$(BIN)/python tools/render_docs.py
-	$(BIN)/python -m catchment.ports.settings_reference > docs/reference/settings.md
+	$(BIN)/python -m catchment.settings.reference > docs/reference/settings.md
 	$(BIN)/python -m catchment.ports.telemetry > docs/reference/metrics.md
 	$(BIN)/python -m catchment.cli.reference > docs/reference/cli.md
 

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from catchment.broker.server import BrokerServer
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.disk import Disk
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.client import Answer, ClientProtocol
+from catchment.settings.broker import BrokerSettings
 
 _DEADLINE_S = 150.0
 _RESET = struct.pack("ii", 1, 0)

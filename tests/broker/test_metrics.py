@@ -4,9 +4,9 @@ from catchment.broker.metrics import readings
 from catchment.broker.server import BrokerServer
 from catchment.cluster.metadata import QuotaEntity
 from catchment.cluster.new_topic import NewTopic
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.ports.telemetry import METRICS, Exporter
+from catchment.settings.broker import BrokerSettings
 
 
 async def test_every_metric_is_read_from_a_running_broker() -> None:

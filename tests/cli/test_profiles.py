@@ -15,7 +15,7 @@ from catchment import Broker
 from catchment.cli.app import app
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 from catchment.cli.profiles import PROFILE_VARIABLE, Profile, load_profile, profile_file, save_profile
-from catchment.ports.properties_file import read_properties
+from catchment.settings.properties_file import read_properties
 
 Catchment = Callable[..., Result]
 ABSENT = "127.0.0.1:1"

@@ -22,7 +22,7 @@ from tests.compat.java_tool import require_java
 
 from catchment.bench.peers.kafka import KafkaServer
 from catchment.broker.config_changes import ResourceType
-from catchment.ports.kafka_setting_names import ignored_settings
+from catchment.settings.definitions.ignored import ignored_settings
 from catchment.testing.embedded import Broker
 
 _DEFAULT = 5

@@ -13,7 +13,7 @@ from tests.compat.java_tool import java_tool, require_java
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.share_state.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, NO_START, StateBatch
-from catchment.ports.broker_settings import BrokerSettings
+from catchment.settings.broker import BrokerSettings
 from catchment.storage.layout import format_uuid
 
 

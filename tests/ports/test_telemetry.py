@@ -8,8 +8,7 @@ from urllib.request import urlopen
 import pytest
 
 from catchment.ports import telemetry
-from catchment.ports.settings import InvalidSetting
-from catchment.ports.telemetry import METRICS, Exporter, Metric, Reading, parse_metrics_address, render_reference
+from catchment.ports.telemetry import METRICS, Exporter, Metric, Reading, render_reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 SAMPLE = [
@@ -37,7 +36,7 @@ def test_readings_are_rendered_as_prometheus_reads_them() -> None:
 
 
 def test_metrics_are_served_until_closed() -> None:
-    server = Exporter(lambda: SAMPLE).serve("127.0.0.1:0")
+    server = Exporter(lambda: SAMPLE).serve("127.0.0.1", 0)
     try:
         with urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=10) as response:
             assert b"bytesin_total 7.0" in response.read()
@@ -45,17 +44,6 @@ def test_metrics_are_served_until_closed() -> None:
         server.close()
     with pytest.raises(OSError, match="refused"):
         urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=10)
-
-
-@pytest.mark.parametrize("address", ["", "9308", ":9308", "host:", "host:port", "host:65536"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(InvalidSetting, match="Write host:port"):
-        parse_metrics_address(address)
-
-
-def test_addresses_are_read() -> None:
-    assert parse_metrics_address("127.0.0.1:9308") == ("127.0.0.1", 9308)
-    assert parse_metrics_address("[::1]:0") == ("::1", 0)
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:

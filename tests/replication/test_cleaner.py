@@ -13,7 +13,6 @@ import pytest
 from tests.storage.cleaning import COMPACTED, data_records, keyed
 from tests.waiting import until
 
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import ManualClock
 from catchment.ports.disk import Disk
 from catchment.ports.memory_disk import MemoryDisk
@@ -22,6 +21,7 @@ from catchment.ports.workers import LoopWorker, ProcessWorker, Worker, WorkerDie
 from catchment.replication.cleaner import Cleaner
 from catchment.replication.group_commit import GroupCommit
 from catchment.replication.partition import Partition
+from catchment.settings.broker import BrokerSettings
 from catchment.storage import checkpoint
 from catchment.storage.config import LogConfig
 from catchment.storage.recovery import create_log, open_log

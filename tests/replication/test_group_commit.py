@@ -9,7 +9,6 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import ManualClock
 from catchment.ports.disk import Replacement, SyncGroup
 from catchment.ports.memory_disk import MemoryDisk
@@ -18,6 +17,7 @@ from catchment.protocol.records import encode_batch, numbered
 from catchment.replication.group_commit import DirectoryNames, GroupCommit
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
+from catchment.settings.broker import BrokerSettings
 from catchment.storage import layout
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory

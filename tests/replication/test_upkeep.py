@@ -5,13 +5,13 @@ from uuid import UUID
 from tests.waiting import until
 
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import SystemClock
 from catchment.ports.disk import Disk
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.records import encode_batch, numbered
 from catchment.replication.replicas import Replicas
 from catchment.replication.upkeep import Upkeep
+from catchment.settings.broker import BrokerSettings
 from catchment.storage.directory import LogDirectory
 
 

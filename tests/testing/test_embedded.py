@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from tests.testing.clients import read_all, write
 
 import catchment
-from catchment.ports.settings import UnknownSetting
 from catchment.protocol.errors import ApiError
+from catchment.settings.setting import UnknownSetting
 
 VALUES = [b"one", b"two", b"three"]
 

@@ -14,14 +14,14 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
 from catchment.broker.logger_levels import check_levels, own_levels, set_levels
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.client_metrics_settings import CLIENT_METRICS_SETTINGS
-from catchment.ports.group_settings import validate_group_settings
-from catchment.ports.kafka_setting_names import READ_ONLY_IN_KAFKA
-from catchment.ports.settings import InvalidSetting, UpdateMode
-from catchment.ports.topic_settings import validate_topic_settings
 from catchment.protocol.errors import ApiError
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.client_metrics import CLIENT_METRICS_SETTINGS
+from catchment.settings.definitions.ignored import READ_ONLY_IN_KAFKA
+from catchment.settings.definitions.topics import validate_topic_settings
+from catchment.settings.groups import validate_group_settings
+from catchment.settings.setting import InvalidSetting, UpdateMode
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what a resource overrides to what it shall override."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from catchment.broker.buffers import BufferPool
 from catchment.broker.connection import Connection, ConnectionLimits
 from catchment.broker.routing import Router
-from catchment.ports import listener_settings
 from catchment.ports.network import Address, Listening, Network
+from catchment.settings import listeners as listener_settings
 
 if TYPE_CHECKING:
     from catchment.broker.services import Services

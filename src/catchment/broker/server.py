@@ -31,7 +31,6 @@ from catchment.broker.transaction_markers import write_markers
 from catchment.cluster.controller import Controller
 from catchment.cluster.local_store import DIRECTORY_NAME, LocalStore
 from catchment.cluster.metadata import BrokerImage, Endpoint, MetadataImage
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock, SystemClock
 from catchment.ports.disk import Disk
 from catchment.ports.network import Address, Listening, Network, SocketNetwork
@@ -40,6 +39,7 @@ from catchment.ports.workers import LoopWorker, ProcessWorker
 from catchment.replication.cleaner import Cleaner
 from catchment.replication.replicas import Replicas
 from catchment.replication.upkeep import Upkeep
+from catchment.settings.broker import BrokerSettings
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory
 from catchment.storage.layout import format_uuid

@@ -11,11 +11,11 @@ from catchment.broker.quotas.enforcement import Quotas
 from catchment.broker.share.partitions import SharePartitions
 from catchment.broker.traffic import Traffic
 from catchment.cluster.controller import Controller
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.ports.disk import Disk
 from catchment.ports.workers import ThreadWorkers
 from catchment.replication.replicas import Replicas
+from catchment.settings.broker import BrokerSettings
 
 _MIN_FETCH_BYTES = 1024 * 1024
 _LARGEST_ANSWER_BYTES = 4 * 1024 * 1024

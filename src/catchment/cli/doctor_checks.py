@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.cli.output import format_bytes
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.listener_settings import Listener
 from catchment.ports.network import try_address
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.listeners import Listener
 
 _OLDEST_PYTHON = (3, 11)
 _FEW_DESCRIPTORS = 4096

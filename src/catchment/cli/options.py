@@ -9,8 +9,8 @@ import typer
 from catchment.cli.assignments import parse_assignment
 from catchment.cli.failure import MISTAKEN, CommandError
 from catchment.cli.profiles import PROFILE_VARIABLE, Profile, complete_name, current_name, load_profile
-from catchment.ports.properties_file import read_properties
-from catchment.ports.settings import InvalidSetting
+from catchment.settings.properties_file import read_properties
+from catchment.settings.setting import InvalidSetting
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "CATCHMENT_BOOTSTRAP_SERVERS"

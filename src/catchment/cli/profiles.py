@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from catchment.cli.failure import MISTAKEN, CommandError
-from catchment.ports.properties_file import read_properties
-from catchment.ports.settings import InvalidSetting
+from catchment.settings.properties_file import read_properties
+from catchment.settings.setting import InvalidSetting
 
 PROFILE_VARIABLE: Final = "CATCHMENT_PROFILE"
 SERVERS: Final = "bootstrap.servers"

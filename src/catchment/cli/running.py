@@ -12,10 +12,11 @@ from typing import NamedTuple, Self
 
 from catchment.broker.server import BrokerServer
 from catchment.cli.failure import MISTAKEN, CommandError
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.disk import UnusableDirectory
 from catchment.ports.network import try_address
-from catchment.ports.settings import InvalidSetting
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.listeners import parse_metrics_address
+from catchment.settings.setting import InvalidSetting
 
 _logger = logging.getLogger(__name__)
 
@@ -114,8 +115,6 @@ class RunningBroker:
         """Fail before the data directory is created. The server itself takes its ports last, once its logs are read."""
         wanted = [(listener.host, listener.port, self._remedies.port) for listener in self._settings.listeners]
         if address := self._settings.text("catchment.metrics.listener"):
-            from catchment.ports.telemetry import parse_metrics_address
-
             wanted.append((*parse_metrics_address(address), "--set catchment.metrics.listener=127.0.0.1:{port}"))
         for host, port, remedy in wanted:
             try:
@@ -132,7 +131,7 @@ class RunningBroker:
         from catchment.broker.metrics import readings
         from catchment.ports.telemetry import Exporter
 
-        metrics = Exporter(lambda: readings(self.server.services)).serve(address)
+        metrics = Exporter(lambda: readings(self.server.services)).serve(*parse_metrics_address(address))
         self._closing.callback(metrics.close)
         _logger.info("metrics at http://%s:%d/metrics", metrics.host, metrics.port)
 

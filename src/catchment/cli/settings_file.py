@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from catchment.cli.failure import MISTAKEN, CommandError
-from catchment.ports.broker_settings import BrokerSettings, require_known
-from catchment.ports.properties_file import read_properties
-from catchment.ports.settings import InvalidSetting
+from catchment.settings.broker import BrokerSettings, require_known
+from catchment.settings.properties_file import read_properties
+from catchment.settings.setting import InvalidSetting
 
 
 def load_settings(config: Path | None, given: Mapping[str, str]) -> BrokerSettings:

@@ -13,8 +13,8 @@ import typer
 from catchment.cli.options import ServerSettings, ServerSettingsFile, parse_assignments
 from catchment.cli.settings_file import load_settings
 from catchment.cli.status import Rates, Sample, status_line, status_panel
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.log_lines import configure_logging
+from catchment.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
     from catchment.cli.running import Remedies, RunningBroker

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from catchment.ports.settings import InvalidSetting
-
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric as MetricFamily
@@ -93,11 +91,10 @@ class Exporter:
 
         return generate_latest(self._registry())
 
-    def serve(self, address: str) -> MetricsServer:
-        """Answer Prometheus at `host:port`, on a thread of its own. OSError where the port is taken."""
+    def serve(self, host: str, port: int) -> MetricsServer:
+        """Serve Prometheus's requests on a thread of its own. Raises OSError if the port is taken."""
         from prometheus_client import start_wsgi_server
 
-        host, port = parse_metrics_address(address)
         server, thread = start_wsgi_server(port, host, self._registry())
 
         def close() -> None:
@@ -136,14 +133,6 @@ class MetricsServer:
     host: str
     port: int
     close: Callable[[], None]
-
-
-def parse_metrics_address(address: str) -> tuple[str, int]:
-    """The host and port of `catchment.metrics.listener`."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
-        raise InvalidSetting("catchment.metrics.listener", address, "Write host:port, such as 127.0.0.1:9308")
-    return host.strip("[]"), int(port)
 
 
 def render_reference() -> str:

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.ports.disk import Disk
 from catchment.ports.workers import Worker, WorkerDied
 from catchment.protocol.batch import CorruptBatch
 from catchment.replication.partition import Partition
+from catchment.settings.broker import BrokerSettings
 from catchment.storage import checkpoint, layout
 from catchment.storage.compaction import CompactionJob, CompactionResult, Dirt, find_dirt, plan
 from catchment.storage.compaction_keys import keys_in

@@ -9,12 +9,12 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.disk import Disk, SyncGroup
 from catchment.protocol.batch import CorruptBatch
 from catchment.protocol.errors import ApiError
 from catchment.replication.group_commit import DirectoryNames, GroupCommit
 from catchment.replication.partition import Partition
+from catchment.settings.broker import BrokerSettings
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory
 from catchment.storage.log import Log

@@ -9,11 +9,11 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
+from catchment.settings.broker import BrokerSettings
 
 _logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
-from catchment.ports.broker_settings import BrokerSettings, require_known
 from catchment.ports.clock import SystemClock
 from catchment.ports.memory_disk import MemoryDisk
+from catchment.settings.broker import BrokerSettings, require_known
 from catchment.testing.faults import Faults
 from catchment.testing.faulty_network import FaultyNetwork
 from catchment.testing.loop_thread import LoopThread

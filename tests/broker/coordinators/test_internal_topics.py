@@ -11,8 +11,8 @@ from catchment.broker.coordinators.share_state import share_state_topic
 from catchment.broker.coordinators.transactions_topic import transactions_topic
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.topic_settings import TOPIC_SETTINGS
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.definitions.topics import TOPIC_SETTINGS
 
 
 @pytest.mark.parametrize(

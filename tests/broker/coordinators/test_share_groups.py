@@ -15,9 +15,9 @@ from catchment.broker.server import BrokerServer
 from catchment.broker.services import Services
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.share_groups.commands import HeartbeatAnswer, HeartbeatRequest
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
+from catchment.settings.broker import BrokerSettings
 
 LEAVING = -1
 _DEADLINE_S = 150

@@ -15,9 +15,9 @@ from catchment.broker.coordinators.share_state import SHARE_STATE_TOPIC, ShareSt
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.share_state.batches import ACKNOWLEDGED, NO_START, StateBatch
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
+from catchment.settings.broker import BrokerSettings
 from catchment.storage.layout import format_uuid
 from catchment.storage.log import Log
 

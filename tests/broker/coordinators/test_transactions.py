@@ -22,9 +22,9 @@ from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.replayed import Producer
 from catchment.coordination.transactions.commands import EndRequest, InitRequest, MarkersToWrite
 from catchment.coordination.transactions.records import TopicPartition, TransactionState
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
+from catchment.settings.broker import BrokerSettings
 
 DEADLINE_S = 150
 Answer = TypeVar("Answer")

@@ -21,9 +21,9 @@ from catchment.cluster.controller import Controller
 from catchment.cluster.local_store import LocalStore
 from catchment.cluster.metadata import BrokerImage, Endpoint, MetadataImage
 from catchment.cluster.new_topic import NewTopic
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.headers import RequestHeader
+from catchment.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
     from catchment.broker.services import Services

@@ -5,8 +5,8 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.config_requests import BROKER, TOPIC, start_client
 
 from catchment.broker.handlers.incremental_alter_configs import Operation
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.topic_settings import TOPIC_SETTINGS
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.topics import TOPIC_SETTINGS
 
 # What Kafka 4.3.1 answered for a topic created with retention.ms=1000000 on a broker with log.retention.hours=100: name,
 # value, source, type and the names and sources of the synonyms. Left out are the synonyms of the local retention, which is

@@ -13,8 +13,8 @@ from catchment.broker.handlers.incremental_alter_configs import Operation
 from catchment.broker.handlers.list_config_resources import list_config_resources
 from catchment.cluster.controller import Controller
 from catchment.cluster.local_store import LocalStore
-from catchment.ports.group_settings import GROUP_SETTINGS
 from catchment.ports.memory_disk import MemoryDisk
+from catchment.settings.groups import GROUP_SETTINGS
 
 GROUP = int(ResourceType.GROUP)
 OK = (ErrorCode.none, None)

@@ -7,9 +7,9 @@ from catchment.broker.quotas.enforcement import Quotas
 from catchment.broker.quotas.limits import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Owner
 from catchment.broker.quotas.meter import RequestMeter
 from catchment.cluster.metadata import ClientQuotas, MetadataImage, QuotaEntity
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import ManualClock
 from catchment.protocol.errors import ApiError
+from catchment.settings.broker import BrokerSettings
 
 ANN = QuotaEntity(user="ann")
 EVERY_CLIENT = QuotaEntity(client_id="")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.cluster.metadata import MetadataImage
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.group_settings import GroupSettings
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.groups import GroupSettings
 
 if TYPE_CHECKING:
     from catchment.coordination.consumer_groups.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest

@@ -22,11 +22,11 @@ from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.coordination.group_records import NO_EPOCH, CommittedOffset
 from catchment.coordination.replayed import Producer
 from catchment.coordination.timers import Moment
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
+from catchment.settings.broker import BrokerSettings
 from catchment.storage.control_record import TransactionMarker
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """What the topics of all coordinators have in common: sizes that are asked for, within what is possible."""
 
 from catchment.cluster.metadata import MetadataImage
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.topic_settings import SMALLEST_SEGMENT_BYTES
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.definitions.topics import SMALLEST_SEGMENT_BYTES
 
 
 def replication_factor(settings: BrokerSettings, name: str, image: MetadataImage) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from catchment.broker.coordinators.internal_topics import replication_factor, segment_bytes
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
-from catchment.ports.broker_settings import BrokerSettings
+from catchment.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
     from catchment.coordination.commands import GroupLimits

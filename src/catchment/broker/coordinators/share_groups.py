@@ -21,9 +21,9 @@ from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.group_settings import GroupSettings
 from catchment.protocol.errors import ApiError
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.groups import GroupSettings
 
 if TYPE_CHECKING:
     from catchment.coordination.shard import GroupShard

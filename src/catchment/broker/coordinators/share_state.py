@@ -23,10 +23,10 @@ from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage, PartitionImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.share_state.records import NO_COUNT, ShareKey
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
+from catchment.settings.broker import BrokerSettings
 from catchment.storage.layout import format_uuid, parse_uuid
 
 if TYPE_CHECKING:

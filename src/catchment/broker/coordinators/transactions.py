@@ -29,10 +29,10 @@ from catchment.coordination.transactions.commands import (
     ProducerReply,
 )
 from catchment.coordination.transactions.records import TopicPartition, Transaction
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
+from catchment.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
     from catchment.coordination.transactions.shard import TransactionShard

@@ -6,7 +6,7 @@ from catchment.broker.coordinators.internal_topics import replication_factor, se
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.transactions.commands import TransactionLimits
-from catchment.ports.broker_settings import BrokerSettings
+from catchment.settings.broker import BrokerSettings
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 

@@ -24,8 +24,8 @@ from catchment.broker.routing import api
 from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.cluster.new_topic import MAX_NEW_PARTITIONS, NewTopic
-from catchment.ports.setting_descriptions import describe_topic
 from catchment.protocol.errors import ApiError
+from catchment.settings.descriptions import describe_topic
 
 _DEFAULT = -1
 _KAFKAS_OWN = "__cluster_metadata"

@@ -30,7 +30,8 @@ from catchment.broker.logger_levels import effective_levels
 from catchment.broker.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.topic_names import check_topic_name
-from catchment.ports.setting_descriptions import (
+from catchment.protocol.errors import ApiError
+from catchment.settings.descriptions import (
     Description,
     Source,
     describe_all_brokers,
@@ -39,8 +40,7 @@ from catchment.ports.setting_descriptions import (
     describe_group,
     describe_topic,
 )
-from catchment.ports.settings import Kind
-from catchment.protocol.errors import ApiError
+from catchment.settings.setting import Kind
 
 _TYPES = {
     None: i8(0),

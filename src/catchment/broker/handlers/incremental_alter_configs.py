@@ -29,12 +29,12 @@ from catchment.broker.config_changes import ResourceType, change_resource, check
 from catchment.broker.context import RequestContext
 from catchment.broker.routing import api
 from catchment.broker.turns import Turns
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.group_settings import GROUP_SETTINGS
-from catchment.ports.settings import Kind, Value
-from catchment.ports.topic_settings import TOPIC_SETTINGS
 from catchment.protocol.errors import ApiError
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.topics import TOPIC_SETTINGS
+from catchment.settings.groups import GROUP_SETTINGS
+from catchment.settings.setting import Kind, Value
 
 _DEFINITIONS = {int(ResourceType.TOPIC): TOPIC_SETTINGS, int(ResourceType.GROUP): GROUP_SETTINGS}
 

@@ -19,8 +19,8 @@ from catchment.broker.quotas.limits import (
 )
 from catchment.broker.quotas.rates import SampledRate, TokenBucket, Window
 from catchment.cluster.metadata import MetadataImage
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
+from catchment.settings.broker import BrokerSettings
 
 _FEW_MEASURES: Final = 1024
 """Below this number nobody looks for measures to drop."""

@@ -17,11 +17,11 @@ from catchment.broker.share.sessions import SessionKey, ShareSession, ShareSessi
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.share_state.records import ShareKey
-from catchment.ports.broker_settings import BrokerSettings
 from catchment.ports.clock import Clock
-from catchment.ports.group_settings import GroupSettings
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.groups import GroupSettings
 
 if TYPE_CHECKING:
     from catchment.broker.share.leader import Persister, ShareLeader

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.kafka_setting_names import is_ignored
-from catchment.ports.listener_settings import Listener, ListenerTable
-from catchment.ports.settings import InvalidSetting, UnknownSetting, UpdateMode, Value, suggestion
-from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.ignored import is_ignored
+from catchment.settings.definitions.topics import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.settings.listeners import Listener, ListenerTable
+from catchment.settings.setting import InvalidSetting, UnknownSetting, UpdateMode, Value, suggestion
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 _CACHED_TOPIC_VALUES: Final = 4096

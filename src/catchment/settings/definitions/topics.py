@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from catchment.ports.settings import Bounds, Choices, Definitions, InvalidSetting, Kind, Pattern, Setting, Value
+from catchment.settings.setting import Bounds, Choices, Definitions, InvalidSetting, Kind, Pattern, Setting, Value
 
 SMALLEST_SEGMENT_BYTES: Final = 1 << 20
 """KIP-1030."""

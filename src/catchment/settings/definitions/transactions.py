@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from catchment.ports.settings import Bounds, Kind, Setting, UpdateMode
+from catchment.settings.setting import Bounds, Kind, Setting, UpdateMode
 
 TRANSACTION_SETTINGS: Final = [
     Setting(

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.settings_reference import render
-from catchment.ports.topic_settings import TOPIC_SETTINGS
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.topics import TOPIC_SETTINGS
+from catchment.settings.reference import render
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 

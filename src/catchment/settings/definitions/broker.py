@@ -1,7 +1,7 @@
 """The settings of a broker that Catchment acts on.
 
 The defaults of topic settings are derived from the topic's definitions, so that kind, bounds and meaning are written
-once; the rest is spelled out here. Kafka's other names are listed in `kafka_setting_names`.
+once; the rest is spelled out here. Kafka's other names are listed in `ignored`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from catchment.ports.consumer_setting_definitions import CONSUMER_GROUP_SETTINGS
-from catchment.ports.quota_setting_definitions import QUOTA_SETTINGS
-from catchment.ports.settings import Bounds, Choices, Definitions, Kind, Setting, UpdateMode
-from catchment.ports.share_setting_definitions import SHARE_GROUP_SETTINGS
-from catchment.ports.share_state_setting_definitions import SHARE_STATE_SETTINGS
-from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
-from catchment.ports.transaction_setting_definitions import TRANSACTION_SETTINGS
+from catchment.settings.definitions.group_coordinator import GROUP_COORDINATOR_SETTINGS
+from catchment.settings.definitions.topics import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.settings.definitions.transactions import TRANSACTION_SETTINGS
+from catchment.settings.setting import Bounds, Choices, Definitions, Kind, Setting, UpdateMode
 
 # Kept for topics, but no default can be given for them because they have no effect.
 _WITHOUT_EFFECT: Final = frozenset({"local.retention.bytes", "local.retention.ms"})
@@ -156,77 +153,6 @@ _TOPICS: Final = [
     ),
 ]
 
-_GROUPS: Final = [
-    Setting(
-        "group.initial.rebalance.delay.ms",
-        Kind.INT,
-        3000,
-        "How long an empty group waits for more members before its first rebalance, and again after each that comes.",
-    ),
-    Setting(
-        "group.max.session.timeout.ms",
-        Kind.INT,
-        1_800_000,
-        "The longest session time-out that a member of a classic group may ask for.",
-    ),
-    Setting("group.max.size", Kind.INT, 2_147_483_647, "How many members a classic group may have.", Bounds(1)),
-    Setting(
-        "group.min.session.timeout.ms",
-        Kind.INT,
-        6000,
-        "The shortest session time-out that a member of a classic group may ask for.",
-    ),
-    Setting(
-        "offset.metadata.max.bytes",
-        Kind.INT,
-        4096,
-        "How much text may go with a committed offset.",
-    ),
-    Setting(
-        "offsets.commit.timeout.ms",
-        Kind.INT,
-        5000,
-        "How long a request to the group coordinator waits for the disk before it is answered with an error.",
-        Bounds(1),
-    ),
-    Setting(
-        "offsets.retention.check.interval.ms",
-        Kind.LONG,
-        600_000,
-        "How often the group coordinator looks for offsets to forget.",
-        Bounds(1),
-    ),
-    Setting(
-        "offsets.retention.minutes",
-        Kind.INT,
-        10_080,
-        "How long the offsets of a group are kept after its last member has left. Without members, it is since the commit.",
-        Bounds(1),
-    ),
-    Setting(
-        "offsets.topic.num.partitions",
-        Kind.INT,
-        50,
-        "Partitions of `__consumer_offsets`. The topic is made when the first group asks for its coordinator, and must not "
-        "grow later: groups would look for their offsets in another partition.",
-        Bounds(1),
-    ),
-    Setting(
-        "offsets.topic.replication.factor",
-        Kind.SHORT,
-        3,
-        "Replicas of `__consumer_offsets`, but no more than there are brokers when it is made.",
-        Bounds(1),
-    ),
-    Setting(
-        "offsets.topic.segment.bytes",
-        Kind.INT,
-        104_857_600,
-        "Segment size of `__consumer_offsets`: small enough that compaction keeps loading short.",
-        Bounds(1),
-    ),
-]
-
 _CONNECTIONS: Final = [
     Setting(
         "advertised.listeners",
@@ -341,16 +267,44 @@ _CONNECTIONS: Final = [
     ),
 ]
 
+_QUOTAS: Final = [
+    Setting(
+        "controller.quota.window.num",
+        Kind.INT,
+        11,
+        "How many samples' worth of its `controller_mutation_rate` a client may use at once.",
+        Bounds(1),
+    ),
+    Setting(
+        "controller.quota.window.size.seconds",
+        Kind.INT,
+        1,
+        "How many seconds of its `controller_mutation_rate` a sample is worth.",
+        Bounds(1),
+    ),
+    Setting(
+        "quota.window.num",
+        Kind.INT,
+        11,
+        "Over how many samples the rates of clients with a quota are measured, the current one included.",
+        Bounds(1),
+    ),
+    Setting(
+        "quota.window.size.seconds",
+        Kind.INT,
+        1,
+        "How long a sample of a client's rate lasts; also the longest pause for a `request_percentage`.",
+        Bounds(1),
+    ),
+]
+
 BROKER_SETTINGS: Final = Definitions(
     sorted(
         [
             *_IDENTITY_AND_FILES,
             *_CONNECTIONS,
-            *_GROUPS,
-            *QUOTA_SETTINGS,
-            *CONSUMER_GROUP_SETTINGS,
-            *SHARE_GROUP_SETTINGS,
-            *SHARE_STATE_SETTINGS,
+            *GROUP_COORDINATOR_SETTINGS,
+            *_QUOTAS,
             *TRANSACTION_SETTINGS,
             *_TOPICS,
             *_LOGS,

@@ -3,11 +3,11 @@
 import csv
 from pathlib import Path
 
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS
-from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, ignored_settings
-from catchment.ports.settings import Bounds, Definitions, UpdateMode
-from catchment.ports.topic_settings import TOPIC_SETTINGS
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.ignored import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, ignored_settings
+from catchment.settings.definitions.topics import TOPIC_SETTINGS
+from catchment.settings.groups import BROKER_NAMES, GROUP_SETTINGS
+from catchment.settings.setting import Bounds, Definitions, UpdateMode
 
 # Deliberately other: we listen on the loopback only, keep data under the working directory, need no number, and leave the
 # size of socket buffers to the system.

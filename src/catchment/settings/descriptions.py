@@ -11,13 +11,13 @@ from functools import cache
 from itertools import dropwhile
 from typing import NamedTuple
 
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.broker_settings import SYNONYM_GROUPS, BrokerSettings
-from catchment.ports.client_metrics_settings import CLIENT_METRICS_SETTINGS
-from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS, GroupSettings
-from catchment.ports.kafka_setting_names import general_name, ignored_setting, ignored_settings
-from catchment.ports.settings import InvalidSetting, Kind, Setting, UpdateMode, Value
-from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.settings.broker import SYNONYM_GROUPS, BrokerSettings
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.client_metrics import CLIENT_METRICS_SETTINGS
+from catchment.settings.definitions.ignored import general_name, ignored_setting, ignored_settings
+from catchment.settings.definitions.topics import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.settings.groups import BROKER_NAMES, GROUP_SETTINGS, GroupSettings
+from catchment.settings.setting import InvalidSetting, Kind, Setting, UpdateMode, Value
 
 
 class Source(IntEnum):

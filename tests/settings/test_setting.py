@@ -2,7 +2,7 @@
 
 import pytest
 
-from catchment.ports.settings import (
+from catchment.settings.setting import (
     Bounds,
     Choices,
     Definitions,

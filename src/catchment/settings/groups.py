@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.settings import Bounds, Choices, Definitions, InvalidSetting, Kind, Setting, Value
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.setting import Bounds, Choices, Definitions, InvalidSetting, Kind, Setting, Value
 
 _NO_STREAMS: Final = "Accepted for compatibility: there are no streams groups, so it has no effect."
 _NO_INTERVAL: Final = "Accepted for compatibility: assignments are made at once, so it has no effect."

@@ -1,7 +1,7 @@
 """What a setting is: its name, kind, default, bounds and documentation, and how its text becomes a value.
 
 Names, kinds, defaults and bounds are Kafka's wherever Kafka has the setting, because people search for those names and
-because DescribeConfigs hands them to tools. The definitions themselves are in `topic_settings` and `broker_settings`.
+because DescribeConfigs hands them to tools. The definitions themselves are in `catchment.settings.definitions`.
 """
 
 from __future__ import annotations

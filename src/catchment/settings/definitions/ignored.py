@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
-from catchment.ports.settings import Definitions, Kind, Setting, UpdateMode
+from catchment.settings.setting import Definitions, Kind, Setting, UpdateMode
 
 # By kind, each name with its default; no default where there is none.
 _READ_ONLY: Final = {

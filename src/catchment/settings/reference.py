@@ -1,6 +1,6 @@
 """The reference page of all settings, rendered from their definitions.
 
-`python -m catchment.ports.settings_reference > docs/reference/settings.md` writes it; a test fails where the page differs.
+`python -m catchment.settings.reference > docs/reference/settings.md` writes it; a test fails where the page differs.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS
-from catchment.ports.settings import Setting
-from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.topics import BROKER_SYNONYMS, TOPIC_SETTINGS
+from catchment.settings.groups import BROKER_NAMES, GROUP_SETTINGS
+from catchment.settings.setting import Setting
 
 _INTRODUCTION: Final = """\
 # Settings

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.ports.properties_file import parse_properties, read_properties
-from catchment.ports.settings import InvalidSetting
+from catchment.settings.properties_file import parse_properties, read_properties
+from catchment.settings.setting import InvalidSetting
 
 
 @pytest.mark.parametrize(

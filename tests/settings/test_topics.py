@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.ports.broker_setting_definitions import BROKER_SETTINGS
-from catchment.ports.group_settings import GROUP_SETTINGS
-from catchment.ports.kafka_setting_names import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, is_ignored
-from catchment.ports.settings import InvalidSetting, Setting, UnknownSetting
-from catchment.ports.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS, validate_topic_settings
+from catchment.settings.definitions.broker import BROKER_SETTINGS
+from catchment.settings.definitions.ignored import DYNAMIC_IN_KAFKA, READ_ONLY_IN_KAFKA, is_ignored
+from catchment.settings.definitions.topics import BROKER_SYNONYMS, TOPIC_SETTINGS, validate_topic_settings
+from catchment.settings.groups import GROUP_SETTINGS
+from catchment.settings.setting import InvalidSetting, Setting, UnknownSetting
 
 
 def test_every_default_passes_its_own_bounds() -> None:

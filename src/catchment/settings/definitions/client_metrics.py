@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from catchment.ports.settings import Bounds, Definitions, Kind, Setting
+from catchment.settings.setting import Bounds, Definitions, Kind, Setting
 
 CLIENT_METRICS_SETTINGS: Final = Definitions(
     [

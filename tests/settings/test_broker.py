@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.ports.broker_settings import BrokerSettings, parse_address_limits, require_known
-from catchment.ports.settings import InvalidSetting, UnknownSetting
+from catchment.settings.broker import BrokerSettings, parse_address_limits, require_known
+from catchment.settings.setting import InvalidSetting, UnknownSetting
 
 FOREVER = 2**63 - 1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.group_settings import BROKER_NAMES, GROUP_SETTINGS, GroupSettings, validate_group_settings
-from catchment.ports.settings import InvalidSetting
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.groups import BROKER_NAMES, GROUP_SETTINGS, GroupSettings, validate_group_settings
+from catchment.settings.setting import InvalidSetting
 
 
 def test_what_a_group_does_not_set_is_the_brokers() -> None:

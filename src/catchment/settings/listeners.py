@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from catchment.ports.settings import InvalidSetting, Value
+from catchment.settings.setting import InvalidSetting, Value
 
 _ENDPOINT: Final = re.compile(
     r"(?P<name>[^:/]+)://(?:\[(?P<six>[0-9a-fA-F:.%]+)\]|(?P<host>[-0-9a-zA-Z._]*)):(?P<port>[0-9]+)"
@@ -61,6 +61,14 @@ class ListenerTable(NamedTuple):
             advertised = bound
         _check_advertised(bound, advertised, by_default=not values["advertised.listeners"])
         return cls(bound, advertised, _inter_broker_name(values["inter.broker.listener.name"], advertised))
+
+
+def parse_metrics_address(address: str) -> tuple[str, int]:
+    """The host and port of `catchment.metrics.listener`."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
+        raise InvalidSetting("catchment.metrics.listener", address, "Write host:port, such as 127.0.0.1:9308")
+    return host.strip("[]"), int(port)
 
 
 def _protocols(text: str) -> dict[str, SecurityProtocol]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from catchment.ports.broker_settings import BrokerSettings
-from catchment.ports.listener_settings import Listener, SecurityProtocol
-from catchment.ports.settings import InvalidSetting
+from catchment.settings.broker import BrokerSettings
+from catchment.settings.listeners import Listener, SecurityProtocol, parse_metrics_address
+from catchment.settings.setting import InvalidSetting
 
 PLAIN = SecurityProtocol.PLAINTEXT
 
@@ -96,3 +96,14 @@ def test_one_listener_too_many_is_refused() -> None:
     assert len(settings(64).listeners) == 64
     with pytest.raises(InvalidSetting, match="At most 64"):
         settings(65)
+
+
+@pytest.mark.parametrize("address", ["", "9308", ":9308", "host:", "host:port", "host:65536"])
+def test_an_invalid_metrics_address_is_rejected(address: str) -> None:
+    with pytest.raises(InvalidSetting, match="Write host:port"):
+        parse_metrics_address(address)
+
+
+def test_metrics_addresses_are_parsed() -> None:
+    assert parse_metrics_address("127.0.0.1:9308") == ("127.0.0.1", 9308)
+    assert parse_metrics_address("[::1]:0") == ("::1", 0)

@@ -1,0 +1,1 @@
+"""Kafka's settings: their definitions by subject, how their text is parsed, and their reference page."""
