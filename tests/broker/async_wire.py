@@ -10,12 +10,21 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest
+from kio.schema.types import TopicName
+from kio.static.primitive import Records, i16, i32
+from tests.broker.handlers.log_requests import milliseconds
+
 from catchment.broker.server import BrokerServer
+from catchment.cluster.new_topic import NewTopic
 from catchment.ports.disk import Disk
 from catchment.ports.memory_disk import MemoryDisk
+from catchment.protocol.adapters.produce import TopicProduceData
 from catchment.protocol.client import Answer, ClientProtocol
+from catchment.replication.partition import Partition
 from catchment.settings.broker import BrokerSettings
 
+FOR_EVER_MS = (1 << 31) - 1
 _DEADLINE_S = 150.0
 _RESET = struct.pack("ii", 1, 0)
 
@@ -84,3 +93,17 @@ class AsyncWire:
             connected: socket.socket = self._writer.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._writer.close()
+
+
+async def made_topic(server: BrokerServer, name: str = "a", **settings: str) -> Partition:
+    await server.services.controller.create_topic(NewTopic(name, 1, settings=settings))
+    return server.services.replicas.find(name, 0)
+
+
+def produce_request(topic: str, *batches: bytes, acks: int = -1, timeout_ms: int = 30_000) -> ProduceRequest:
+    data = tuple(PartitionProduceData(index=i32(number), records=Records(each)) for number, each in enumerate(batches))
+    return ProduceRequest(
+        acks=i16(acks),
+        timeout=milliseconds(timeout_ms),
+        topic_data=(TopicProduceData(name=TopicName(topic), partition_data=data, topic_id=None),),
+    )

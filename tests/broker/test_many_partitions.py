@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.async_wire import AsyncWire, running_broker
+from tests.broker.async_wire import FOR_EVER_MS, AsyncWire, produce_request, running_broker
 from tests.broker.handlers.log_requests import batch, fetch_request, values_in
-from tests.broker.test_gone_clients import FOR_EVER_MS, produce_request
 from tests.waiting import until
 
 from catchment.broker.handlers import fetch

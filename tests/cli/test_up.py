@@ -14,8 +14,8 @@ from typing import cast
 import pytest
 from tests.cli.test_broker import STOP_S
 
-from catchment.broker.services import Services
-from catchment.broker.traffic import Traffic
+from catchment.broker.context import Services
+from catchment.broker.metrics import Traffic
 from catchment.cli.status import Rates, Sample, status_line
 from catchment.ports.clock import ManualClock
 

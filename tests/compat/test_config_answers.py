@@ -21,7 +21,7 @@ from tests.compat.clients.client import TIMEOUT_S
 from tests.compat.java_tool import require_java
 
 from catchment.bench.peers.kafka import KafkaServer
-from catchment.broker.config_changes import ResourceType
+from catchment.broker.admin.config_changes import ResourceType
 from catchment.settings.definitions.ignored import ignored_settings
 from catchment.testing.embedded import Broker
 

@@ -24,7 +24,7 @@ from tests.broker.handlers.wire import Wire
 from tests.compat.clients.client import TIMEOUT_S
 from tests.compat.java_tool import java_tool
 
-from catchment.broker.config_changes import ResourceType
+from catchment.broker.admin.config_changes import ResourceType
 from catchment.testing.embedded import Broker
 
 _numbers = itertools.count(1)

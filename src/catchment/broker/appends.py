@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.batch_preparation import OpenedData
 from catchment.broker.context import RequestContext
-from catchment.broker.opening import OpenedData
 from catchment.cluster.metadata import INTERNAL_TOPICS
 from catchment.protocol.batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_MASK
 from catchment.protocol.compression import Compression

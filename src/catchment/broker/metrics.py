@@ -1,4 +1,4 @@
-"""What the broker tells Prometheus, read from the counters that it keeps anyway."""
+"""The broker's metrics: plain counters that the hot path increments, and their readings for Prometheus."""
 
 from __future__ import annotations
 
@@ -10,12 +10,38 @@ from catchment.ports.telemetry import Reading
 from catchment.protocol.apis import APIS
 
 if TYPE_CHECKING:
+    from catchment.broker.context import Services
     from catchment.broker.quotas.enforcement import Quotas
-    from catchment.broker.services import Services
+
+
+class Traffic:
+    """Counts requests, bytes and connections."""
+
+    __slots__ = ("bytes_in", "bytes_out", "connections", "produce_batches", "requests", "unsent_bytes")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.produce_batches = 0
+        self.connections = 0
+        self.unsent_bytes = 0
+        """Responses that slow clients have not read yet."""
+        self.requests: dict[int, int] = {}
+        """By API key."""
+
+    def produced(self, size: int) -> None:
+        self.bytes_in += size
+        self.produce_batches += 1
+
+    def fetched(self, size: int) -> None:
+        self.bytes_out += size
+
+    def requested(self, api_key: int) -> None:
+        self.requests[api_key] = self.requests.get(api_key, 0) + 1
 
 
 def readings(services: Services) -> Iterator[Reading]:
-    """Every metric as it stands. May run on another thread: each number is read once, containers are copied first."""
+    """The current value of every metric. May run on another thread: each number is read once, containers are copied first."""
     traffic = services.traffic
     yield Reading(telemetry.BYTES_IN, traffic.bytes_in)
     yield Reading(telemetry.BYTES_OUT, traffic.bytes_out)

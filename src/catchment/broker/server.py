@@ -13,21 +13,21 @@ from collections.abc import Mapping
 from functools import partial
 from uuid import UUID
 
-from catchment.broker.buffers import BufferPool
-from catchment.broker.config_changes import check_topic_settings
+from catchment.broker.admin.config_changes import check_topic_settings
 from catchment.broker.consumed_retention import ConsumedRetention
+from catchment.broker.context import Services
 from catchment.broker.coordinators.groups import GroupCoordinator
 from catchment.broker.coordinators.share_groups import ShareGroupCoordinator
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.broker.coordinators.transactions import TransactionCoordinator
 from catchment.broker.coordinators.transactions_topic import TRANSACTIONS_TOPIC
 from catchment.broker.fetch_sessions import FetchSessions
-from catchment.broker.listeners import Connections, bind
+from catchment.broker.network.buffers import BufferPool
+from catchment.broker.network.listeners import Connections, bind
+from catchment.broker.network.routing import Interceptor, Router
 from catchment.broker.quotas.enforcement import Quotas
-from catchment.broker.routing import Interceptor, Router
-from catchment.broker.services import Services
 from catchment.broker.share.partitions import SharePartitions
-from catchment.broker.transaction_markers import write_markers
+from catchment.broker.transactions.markers import write_markers
 from catchment.cluster.controller import Controller
 from catchment.cluster.local_store import DIRECTORY_NAME, LocalStore
 from catchment.cluster.metadata import BrokerImage, Endpoint, MetadataImage

@@ -10,7 +10,7 @@ from catchment.cluster.metadata import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from catchment.broker.services import Services
+    from catchment.broker.context import Services
 
 
 class Sample(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import Route
+from catchment.broker.network.routing import Route
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol import fetch, produce
 from catchment.protocol.apis import APIS

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.context import Services
 from catchment.broker.coordinators import share_groups
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.broker.server import BrokerServer
-from catchment.broker.services import Services
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.share_groups.commands import HeartbeatAnswer, HeartbeatRequest
 from catchment.ports.memory_disk import MemoryDisk

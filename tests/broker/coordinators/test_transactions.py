@@ -16,7 +16,7 @@ from catchment.broker.coordinators.marker_delivery import MarkerDelivery
 from catchment.broker.coordinators.transactions import TransactionCoordinator
 from catchment.broker.coordinators.transactions_topic import transactions_topic
 from catchment.broker.server import BrokerServer
-from catchment.broker.transaction_markers import MarkerToWrite
+from catchment.broker.transactions.markers import MarkerToWrite
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.replayed import Producer

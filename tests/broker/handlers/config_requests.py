@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import request as incremental_request
 from kio.static.primitive import i8
 
-from catchment.broker.config_changes import ResourceType, check_topic_settings
+from catchment.broker.admin.config_changes import ResourceType, check_topic_settings
 from catchment.broker.context import RequestContext
 from catchment.broker.handlers.alter_configs import alter_configs
 from catchment.broker.handlers.describe_configs import describe_configs
@@ -26,7 +26,7 @@ from catchment.protocol.headers import RequestHeader
 from catchment.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
-    from catchment.broker.services import Services
+    from catchment.broker.context import Services
 
 Answer = tuple[ErrorCode, str | None]
 Step = tuple[str, Operation, str | None]

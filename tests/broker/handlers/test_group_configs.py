@@ -8,7 +8,7 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from kio.static.primitive import i8
 from tests.broker.handlers.config_requests import start_client
 
-from catchment.broker.config_changes import ResourceType
+from catchment.broker.admin.config_changes import ResourceType
 from catchment.broker.handlers.incremental_alter_configs import Operation
 from catchment.broker.handlers.list_config_resources import list_config_resources
 from catchment.cluster.controller import Controller

@@ -10,7 +10,7 @@ from tests.broker.handlers.config_requests import Step, start_client
 from catchment.broker.handlers.incremental_alter_configs import Operation
 
 LOGGER = 8
-NAME = "catchment.broker.routing"
+NAME = "catchment.broker.network.routing"
 SET, DELETE, APPEND, SUBTRACT = Operation
 OK = (ErrorCode.none, None)
 

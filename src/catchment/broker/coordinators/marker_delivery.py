@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.transaction_markers import MarkerToWrite
+from catchment.broker.transactions.markers import MarkerToWrite
 from catchment.coordination.transactions.commands import MarkersToWrite
 from catchment.coordination.transactions.records import TopicPartition
 

@@ -1,8 +1,8 @@
-"""One file an API.
+"""One module for each API, and the index of the APIs and features that ApiVersions reports.
 
-Importing a message class costs up to a millisecond, and a broker has a hundred of them, so a handler is loaded when its API
-is first asked for. This index lets ApiVersions answer before that. Each file still claims its versions itself: loading one
-whose claim differs from the index fails, and a test loads them all.
+Importing a message class takes up to a millisecond, and a broker has a hundred of them, so a handler is imported with the first
+request for its API. The index answers ApiVersions before that. Each module still declares its versions itself: importing one
+whose declaration differs from the index fails, and a test imports them all.
 """
 
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ class Claim(NamedTuple):
     oldest: int
     newest: int
     advertised_oldest: int | None = None
-    """Where clients must be told another oldest version than the one served."""
+    """The oldest version that ApiVersions reports, where it differs from the oldest one served."""
 
 
 CLAIMS: Final[dict[int, Claim]] = {
@@ -89,3 +89,19 @@ CLAIMS: Final[dict[int, Claim]] = {
     91: Claim("alter_share_group_offsets", 0, 0),
     92: Claim("delete_share_group_offsets", 0, 0),
 }
+
+
+class Feature(NamedTuple):
+    lowest: int
+    highest: int
+    """The highest supported level, which is also the finalized one."""
+
+
+FEATURES: Final[dict[str, Feature]] = {
+    "group.version": Feature(0, 1),
+    # Kafka's 4.3-IV0. Eligible leader replicas and streams groups are features of their own, which Catchment does not have.
+    "metadata.version": Feature(7, 30),
+    "share.version": Feature(0, 1),
+    "transaction.version": Feature(0, 2),
+}
+"""Kafka's features that this broker has (KIP-584): ApiVersions reports them, UpdateFeatures checks against them."""

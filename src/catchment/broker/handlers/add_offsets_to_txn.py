@@ -13,11 +13,10 @@ from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
 from kio.schema.add_offsets_to_txn.v4.response import AddOffsetsToTxnResponse
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
+from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.coordinators.offsets_topic import OFFSETS_TOPIC
-from catchment.broker.routing import api
-from catchment.broker.transactional_errors import fenced_as_told_to
+from catchment.broker.network.routing import api
+from catchment.broker.transactions.client_capabilities import fenced_as_told_to
 from catchment.coordination.replayed import Producer
 from catchment.protocol.errors import ApiError
 

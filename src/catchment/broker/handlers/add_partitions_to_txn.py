@@ -24,10 +24,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.transactional_errors import fenced_as_told_to
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
+from catchment.broker.transactions.client_capabilities import fenced_as_told_to
 from catchment.broker.turns import Turns
 from catchment.coordination.replayed import Producer
 from catchment.coordination.transactions.commands import FIRST_VERSION_WITH_EPOCH_BUMP

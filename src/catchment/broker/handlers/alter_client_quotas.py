@@ -16,10 +16,9 @@ from kio.schema.alter_client_quotas.v1.request import EntryData as AskedEntry
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse, EntityData, EntryData
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.quotas.alterations import Operation, altered, check_operations, parse_entity
-from catchment.broker.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import ClientQuotas, QuotaEntity
 from catchment.protocol.errors import ApiError

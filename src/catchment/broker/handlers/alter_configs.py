@@ -15,10 +15,9 @@ from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfig
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import ResourceType, change_resource, check_names_and_values
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.admin.config_changes import ResourceType, change_resource, check_names_and_values
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 

@@ -21,10 +21,9 @@ from kio.schema.alter_share_group_offsets.v0.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.share_group_offsets import Failures, SharePartition, alter
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
+from catchment.broker.share.group_offsets import Failures, SharePartition, alter
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import MetadataImage
 from catchment.protocol.errors import ApiError

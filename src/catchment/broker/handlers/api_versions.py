@@ -23,11 +23,9 @@ from kio.schema.api_versions.v4.response import (
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i64
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.features import FEATURES
-from catchment.broker.handlers import CLAIMS
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.handlers import CLAIMS, FEATURES
+from catchment.broker.network.routing import api
 
 _SUPPORTED = tuple(
     SupportedFeatureKey(name=name, min_version=i16(feature.lowest), max_version=i16(feature.highest))

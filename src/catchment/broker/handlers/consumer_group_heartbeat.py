@@ -23,9 +23,8 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32, i32Timedelta
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.coordination.consumer_groups.commands import HeartbeatAnswer, HeartbeatRequest
 from catchment.coordination.consumer_groups.members import JOINING, Target
 from catchment.protocol.errors import ApiError

@@ -12,9 +12,8 @@ from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenR
 from kio.schema.create_delegation_token.v3.response import CreateDelegationTokenResponse
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.answers import NO_THROTTLE, NO_TIME
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, NO_TIME, RequestContext
+from catchment.broker.network.routing import api
 
 _USER = "User"
 _ANONYMOUS = "ANONYMOUS"

@@ -18,9 +18,8 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i16, i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.cluster.new_topic import MAX_NEW_PARTITIONS, NewTopic

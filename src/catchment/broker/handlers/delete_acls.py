@@ -12,9 +12,8 @@ from kio.schema.delete_acls.v3.request import DeleteAclsRequest
 from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAclsResponse
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 
 _REFUSED = DeleteAclsFilterResult(
     error_code=ErrorCode.security_disabled, error_message="No Authorizer is configured.", matching_acls=()

@@ -18,9 +18,8 @@ from kio.schema.delete_records.v2.response import (
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import INTERNAL_TOPICS
 from catchment.protocol.errors import ApiError

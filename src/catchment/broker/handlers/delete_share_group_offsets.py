@@ -18,10 +18,9 @@ from kio.schema.delete_share_group_offsets.v0.response import (
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.share_group_offsets import delete
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
+from catchment.broker.share.group_offsets import delete
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import TopicImage
 from catchment.protocol.errors import ApiError

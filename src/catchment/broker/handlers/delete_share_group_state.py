@@ -20,8 +20,8 @@ from kio.schema.delete_share_group_state.v0.response import (
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.share_state_requests import by_topic
+from catchment.broker.network.routing import api
+from catchment.broker.share.state_requests import by_topic
 from catchment.protocol.errors import ApiError
 
 

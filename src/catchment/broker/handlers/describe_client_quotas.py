@@ -20,11 +20,10 @@ from kio.schema.describe_client_quotas.v1.response import (
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import f64
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.quotas.alterations import named_parts
 from catchment.broker.quotas.filters import matches, parse_components
-from catchment.broker.routing import api
 from catchment.protocol.errors import ApiError
 
 

@@ -16,10 +16,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.protocol.errors import ApiError
 
 _BROKERS = 1

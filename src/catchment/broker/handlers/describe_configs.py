@@ -23,11 +23,10 @@ from kio.schema.describe_configs.v4.response import (
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import ResourceType, broker_of, check_names_this_broker
-from catchment.broker.context import RequestContext
-from catchment.broker.logger_levels import effective_levels
-from catchment.broker.routing import api
+from catchment.broker.admin.config_changes import ResourceType, broker_of, check_names_this_broker
+from catchment.broker.admin.logger_levels import effective_levels
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.topic_names import check_topic_name
 from catchment.protocol.errors import ApiError

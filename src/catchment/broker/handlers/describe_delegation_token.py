@@ -12,9 +12,8 @@ from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTo
 from kio.schema.describe_delegation_token.v3.response import DescribeDelegationTokenResponse
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 
 
 @api(41, versions=(1, 3))

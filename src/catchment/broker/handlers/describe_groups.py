@@ -16,10 +16,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.coordination.group import GroupState
 from catchment.protocol.errors import ApiError

@@ -23,9 +23,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.storage.directory import LogDirectory
 

@@ -24,7 +24,7 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i64, u16
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 
 _METADATA = [("__cluster_metadata", [0])]

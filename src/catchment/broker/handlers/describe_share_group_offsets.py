@@ -26,10 +26,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.share_group_offsets import initialized
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
+from catchment.broker.share.group_offsets import initialized
 from catchment.broker.turns import Turns, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.coordination.share_state.batches import NO_START

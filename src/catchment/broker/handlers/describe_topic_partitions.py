@@ -21,10 +21,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.authorized_operations import ON_TOPIC
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.admin.authorized_operations import ON_TOPIC
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import NO_LEADER, PartitionImage
 from catchment.cluster.topic_names import check_topic_name

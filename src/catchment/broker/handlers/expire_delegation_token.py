@@ -12,9 +12,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
 from kio.schema.expire_delegation_token.v2.response import ExpireDelegationTokenResponse
 
-from catchment.broker.answers import NO_THROTTLE, NO_TIME
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, NO_TIME, RequestContext
+from catchment.broker.network.routing import api
 
 
 @api(40, versions=(1, 2))

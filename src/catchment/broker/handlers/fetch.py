@@ -25,8 +25,8 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import LONGEST_WAIT_MS, RequestContext
 from catchment.broker.fetch_sessions import FetchSession, SessionPartition
-from catchment.broker.large_messages import LARGE_ANSWER_ELEMENTS
-from catchment.broker.routing import api
+from catchment.broker.network.large_messages import LARGE_ANSWER_ELEMENTS
+from catchment.broker.network.routing import api
 from catchment.broker.turns import ITEMS_A_TURN, in_turns
 from catchment.protocol import fetch as wire
 from catchment.protocol.errors import ApiError

@@ -24,10 +24,9 @@ from kio.schema.incremental_alter_configs.v1.response import (
     IncrementalAlterConfigsResponse,
 )
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import ResourceType, change_resource, check_names_and_values
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.admin.config_changes import ResourceType, change_resource, check_names_and_values
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 from catchment.settings.broker import BrokerSettings

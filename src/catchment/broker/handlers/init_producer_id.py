@@ -21,10 +21,9 @@ from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 from kio.schema.types import ProducerId
 from kio.static.primitive import i16
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.transactional_errors import fenced_as_told_to
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
+from catchment.broker.transactions.client_capabilities import fenced_as_told_to
 from catchment.coordination.replayed import Producer
 from catchment.coordination.transactions.commands import NO_PRODUCER, InitRequest
 from catchment.protocol.errors import ApiError

@@ -22,8 +22,8 @@ from kio.schema.initialize_share_group_state.v0.response import (
 )
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.share_state_requests import by_topic
+from catchment.broker.network.routing import api
+from catchment.broker.share.state_requests import by_topic
 from catchment.protocol.errors import ApiError
 
 

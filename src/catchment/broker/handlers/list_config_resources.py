@@ -15,10 +15,9 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from kio.schema.list_config_resources.v1.response import ConfigResource, ListConfigResourcesResponse
 from kio.static.primitive import i8
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.config_changes import ResourceType
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.admin.config_changes import ResourceType
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 
 
 @api(74, versions=(0, 1))

@@ -15,8 +15,10 @@ Gaps
     None.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Set
+from functools import partial
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -27,14 +29,13 @@ from kio.schema.list_offsets.v11.response import (
 )
 from kio.static.primitive import i8, i32, i64
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.time_searches import find_max_timestamp, find_timestamp
+from catchment.broker.context import NO_THROTTLE, RequestContext, Services
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 from catchment.protocol.fetch import READ_COMMITTED
 from catchment.replication.partition import Partition
+from catchment.storage.time_search import BatchToOpen, TimeSearch, TimestampedOffset
 
 LATEST = -1
 EARLIEST = -2
@@ -120,7 +121,61 @@ async def _look_up(
     if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
     if timestamp_ms == MAX_TIMESTAMP:
-        found = await find_max_timestamp(context.services, partition)
+        found = await _search(context.services, partition, log.search_max_timestamp())
     else:
-        found = await find_timestamp(context.services, partition, timestamp_ms)
+        found = await _find_timestamp(context.services, partition, timestamp_ms)
     return found if found is not None and found.offset < end else _NOTHING
+
+
+async def _find_timestamp(services: Services, partition: Partition, timestamp_ms: int) -> TimestampedOffset | None:
+    """The first record that is at least as late; ApiError if the log cannot be read, or was deleted during the search."""
+    while True:
+        found = await _search(services, partition, partition.log.search_timestamp(timestamp_ms))
+        if found is None or found.offset >= partition.log.log_start_offset:
+            return found
+
+
+async def _search(services: Services, partition: Partition, steps: TimeSearch) -> TimestampedOffset | None:
+    try:
+        found = await _run(services, steps)
+    except ApiError:
+        # The log of a deleted topic cannot be read: then that the topic is gone is the better error.
+        _check_presence(services, partition)
+        raise
+    _check_presence(services, partition)
+    return found
+
+
+def _check_presence(services: Services, partition: Partition) -> None:
+    if services.replicas.find(partition.topic, partition.number) is not partition:
+        raise ApiError(ErrorCode.not_leader_or_follower)
+
+
+async def _run(services: Services, steps: TimeSearch) -> TimestampedOffset | None:
+    """Run a search step by step: batches are read and decompressed elsewhere, so that the event loop is not blocked."""
+    try:
+        step = next(steps)
+        while True:
+            if step is None:
+                await asyncio.sleep(0)
+                step = steps.send(None)
+                continue
+            try:
+                answer = await _open(services, step)
+            except Exception as error:
+                # The search turns it into the error for the client.
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        found: TimestampedOffset | None = end.value
+        return found
+
+
+async def _open(services: Services, batch: BatchToOpen) -> TimestampedOffset | None:
+    file, position, size = batch.file, batch.position, batch.header.size
+    if file.would_block(position, size):
+        data = await services.disk.read_later(file, position, size)
+    else:
+        data = file.read(position, size)
+    return await services.workers.run(partial(batch.find, data))

@@ -15,9 +15,8 @@ from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from kio.schema.list_transactions.v2.response import ListTransactionsResponse, TransactionState
 from kio.schema.types import ProducerId, TransactionalId
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.coordination.regular_expressions import compiled
 from catchment.coordination.transactions.records import Transaction

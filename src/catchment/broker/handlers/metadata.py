@@ -24,9 +24,8 @@ from kio.schema.metadata.v13.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
 from catchment.cluster.new_topic import NewTopic

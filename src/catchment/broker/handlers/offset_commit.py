@@ -20,9 +20,8 @@ from kio.schema.offset_commit.v10.request import OffsetCommitRequestTopic as Top
 from kio.schema.offset_commit.v10.response import OffsetCommitResponse, OffsetCommitResponsePartition
 from kio.schema.types import TopicName
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns, gather_in_turns
 from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.commands import OffsetToCommit

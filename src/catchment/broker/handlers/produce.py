@@ -29,11 +29,11 @@ from collections.abc import Sequence
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.appends import MUST_OPEN, Appended, Outcome, Rejected, append
+from catchment.broker.batch_preparation import must_open, open_batches
 from catchment.broker.context import RequestContext
-from catchment.broker.large_messages import LARGE_ANSWER_ELEMENTS
-from catchment.broker.opening import must_open, open_batches
-from catchment.broker.routing import api
-from catchment.broker.transactional_appends import append_in_transaction
+from catchment.broker.network.large_messages import LARGE_ANSWER_ELEMENTS
+from catchment.broker.network.routing import api
+from catchment.broker.transactions.appends import append_in_transaction
 from catchment.broker.turns import ITEMS_A_TURN, Turns
 from catchment.protocol import produce as wire
 from catchment.protocol.errors import ApiError

@@ -22,8 +22,8 @@ from kio.schema.read_share_group_state_summary.v1.response import (
 from kio.static.primitive import i32, i64
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.share_state_requests import by_topic
+from catchment.broker.network.routing import api
+from catchment.broker.share.state_requests import by_topic
 from catchment.protocol.errors import ApiError
 
 

@@ -12,9 +12,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 from kio.schema.renew_delegation_token.v2.response import RenewDelegationTokenResponse
 
-from catchment.broker.answers import NO_THROTTLE, NO_TIME
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, NO_TIME, RequestContext
+from catchment.broker.network.routing import api
 
 
 @api(39, versions=(1, 2))

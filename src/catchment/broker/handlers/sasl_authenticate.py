@@ -13,7 +13,7 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.network.routing import api
 
 _REASON = "SaslAuthenticate request received after successful authentication"
 

@@ -14,7 +14,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.network.routing import api
 
 
 @api(17, versions=(0, 1))

@@ -26,9 +26,8 @@ from kio.schema.share_acknowledge.v2.response import (
 )
 from kio.static.primitive import i32, i32Timedelta
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.share.acknowledgements import Outcome, acknowledge_all, session_key
 from catchment.broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, TopicPartition
 from catchment.protocol.errors import ApiError

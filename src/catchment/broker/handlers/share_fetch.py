@@ -32,9 +32,8 @@ from kio.schema.share_fetch.v2.response import (
 )
 from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.share.acknowledgements import Outcome, acknowledge_all, session_key
 from catchment.broker.share.leader import ShareLeader
 from catchment.broker.share.reading import Reader, Taken, locate, take

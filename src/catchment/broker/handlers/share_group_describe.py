@@ -21,10 +21,9 @@ from kio.schema.share_group_describe.v1.response import (
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.coordination.assignors.simple import NAME as ASSIGNOR_NAME
 from catchment.coordination.share_groups.commands import DescribedShareMember

@@ -17,9 +17,8 @@ from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatReque
 from kio.schema.share_group_heartbeat.v1.response import Assignment, ShareGroupHeartbeatResponse, TopicPartitions
 from kio.static.primitive import i32, i32Timedelta
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
 from catchment.coordination.share_groups.commands import HeartbeatAnswer, HeartbeatRequest
 from catchment.coordination.share_groups.group import Partitions
 from catchment.protocol.errors import ApiError

@@ -22,10 +22,9 @@ from kio.schema.txn_offset_commit.v5.response import (
     TxnOffsetCommitResponseTopic,
 )
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.transaction_questions import Abilities, Questions
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.network.routing import api
+from catchment.broker.transactions.verification import Abilities, Questions
 from catchment.broker.turns import Turns
 from catchment.coordination.commands import OffsetToCommit
 from catchment.coordination.replayed import Producer

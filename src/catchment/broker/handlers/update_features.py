@@ -13,10 +13,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.context import RequestContext
-from catchment.broker.features import FEATURES
-from catchment.broker.routing import api
+from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.handlers import FEATURES
+from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.protocol.adapters.update_features import UpdateFeaturesResponse
 

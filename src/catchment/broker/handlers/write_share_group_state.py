@@ -23,8 +23,8 @@ from kio.schema.write_share_group_state.v1.response import (
 )
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.share_state_requests import by_topic
+from catchment.broker.network.routing import api
+from catchment.broker.share.state_requests import by_topic
 from catchment.coordination.share_state.batches import StateBatch
 from catchment.protocol.errors import ApiError
 

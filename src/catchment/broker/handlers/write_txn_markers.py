@@ -22,8 +22,8 @@ from kio.schema.write_txn_markers.v2.response import (
 )
 
 from catchment.broker.context import RequestContext
-from catchment.broker.routing import api
-from catchment.broker.transaction_markers import AppendedMarkers, MarkerToWrite
+from catchment.broker.network.routing import api
+from catchment.broker.transactions.markers import AppendedMarkers, MarkerToWrite
 from catchment.broker.turns import Turns
 from catchment.coordination.offsets import TopicPartition
 

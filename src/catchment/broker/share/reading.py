@@ -22,7 +22,7 @@ from catchment.replication.partition import Partition
 from catchment.storage.lookup import FileRange
 
 if TYPE_CHECKING:
-    from catchment.broker.services import Services
+    from catchment.broker.context import Services
 
 _SPARE_READ: Final = 2
 """Batches differ in how large their records are: read this much more than the first lets expect."""

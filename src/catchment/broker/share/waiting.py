@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from types import TracebackType
 
-from catchment.broker.connection import Connection
 from catchment.broker.context import LONGEST_WAIT_MS
+from catchment.broker.network.connection import Connection
 from catchment.broker.share.leader import ShareLeader
 
 

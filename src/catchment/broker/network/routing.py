@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from kio.static.primitive import i32Timedelta
 
 from catchment.broker import handlers
-from catchment.broker.connection import Answer, Connection
 from catchment.broker.context import RequestContext
 from catchment.broker.handlers import CLAIMS
-from catchment.broker.large_messages import LARGE_FRAME_BYTES, CodecThread, is_large
+from catchment.broker.network.connection import Answer, Connection
+from catchment.broker.network.large_messages import LARGE_FRAME_BYTES, CodecThread, is_large
 from catchment.broker.quotas.meter import RequestMeter
 from catchment.protocol import codec, produce
 from catchment.protocol.apis import API_VERSIONS_KEY, APIS
@@ -32,7 +32,7 @@ from catchment.protocol.headers import RequestHeader, encode_response_header, pa
 from catchment.protocol.wire import Piece
 
 if TYPE_CHECKING:
-    from catchment.broker.services import Services
+    from catchment.broker.context import Services
 
 _logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.context import Services
 from catchment.broker.coordinators.shards import answer_now
-from catchment.broker.services import Services
 from catchment.cluster.metadata import TopicImage
 from catchment.coordination.shard import GroupShard
 from catchment.coordination.share_groups.group import StateTopic

@@ -12,9 +12,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
-from tests.broker.async_wire import AsyncWire, running_broker
+from tests.broker.async_wire import AsyncWire, made_topic, produce_request, running_broker
 from tests.broker.handlers.log_requests import milliseconds
-from tests.broker.test_gone_clients import made_topic, produce_request
 from tests.waiting import until
 
 from catchment.broker.server import BrokerServer

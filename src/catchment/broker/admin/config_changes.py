@@ -12,8 +12,8 @@ from enum import IntEnum
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.admin.logger_levels import check_levels, own_levels, set_levels
 from catchment.broker.context import RequestContext
-from catchment.broker.logger_levels import check_levels, own_levels, set_levels
 from catchment.protocol.errors import ApiError
 from catchment.settings.broker import BrokerSettings
 from catchment.settings.definitions.broker import BROKER_SETTINGS

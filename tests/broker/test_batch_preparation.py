@@ -13,12 +13,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
-from tests.broker.async_wire import AsyncWire, running_broker
+from tests.broker.async_wire import AsyncWire, made_topic, produce_request, running_broker
 from tests.broker.handlers.log_requests import fetch_request, milliseconds, values_in
-from tests.broker.test_gone_clients import made_topic, produce_request
 from tests.waiting import until
 
-from catchment.broker import opening
+from catchment.broker import batch_preparation
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
 from catchment.protocol.batch import read_header
@@ -52,7 +51,7 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made = Gate()
-    monkeypatch.setattr(opening, "prepare", made)
+    monkeypatch.setattr(batch_preparation, "prepare", made)
     yield made
     made.open.set()
 

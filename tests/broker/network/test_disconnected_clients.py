@@ -10,38 +10,18 @@ import pytest
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
-from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest
-from kio.schema.types import GroupId, TopicName
-from kio.static.primitive import Records, i8, i16, i32
-from tests.broker.async_wire import AsyncWire, running_broker
+from kio.schema.types import GroupId
+from kio.static.primitive import i8
+from tests.broker.async_wire import FOR_EVER_MS, AsyncWire, made_topic, produce_request, running_broker
 from tests.broker.handlers.group_requests import join_request
-from tests.broker.handlers.log_requests import batch, fetch_request, milliseconds
+from tests.broker.handlers.log_requests import batch, fetch_request
 from tests.waiting import until
 
 from catchment.broker.handlers import fetch
-from catchment.broker.server import BrokerServer
-from catchment.cluster.new_topic import NewTopic
 from catchment.ports.disk import SyncGroup
 from catchment.ports.memory_disk import MemoryDisk
-from catchment.protocol.adapters.produce import TopicProduceData
-from catchment.replication.partition import Partition
 
-FOR_EVER_MS = (1 << 31) - 1
 CLIENTS, AT_ONCE = 1000, 100
-
-
-async def made_topic(server: BrokerServer, name: str = "a", **settings: str) -> Partition:
-    await server.services.controller.create_topic(NewTopic(name, 1, settings=settings))
-    return server.services.replicas.find(name, 0)
-
-
-def produce_request(topic: str, *batches: bytes, acks: int = -1, timeout_ms: int = 30_000) -> ProduceRequest:
-    data = tuple(PartitionProduceData(index=i32(number), records=Records(each)) for number, each in enumerate(batches))
-    return ProduceRequest(
-        acks=i16(acks),
-        timeout=milliseconds(timeout_ms),
-        topic_data=(TopicProduceData(name=TopicName(topic), partition_data=data, topic_id=None),),
-    )
 
 
 async def _joined(wire: AsyncWire) -> Any:

@@ -13,8 +13,8 @@ from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseP
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
-from catchment.broker.answers import NO_THROTTLE
-from catchment.broker.large_messages import LARGE_ANSWER_ELEMENTS, LARGE_FRAME_BYTES, is_large
+from catchment.broker.context import NO_THROTTLE
+from catchment.broker.network.large_messages import LARGE_ANSWER_ELEMENTS, LARGE_FRAME_BYTES, is_large
 from catchment.protocol.client import ClientProtocol
 from catchment.testing.embedded import Broker
 

@@ -16,7 +16,7 @@ from catchment.replication.partition import Partition
 from catchment.replication.verification import Verification, WhenVerified
 
 if TYPE_CHECKING:
-    from catchment.broker.services import Services
+    from catchment.broker.context import Services
 
 
 class Abilities(NamedTuple):

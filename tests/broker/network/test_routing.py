@@ -6,7 +6,7 @@ import pytest
 
 from catchment.broker import handlers
 from catchment.broker.handlers import CLAIMS
-from catchment.broker.routing import api, route_for
+from catchment.broker.network.routing import api, route_for
 from catchment.protocol.apis import APIS
 
 

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from catchment.broker.buffers import BufferPool, ReceiveBuffer
+from catchment.broker.network.buffers import BufferPool, ReceiveBuffer
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.wire import Piece
 
 if TYPE_CHECKING:
-    from catchment.broker.listeners import Listener
+    from catchment.broker.network.listeners import Listener
 
 _logger = logging.getLogger(__name__)
 

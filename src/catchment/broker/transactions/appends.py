@@ -13,9 +13,9 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.appends import Outcome, append_to, find, is_transactional
+from catchment.broker.batch_preparation import OpenedData, owned
 from catchment.broker.context import RequestContext
-from catchment.broker.opening import OpenedData, owned
-from catchment.broker.transaction_questions import Abilities, Questions
+from catchment.broker.transactions.verification import Abilities, Questions
 from catchment.broker.turns import Turns
 from catchment.coordination.replayed import Producer
 from catchment.protocol.batch import BatchHeader, read_header

@@ -5,14 +5,14 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from catchment.broker.buffers import BufferPool
-from catchment.broker.connection import Connection, ConnectionLimits
-from catchment.broker.routing import Router
+from catchment.broker.network.buffers import BufferPool
+from catchment.broker.network.connection import Connection, ConnectionLimits
+from catchment.broker.network.routing import Router
 from catchment.ports.network import Address, Listening, Network
 from catchment.settings import listeners as listener_settings
 
 if TYPE_CHECKING:
-    from catchment.broker.services import Services
+    from catchment.broker.context import Services
 
 _logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.waiting import until
 
-from catchment.broker.buffers import LARGE_BYTES, SMALL_BYTES, BufferPool
-from catchment.broker.connection import Answer, Connection, ConnectionLimits
-from catchment.broker.listeners import Listener
+from catchment.broker.network.buffers import LARGE_BYTES, SMALL_BYTES, BufferPool
+from catchment.broker.network.connection import Answer, Connection, ConnectionLimits
+from catchment.broker.network.listeners import Listener
 from catchment.protocol.errors import MalformedRequest
 
 MAX_FRAME_BYTES = 4 * LARGE_BYTES

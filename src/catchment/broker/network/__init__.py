@@ -1,0 +1,1 @@
+"""Connections: from a socket's bytes to a handler and back."""

@@ -1,0 +1,1 @@
+"""Transactions on the partitions that this broker leads: verification, appends and markers."""
