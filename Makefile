@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint format docs bench clean
+.PHONY: help setup run test soak lint format docs docs-site bench clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ docs: setup ## Render the parts of the documentation that the code knows better
 	$(BIN)/python -m catchment.settings.reference > docs/reference/settings.md
 	$(BIN)/python -m catchment.ports.telemetry > docs/reference/metrics.md
 	$(BIN)/python -m catchment.cli.reference > docs/reference/cli.md
+
+docs-site: setup ## Build the documentation site strictly: build/site/site/index.html (npm brings the diagrams)
+	$(BIN)/python tools/build_site.py build/site
 
 bench: setup ## Compare with Apache Kafka in one run (needs Java and Maven)
 	$(BIN)/catchment bench broker --peer kafka

@@ -10,17 +10,22 @@ from catchment.protocol.apis import APIS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "catchment"
-FILE_MAP_MARK = "<!-- file map -->\n"
 
 
 def file_map() -> str:
     """Every module with the first line of its docstring, package by package."""
-    lines = []
+    lines = [
+        "# File map",
+        "",
+        "Every module with the first line of its docstring, package by package. [The architecture](architecture.md) has the packages",
+        "and how they work together. Made by `make docs`.",
+        "",
+    ]
     for package in sorted({path.parent for path in SOURCE.rglob("*.py")}):
         modules = [path for path in sorted(package.glob("*.py")) if path.name not in ("__init__.py", "__main__.py")]
         if not modules:
             continue
-        lines += [f"### `{package.relative_to(SOURCE.parent)}`", "", "| file | |", "|---|---|"]
+        lines += [f"## `{package.relative_to(SOURCE.parent)}`", "", "| file | |", "|---|---|"]
         lines += [f"| `{path.name}` | {first_line(path)} |" for path in modules]
         lines.append("")
     return "\n".join(lines)
@@ -29,11 +34,6 @@ def file_map() -> str:
 def first_line(path: Path) -> str:
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
     return docstring.split("\n\n")[0].replace("\n", " ").strip()
-
-
-def architecture() -> str:
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    return page[: page.index(FILE_MAP_MARK)] + FILE_MAP_MARK + "\n" + file_map()
 
 
 def apis() -> str:
@@ -61,7 +61,7 @@ def _prose(docstring: str) -> str:
 
 def pages() -> dict[Path, str]:
     rendered = {
-        ROOT / "docs" / "architecture.md": architecture(),
+        ROOT / "docs" / "file-map.md": file_map(),
         ROOT / "docs" / "reference" / "apis.md": apis(),
     }
     return {path: text.rstrip() + "\n" for path, text in rendered.items()}
