@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from random import Random
@@ -12,10 +11,10 @@ from typing import Any
 from uuid import UUID
 
 from kio.serial import entity_writer
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 
 from catchment.protocol.apis import request_class
 from catchment.protocol.headers import encode_request_header
+from catchment.protocol.message_fields import MessageField, message_fields
 
 _EDGES = (
     b"\x7f\xff\xff\xff",
@@ -104,25 +103,24 @@ class Forge:
         return bytes(frame)
 
     def _message(self, message_class: Any) -> Any:
-        return message_class(**{one.name: self._value(one) for one in fields(message_class)})
+        return message_class(**{one.name: self._value(one) for one in message_fields(message_class)})
 
-    def _value(self, one: Any) -> Any:
+    def _value(self, one: MessageField) -> Any:
         random = self._random
         if one.name == "validate_only":
             # What passes for a valid request must not fill the broker with topics of ten thousand partitions.
             return True
-        kind = classify_field(one)
-        if is_optional(one) and random.random() < 0.2:
+        if (one.is_nullable or (one.is_array and one.kafka_type == "uuid")) and random.random() < 0.2:
             return None
-        if isinstance(kind, EntityTupleField):
-            return tuple(self._message(kind.type_) for _ in range(random.choice((0, 1, 1, 2, 5))))
-        if isinstance(kind, EntityField):
-            return self._message(kind.type_)
-        if kind.is_array:
-            return tuple(self._plain(one.metadata["kafka_type"]) for _ in range(random.choice((0, 1, 3))))
+        if one.struct is not None:
+            if not one.is_array:
+                return self._message(one.struct)
+            return tuple(self._message(one.struct) for _ in range(random.choice((0, 1, 1, 2, 5))))
+        if one.is_array:
+            return tuple(self._plain(one.kafka_type or "") for _ in range(random.choice((0, 1, 3))))
         if one.name in ("max_wait", "timeout"):
             return timedelta(milliseconds=random.choice((0, 1, 10)))
-        return self._plain(one.metadata["kafka_type"])
+        return self._plain(one.kafka_type or "")
 
     def _plain(self, kafka_type: str) -> Any:
         random = self._random

@@ -16,19 +16,18 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import Field, fields
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_field_tag, is_optional
 from kio.serial.errors import BufferUnderflow, NegativeByteLength
 from tests.protocol.messages import KINDS, versions
 
 from catchment.protocol.apis import APIS
 from catchment.protocol.codec import decode_request, decode_response
 from catchment.protocol.errors import MalformedRequest, is_native_panic
+from catchment.protocol.message_fields import MessageField, message_fields
 
 ADDRESS_SPACE_BYTES: Final = 4 << 30
 JOURNAL_BYTES: Final = 1 << 16
@@ -101,12 +100,12 @@ class MessageForge:
 
     def _entity(self, entity_class: Any) -> bytes:
         flexible: bool = entity_class.__flexible__
-        plain = [one for one in fields(entity_class) if get_field_tag(one) is None]
+        plain = [one for one in message_fields(entity_class) if one.tag is None]
         encoded = b"".join([self._field(one, flexible) for one in plain])
         return encoded + self._tags(entity_class) if flexible else encoded
 
     def _tags(self, entity_class: Any) -> bytes:
-        known = [(int(tag), one) for one in fields(entity_class) if (tag := get_field_tag(one)) is not None]
+        known = [(one.tag, one) for one in message_fields(entity_class) if one.tag is not None]
         found = [self._tag(tag, self._field(one, flexible=True)) for tag, one in known if self._random.random() < 0.5]
         for _ in range(self._random.choice((0, 0, 0, 1, 3))):
             found += [self._tag(self._random.choice((50, 51, 9000)), self._random.randbytes(3))]
@@ -116,18 +115,16 @@ class MessageForge:
     def _tag(self, tag: int, value: bytes) -> bytes:
         return self._varint(tag) + self._varint(len(value) + self._is_twisted()) + value
 
-    def _field(self, one: Field[Any], flexible: bool) -> bytes:
-        kind = classify_field(one)
-        if isinstance(kind, EntityField):
-            return self._marked(kind.type_) if is_optional(one) else self._entity(kind.type_)
-        if not kind.is_array:
-            return self._primitive(one.metadata["kafka_type"], flexible)
-        if is_optional(one) and self._random.random() < 0.2:
+    def _field(self, one: MessageField, flexible: bool) -> bytes:
+        if one.is_single_struct:
+            return self._marked(one.struct) if one.is_nullable else self._entity(one.struct)
+        if not one.is_array:
+            return self._primitive(one.kafka_type or "", flexible)
+        # No array of UUIDs may be null, though its elements may: both decoders have to reject it.
+        if (one.is_nullable or one.kafka_type == "uuid") and self._random.random() < 0.2:
             return self._count(-1, flexible)
         items = [
-            self._entity(kind.type_)
-            if isinstance(kind, EntityTupleField)
-            else self._primitive(one.metadata["kafka_type"], flexible)
+            self._primitive(one.kafka_type or "", flexible) if one.struct is None else self._entity(one.struct)
             for _ in range(self._random.choice((0, 1, 1, 2)))
         ]
         return self._count(len(items) + self._is_twisted(), flexible) + b"".join(items)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from types import NoneType
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final
 
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_field_tag
 
 from catchment.protocol.apis import APIS, request_class, response_class
+from catchment.protocol.message_fields import message_field
 
 
 def _integers(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
@@ -66,13 +65,11 @@ def _values(message_class: Any, one: Field[Any]) -> st.SearchStrategy[Any]:
         return DROPPED[one.name]
     if message_class.__name__ == "SupportedFeatureKey" and message_class.__version__ < 4 and one.name == "min_version":
         return st.integers(1, 5)
-    kind = classify_field(one)
-    is_entity = isinstance(kind, EntityField | EntityTupleField)
-    element = messages(kind.type_) if is_entity else _PRIMITIVES[one.metadata["kafka_type"]]
-    values = st.lists(element, max_size=2).map(tuple) if kind.is_array else element
+    shape = message_field(one)
+    element = _PRIMITIVES[one.metadata["kafka_type"]] if shape.struct is None else messages(shape.struct)
+    values = st.lists(element, max_size=2).map(tuple) if shape.is_array else element
     # kio writes a tagged field that is null only by leaving it out, which it does for its default.
-    may_be_null = get_origin(one.type) is not tuple and NoneType in get_args(one.type)
-    if may_be_null and (get_field_tag(one) is None or one.default is None):
+    if shape.is_nullable and (shape.tag is None or one.default is None):
         return st.none() | values
     return values
 
@@ -94,16 +91,16 @@ def from_the_future(message_class: Any) -> Any:
 
 
 def _type_from_the_future(one: Field[Any]) -> Any:
-    kind = classify_field(one)
-    if not isinstance(kind, EntityField | EntityTupleField):
+    shape = message_field(one)
+    if shape.struct is None:
         return one.type
-    future: Any = from_the_future(kind.type_)
-    future = tuple[future, ...] if kind.is_array else future
-    return future | None if get_origin(one.type) is not tuple and NoneType in get_args(one.type) else future
+    future: Any = from_the_future(shape.struct)
+    future = tuple[future, ...] if shape.is_array else future
+    return future | None if shape.is_nullable else future
 
 
 def _same_field(one: Field[Any]) -> Any:
-    is_struct = isinstance(classify_field(one), EntityField)
+    is_struct = message_field(one).is_single_struct
     if one.default is MISSING or (is_struct and one.default is not None):
         return field(metadata=one.metadata)
     return field(metadata=one.metadata, default=one.default)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import Field, fields
 from struct import pack
 from typing import Any, Final
 
 import pytest
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_field_tag, is_optional
 from tests.protocol.messages import versions
 
 from catchment.protocol import compression, fetch, produce
@@ -30,6 +28,7 @@ from catchment.protocol.codec import decode_request, decode_response
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.guard import guarded
 from catchment.protocol.headers import parse_request_header
+from catchment.protocol.message_fields import MessageField, message_fields
 from catchment.protocol.records import iterate_records
 from catchment.protocol.varints import read_unsigned_varint, read_varlong, varint
 from catchment.protocol.wire import LONGEST_STRING_BYTES, WireReader, unsigned_varint
@@ -240,23 +239,22 @@ FIXED_VALUES: Final = {
 def entity(entity_class: Any, counts: dict[str, int]) -> bytes:
     """A message whose arrays have so many elements as `counts` says by their names, and no others any."""
     flexible: bool = entity_class.__flexible__
-    plain = [one for one in fields(entity_class) if get_field_tag(one) is None]
+    plain = [one for one in message_fields(entity_class) if one.tag is None]
     return b"".join([_value(one, flexible, counts) for one in plain]) + b"\x00" * flexible
 
 
-def _value(one: Field[Any], flexible: bool, counts: dict[str, int]) -> bytes:
-    kind = classify_field(one)
-    if isinstance(kind, EntityField):
-        return b"\xff" if is_optional(one) else entity(kind.type_, counts)
+def _value(one: MessageField, flexible: bool, counts: dict[str, int]) -> bytes:
+    if one.is_single_struct:
+        return b"\xff" if one.is_nullable else entity(one.struct, counts)
     count = counts.get(one.name, 0)
-    item = entity(kind.type_, counts) if isinstance(kind, EntityTupleField) else _primitive(one, flexible)
-    if not kind.is_array:
+    item = _primitive(one, flexible) if one.struct is None else entity(one.struct, counts)
+    if not one.is_array:
         return item
     return (unsigned_varint(count + 1) if flexible else pack(">i", count)) + item * count
 
 
-def _primitive(one: Field[Any], flexible: bool) -> bytes:
-    kafka_type: str = one.metadata["kafka_type"]
+def _primitive(one: MessageField, flexible: bool) -> bytes:
+    kafka_type = one.kafka_type
     if kafka_type in FIXED_VALUES:
         return FIXED_VALUES[kafka_type]
     text = b"orders-of-region-1" if "name" in one.name or "key" in one.name else b""

@@ -13,13 +13,10 @@ message will take is bounded as well (see `budget`), because one byte on the wir
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from struct import Struct, error
-from types import NoneType
-from typing import Any, Final, get_args, get_origin
-
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_field_tag, is_optional
+from typing import Any, Final
 
 from catchment.protocol.budget import (
     ARRAY_BYTES,
@@ -32,6 +29,7 @@ from catchment.protocol.budget import (
     struct_bytes,
 )
 from catchment.protocol.errors import MalformedRequest
+from catchment.protocol.message_fields import MessageField, message_fields
 from catchment.protocol.varints import read_unsigned_varint
 from catchment.protocol.wire import LONGEST_STRING_BYTES, unsigned_varint
 
@@ -115,14 +113,15 @@ def _rewrite(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
 @cache
 def _entity(entity_class: Any) -> _Skipper:
     flexible: bool = entity_class.__flexible__
-    plain = [_field(one, flexible) for one in fields(entity_class) if get_field_tag(one) is None]
+    members = list(message_fields(entity_class))
+    plain = [_field(one, flexible) for one in members if one.tag is None]
     minimum_size = sum(skipper.minimum_size for skipper in plain) + flexible
-    own = struct_bytes(len(fields(entity_class)))
+    own = struct_bytes(len(members))
     memory = max(own + sum(skipper.memory for skipper in plain), SMALLEST_STRUCT_BYTES)
     structs = own + sum(skipper.structs for skipper in plain)
     steps = _merge_fixed(plain)
     if flexible:
-        steps.append(_tagged_fields(entity_class))
+        steps.append(_tagged_fields(members))
     if not any(skipper.step for skipper in plain) and not flexible:
         return _Skipper(minimum_size, memory, structs=structs)
 
@@ -156,24 +155,15 @@ def _skip_fixed(size: int) -> _Step:
     return lambda walk, offset: offset + size
 
 
-def _field(one: Field[Any], flexible: bool) -> _Skipper:
-    kind = classify_field(one)
-    if isinstance(kind, EntityField):
-        skipper = _entity(kind.type_)
-        return _nullable_entity(skipper) if is_optional(one) else skipper
-    if isinstance(kind, EntityTupleField):
-        return _array(_entity(kind.type_), flexible, nullable=_may_be_null(one))
-    element = _primitive(one.metadata["kafka_type"], flexible)
-    return _array(element, flexible, nullable=_may_be_null(one)) if kind.is_array else element
+def _field(one: MessageField, flexible: bool) -> _Skipper:
+    element = _primitive(one.kafka_type, flexible) if one.struct is None else _entity(one.struct)
+    if one.is_array:
+        return _array(element, flexible, nullable=one.is_nullable)
+    return _nullable_entity(element) if one.struct is not None and one.is_nullable else element
 
 
-def _may_be_null(one: Field[Any]) -> bool:
-    """Whether the array itself may be null: kio's `is_optional` also says so where only its elements may be."""
-    return get_origin(one.type) is not tuple and NoneType in get_args(one.type)
-
-
-def _primitive(kafka_type: str, flexible: bool) -> _Skipper:
-    if size := _FIXED_SIZES.get(kafka_type):
+def _primitive(kafka_type: str | None, flexible: bool) -> _Skipper:
+    if kafka_type is not None and (size := _FIXED_SIZES.get(kafka_type)):
         return _Skipper(size, PRIMITIVE_BYTES[kafka_type])
     is_string = kafka_type == "string"
     if flexible:
@@ -273,10 +263,8 @@ def _array(element: _Skipper, flexible: bool, nullable: bool) -> _Skipper:
     return _Skipper(1 if flexible else _INT32.size, 0, skip_array)
 
 
-def _tagged_fields(entity_class: Any) -> _Step:
-    known = {
-        int(tag): _field(one, flexible=True) for one in fields(entity_class) if (tag := get_field_tag(one)) is not None
-    }
+def _tagged_fields(members: Sequence[MessageField]) -> _Step:
+    known = {one.tag: _field(one, flexible=True) for one in members if one.tag is not None}
 
     def skip_tagged_fields(walk: _Walk, offset: int) -> int:
         if walk.data[offset] == 0:

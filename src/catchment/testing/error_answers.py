@@ -7,35 +7,22 @@ smallest unit that has a place for it.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, fields, is_dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, get_origin
+from dataclasses import is_dataclass
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_commit.v10.response import OffsetCommitResponseTopic
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponseTopics
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 
 from catchment.protocol.adapters import offset_commit, offset_fetch
 from catchment.protocol.apis import newest, response_class
+from catchment.protocol.message_fields import MessageField, message_fields
 
 _ONE_NAME: Final = {"index": "partition", "partition_index": "partition"}
 """What a request and its answer may call by different names."""
 _KEYS: Final = ("key", "group_id", "transactional_id", "partition", "partition_index")
 """The field of an answer that repeats a plain value that was asked for."""
 _ERRORS: Final = ("error_code", "partition_error_code")
-_EMPTY: Final[dict[str, Any]] = {
-    "bool": False,
-    "string": "",
-    "bytes": b"",
-    "records": b"",
-    "float64": 0.0,
-    "error_code": ErrorCode.none,
-    "timedelta_i32": timedelta(0),
-    "timedelta_i64": timedelta(0),
-    "datetime_i64": datetime.fromtimestamp(0, UTC),
-}
-
 _NAMED: Final[dict[Any, Any]] = {
     OffsetCommitResponseTopic: offset_commit.OffsetCommitResponseTopic,
     OffsetFetchResponseTopics: offset_fetch.OffsetFetchResponseTopics,
@@ -51,10 +38,10 @@ def error_answer(api_key: int, request: Any, code: ErrorCode) -> Any:
 def _mirror(answer_class: Any, asked: Any, code: ErrorCode) -> Any:
     answer_class = _NAMED.get(answer_class, answer_class)
     values: dict[str, Any] = {
-        one.name: _entries(one, asked, code) for one in fields(answer_class) if _is_array_of_structs(one)
+        one.name: _entries(one, asked, code) for one in message_fields(answer_class) if one.is_struct_array
     }
     has_smaller_unit = any(values.values())
-    for one in fields(answer_class):
+    for one in message_fields(answer_class):
         if one.name in _ERRORS:
             values[one.name] = ErrorCode.none if has_smaller_unit else code
         elif one.name not in values:
@@ -62,18 +49,17 @@ def _mirror(answer_class: Any, asked: Any, code: ErrorCode) -> Any:
     return answer_class(**values)
 
 
-def _entries(one: Field[Any], asked: Any, code: ErrorCode) -> tuple[Any, ...]:
+def _entries(one: MessageField, asked: Any, code: ErrorCode) -> tuple[Any, ...]:
     """An entry for each that was asked about, if the array's entries can carry an error and there is something to mirror."""
-    entry_class = classify_field(one).type_
-    if not _carries_error(entry_class):
+    if not _carries_error(one.struct):
         return ()
-    return tuple(_mirror(entry_class, entry, code) for entry in _asked_entries(asked, one.name))
+    return tuple(_mirror(one.struct, entry, code) for entry in _asked_entries(asked, one.name))
 
 
 def _carries_error(entry_class: Any) -> bool:
     return any(
-        one.name in _ERRORS or (_is_array_of_structs(one) and _carries_error(classify_field(one).type_))
-        for one in fields(entry_class)
+        one.name in _ERRORS or (one.is_struct_array and _carries_error(one.struct))
+        for one in message_fields(entry_class)
     )
 
 
@@ -82,35 +68,20 @@ def _asked_entries(asked: Any, name: str) -> tuple[Any, ...]:
 
     Structs come before plain values: a coordinator's key or a group's name is asked for by itself.
     """
-    sources = fields(asked) if is_dataclass(asked) else ()
-    structs = [one for one in sources if _is_array_of_structs(one)]
+    sources = list(message_fields(asked)) if is_dataclass(asked) else []
+    structs = [one for one in sources if one.is_struct_array]
     named = [one for one in structs if one.name == name]
-    plain = [one for one in sources if get_origin(one.type) is tuple]
+    plain = [one for one in sources if one.is_array and not one.is_nullable]
     return next((getattr(asked, one.name) or () for one in [*named, *structs, *plain]), ())
 
 
-def _value(one: Field[Any], asked: Any) -> Any:
+def _value(one: MessageField, asked: Any) -> Any:
     if not is_dataclass(asked):
-        if isinstance(asked, str) == (one.metadata.get("kafka_type") == "string") and one.name in _KEYS:
+        if isinstance(asked, str) == (one.kafka_type == "string") and one.name in _KEYS:
             return asked
-        return _empty_value(one)
+        return one.default_value()
     wanted = _ONE_NAME.get(one.name, one.name)
-    for source in fields(asked):
-        if _ONE_NAME.get(source.name, source.name) == wanted and source.type == one.type:
+    for source in message_fields(asked):
+        if _ONE_NAME.get(source.name, source.name) == wanted and source.annotation == one.annotation:
             return getattr(asked, source.name)
-    return _empty_value(one)
-
-
-def _empty_value(one: Field[Any]) -> Any:
-    if one.default is not MISSING:
-        return one.default
-    if is_optional(one):
-        return None
-    kind = classify_field(one)
-    if isinstance(kind, EntityField):
-        return kind.type_(**{inner.name: _empty_value(inner) for inner in fields(kind.type_)})
-    return () if get_origin(one.type) is tuple else _EMPTY.get(one.metadata["kafka_type"], 0)
-
-
-def _is_array_of_structs(one: Field[Any]) -> bool:
-    return isinstance(classify_field(one), EntityTupleField)
+    return one.default_value()

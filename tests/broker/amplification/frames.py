@@ -11,16 +11,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import combinations
-from types import NoneType
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final
 from uuid import UUID
 
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_field_tag
-
 from catchment.protocol.apis import APIS, is_flexible, request_class
+from catchment.protocol.message_fields import MessageField, message_fields
 from catchment.protocol.wire import unsigned_varint
 
 Part = tuple[str, ...]
@@ -111,15 +109,14 @@ def parts(key: int, version: int) -> list[Part]:
 
 
 def _parts(entity_class: Any, path: Part) -> Iterator[Part]:
-    for one in fields(entity_class):
+    for one in message_fields(entity_class):
         here = (*path, one.name)
-        kind = classify_field(one)
-        if kind.is_array or one.metadata.get("kafka_type") in ("string", "bytes", "records"):
+        if one.is_array or one.kafka_type in ("string", "bytes", "records"):
             yield here
-        if kind.is_array and one.metadata.get("kafka_type") == "string":
+        if one.is_array and one.kafka_type == "string":
             yield (*here, "each")
-        if isinstance(kind, EntityField | EntityTupleField):
-            yield from _parts(kind.type_, here)
+        if one.struct is not None:
+            yield from _parts(one.struct, here)
     if entity_class.__flexible__:
         yield (*path, TAGS)
         yield (*path, ONE_TAG)
@@ -171,13 +168,12 @@ class _Builder:
     def entity(self, entity_class: Any, path: Part) -> bytes:
         encoded = []
         tagged = []
-        for one in fields(entity_class):
-            tag = get_field_tag(one)
-            if tag is None:
+        for one in message_fields(entity_class):
+            if one.tag is None:
                 encoded.append(self._field(one, (*path, one.name), entity_class.__flexible__))
             elif self._is_grown((*path, one.name)):
                 value = self._field(one, (*path, one.name), True, is_tagged=True)
-                tagged.append(unsigned_varint(tag) + unsigned_varint(len(value)) + value)
+                tagged.append(unsigned_varint(one.tag) + unsigned_varint(len(value)) + value)
         if entity_class.__flexible__:
             encoded.append(self._unknown_tags(path, tagged))
         return b"".join(encoded)
@@ -201,23 +197,21 @@ class _Builder:
             unknown += unsigned_varint(2_000_000) + unsigned_varint(size) + bytes(size)
         return unsigned_varint(len(known) + count) + b"".join(known) + unknown
 
-    def _field(self, one: Field[Any], path: Part, flexible: bool, *, is_tagged: bool = False) -> bytes:
-        kind = classify_field(one)
-        may_be_null = get_origin(one.type) is not tuple and NoneType in get_args(one.type)
-        if kind.is_array:
-            return self._array(one, kind, path, flexible, may_be_null=may_be_null)
-        if isinstance(kind, EntityField):
-            if may_be_null and not is_tagged:
-                return b"\x01" + self.entity(kind.type_, path) if self._is_grown(path) else b"\xff"
-            return self.entity(kind.type_, path)
-        return self._primitive(one, path, flexible, may_be_null=may_be_null)
+    def _field(self, one: MessageField, path: Part, flexible: bool, *, is_tagged: bool = False) -> bytes:
+        if one.is_array:
+            return self._array(one, path, flexible)
+        if one.struct is not None:
+            if one.is_nullable and not is_tagged:
+                return b"\x01" + self.entity(one.struct, path) if self._is_grown(path) else b"\xff"
+            return self.entity(one.struct, path)
+        return self._primitive(one, path, flexible, may_be_null=one.is_nullable)
 
-    def _array(self, one: Field[Any], kind: Any, path: Part, flexible: bool, *, may_be_null: bool) -> bytes:
+    def _array(self, one: MessageField, path: Part, flexible: bool) -> bytes:
         size = self._sizes.get(path)
         changes, self._changes = self._changes, size is not None and self._case.elements is Elements.DIFFERENT
         elements = self.elements
-        if isinstance(kind, EntityTupleField):
-            element = self.entity(kind.type_, path)
+        if one.struct is not None:
+            element = self.entity(one.struct, path)
         else:
             element = self._primitive(one, (*path, "each"), flexible, may_be_null=False)
         self._changes = changes
@@ -225,8 +219,8 @@ class _Builder:
         self.elements = elements + count * (1 + self.elements - elements)
         return _count(count, flexible=flexible) + _repeated(element, count)
 
-    def _primitive(self, one: Field[Any], path: Part, flexible: bool, *, may_be_null: bool) -> bytes:
-        kafka_type = one.metadata["kafka_type"]
+    def _primitive(self, one: MessageField, path: Part, flexible: bool, *, may_be_null: bool) -> bytes:
+        kafka_type = one.kafka_type or ""
         if kafka_type == "string":
             return self._string(one.name, path, flexible, may_be_null=may_be_null)
         if kafka_type in ("bytes", "records"):

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from functools import cache
 from typing import Any, Final, ParamSpec, TypeVar
 
-from kio.serial._introspect import EntityTupleField, classify_field
+from catchment.protocol.message_fields import message_fields
 
 LARGE_FRAME_BYTES: Final = 16 * 1024
 """A smaller request is decoded in a few milliseconds, whatever it holds."""
@@ -61,9 +60,10 @@ def is_large(message: Any) -> bool:
 @cache
 def _arrays(message_class: Any) -> tuple[tuple[str, bool], ...]:
     """The array fields of a class, and whether their elements have arrays themselves."""
-    found = []
-    for one in fields(message_class):
-        kind = classify_field(one)
-        if kind.is_array:
-            found.append((one.name, isinstance(kind, EntityTupleField) and bool(_arrays(kind.type_))))
-    return tuple(found)
+    return tuple(
+        [
+            (one.name, one.struct is not None and bool(_arrays(one.struct)))
+            for one in message_fields(message_class)
+            if one.is_array
+        ]
+    )

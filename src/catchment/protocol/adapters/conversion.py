@@ -7,28 +7,12 @@ defaults. How to do that is worked out once for a pair of classes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
-from datetime import UTC, datetime, timedelta
+from dataclasses import MISSING
 from functools import cache
 from operator import attrgetter
-from types import NoneType
-from typing import Any, Final, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple
 
-from kio.schema.errors import ErrorCode
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field
-
-_IMPLICIT_DEFAULTS: Final[dict[str, object]] = {
-    "bool": False,
-    "string": "",
-    "bytes": b"",
-    "records": b"",
-    "float64": 0.0,
-    "error_code": ErrorCode.none,
-    "uuid": None,
-    "timedelta_i32": timedelta(0),
-    "timedelta_i64": timedelta(0),
-    "datetime_i64": datetime.fromtimestamp(0, UTC),
-}
+from catchment.protocol.message_fields import message_fields
 
 
 class _Plan(NamedTuple):
@@ -122,50 +106,30 @@ def is_writable_as(source_class: Any, target_class: Any) -> bool:
     """
     if source_class is target_class:
         return True
-    sources = {one.name: one for one in fields(source_class)}
-    for one in fields(target_class):
-        if one.name not in sources:
+    source_structs = {one.name: one.struct for one in message_fields(source_class)}
+    for one in message_fields(target_class):
+        if one.name not in source_structs:
             return False
-        nested = _nested_class(one)
-        if nested is None:
+        if one.struct is None:
             continue
-        if "tag" in one.metadata and not classify_field(one).is_array:
+        if one.tag is not None and not one.is_array:
             return False
-        if not is_writable_as(_nested_class(sources[one.name]), nested):
+        if not is_writable_as(source_structs[one.name], one.struct):
             return False
     return True
 
 
 @cache
 def _plan(source_class: Any, target_class: Any) -> _Plan:
-    names = {one.name for one in fields(source_class)}
+    names = {one.name for one in message_fields(source_class)}
     copied, nested, filled, without_default = [], [], {}, []
-    for one in fields(target_class):
-        nested_class = _nested_class(one)
+    for one in message_fields(target_class):
         if one.name not in names:
-            filled[one.name] = _default(one)
+            filled[one.name] = one.default_value()
             if one.default is MISSING:
                 without_default.append(one.name)
-        elif nested_class is None:
+        elif one.struct is None:
             copied.append(one.name)
         else:
-            nested.append((one.name, nested_class))
+            nested.append((one.name, one.struct))
     return _Plan(tuple(copied), tuple(nested), filled, frozenset(without_default))
-
-
-def _nested_class(one: Field[Any]) -> Any:
-    kind = classify_field(one)
-    return kind.type_ if isinstance(kind, EntityField | EntityTupleField) else None
-
-
-def _default(one: Field[Any]) -> Any:
-    if one.default is not MISSING:
-        return one.default
-    kind = classify_field(one)
-    if get_origin(one.type) is not tuple and NoneType in get_args(one.type):
-        return None
-    if kind.is_array:
-        return ()
-    if isinstance(kind, EntityField):
-        return kind.type_(**{inner.name: _default(inner) for inner in fields(kind.type_)})
-    return _IMPLICIT_DEFAULTS.get(one.metadata["kafka_type"], 0)
