@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.waiting import wait_until
 
-from catchment.coordination.consumed import EVERY_GROUP, floors
+from catchment.coordination.groups.queries import EVERY_GROUP, floors
 from catchment.testing.embedded import Broker
 
 RECORDS = 10

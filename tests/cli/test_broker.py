@@ -14,7 +14,11 @@ from catchment.ports.loopback import free_port
 STOP_S = 150
 NEEDED_LATER = (
     *("typer", "rich", "confluent_kafka", "prometheus_client"),
-    *("catchment.coordination.shard", "catchment.coordination.consumer_groups", "catchment.coordination.share_groups"),
+    *(
+        "catchment.coordination.groups.shard",
+        "catchment.coordination.groups.consumer",
+        "catchment.coordination.groups.share",
+    ),
     *("catchment.coordination.share_state.shard", "catchment.coordination.transactions.shard"),
     *("catchment.broker.share.leader", "catchment.broker.coordinators.adopted_transactions"),
 )

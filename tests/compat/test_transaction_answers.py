@@ -17,7 +17,7 @@ from tests.broker.handlers.wire import Wire
 from tests.compat.java_tool import require_java
 
 from catchment.bench.peers.kafka import KafkaServer
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.testing.embedded import Broker
 
 # What the benchmark's Kafka has when it is ready.

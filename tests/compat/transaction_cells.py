@@ -27,10 +27,10 @@ from tests.broker.handlers.transactional_producer import TransactionalProducer, 
 from tests.broker.handlers.wire import Wire
 from tests.waiting import wait_until
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.commands import LAST_EPOCH
 from catchment.coordination.transactions.records import encode_key, encode_transaction
-from catchment.coordination.transactions.transitions import new_producer
+from catchment.coordination.transactions.state import new_producer
 from catchment.protocol.batch import iterate_headers, patched_head, read_header
 from catchment.protocol.records import encode_batch, numbered
 

@@ -54,7 +54,7 @@ def broken_by(importer: str, imported: str, *, inside: tuple[str, ...] = tuple(P
             graph.add_module(module)
         for module in STANDARD_LIBRARY:
             graph.add_module(module, is_squashed=True)
-        graph.add_import(importer="catchment.coordination.group", imported="catchment.cluster.metadata")
+        graph.add_import(importer="catchment.coordination.groups", imported="catchment.cluster.metadata")
         graph.add_import(importer=importer, imported=imported)
         if not contract.check(graph, verbose=False).kept:
             broken.append(contract.name)

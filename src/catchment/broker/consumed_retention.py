@@ -18,7 +18,7 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
 
 if TYPE_CHECKING:
-    from catchment.coordination.consumed import Positions
+    from catchment.coordination.groups.queries import Positions
 
 _logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class ConsumedRetention:
             await self._replicas.checkpoint_log_starts()
 
     async def _release(self, topic: TopicImage, named: tuple[str, ...]) -> bool:
-        from catchment.coordination.consumed import floors
+        from catchment.coordination.groups.queries import floors
 
         positions, share_groups = await self._groups.consumed(topic)
         for group_id in share_groups:

@@ -18,9 +18,11 @@ from tests.broker.coordinators.test_shard_runner import partition_on, until_load
 
 from catchment.broker.coordinators.loading import replay_log
 from catchment.broker.coordinators.shard_runner import ShardRunner
-from catchment.coordination.commands import GroupLimits, JoinAnswer, JoinRequest, OffsetToCommit
-from catchment.coordination.replayed import NO_PRODUCER, Producer, Write
-from catchment.coordination.shard import GroupShard
+from catchment.coordination.coordinator_shard import NO_PRODUCER, Producer, Write
+from catchment.coordination.groups.classic.commands import JoinAnswer, JoinRequest
+from catchment.coordination.groups.records import OffsetToCommit
+from catchment.coordination.groups.shard import GroupShard
+from catchment.coordination.groups.state import GroupLimits
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import SystemClock
 from catchment.ports.memory_disk import MemoryDisk

@@ -11,15 +11,16 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.coordinators.shard_runner import ShardRunner, ShardT
-from catchment.coordination.commands import GroupLimits, OffsetToCommit
-from catchment.coordination.group_records import (
+from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.groups.records import (
     CommittedOffset,
     OffsetKey,
+    OffsetToCommit,
     encode_offset,
     encode_offset_key,
 )
-from catchment.coordination.replayed import Producer
-from catchment.coordination.shard import GroupShard
+from catchment.coordination.groups.shard import GroupShard
+from catchment.coordination.groups.state import GroupLimits
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import ManualClock, SystemClock
 from catchment.ports.disk import SyncGroup

@@ -14,7 +14,7 @@ from catchment.broker.coordinators import share_groups
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
-from catchment.coordination.share_groups.commands import HeartbeatAnswer, HeartbeatRequest
+from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 from catchment.settings.broker import BrokerSettings

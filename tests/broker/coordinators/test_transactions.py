@@ -19,7 +19,7 @@ from catchment.broker.server import BrokerServer
 from catchment.broker.transactions.markers import MarkerToWrite
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.commands import EndRequest, InitRequest, MarkersToWrite
 from catchment.coordination.transactions.records import TopicPartition, TransactionState
 from catchment.ports.memory_disk import MemoryDisk

@@ -8,7 +8,7 @@ from kio.schema.types import TopicName
 from tests.broker.handlers.transaction_requests import TransactionWire
 from tests.broker.handlers.wire import Wire
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.testing.embedded import Broker
 
 NONE, UNKNOWN = ErrorCode.none, ErrorCode.unknown_topic_or_partition

@@ -11,7 +11,7 @@ from kio.schema.list_transactions.v2.response import ListTransactionsResponse
 from tests.broker.handlers.transaction_requests import TransactionWire, list_transactions
 from tests.broker.handlers.wire import Wire
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.testing.embedded import Broker
 
 

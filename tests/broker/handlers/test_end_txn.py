@@ -8,7 +8,7 @@ from tests.broker.handlers.transaction_requests import NOBODY, TransactionWire
 from tests.broker.handlers.wire import Wire
 from tests.waiting import wait_until
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.testing.embedded import Broker
 
 

@@ -23,7 +23,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 from tests.broker.handlers.wire import Wire
 from tests.waiting import wait_until
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.protocol.adapters.describe_transactions import TransactionState
 
 NOBODY = Producer(-1, -1)

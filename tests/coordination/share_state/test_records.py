@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.coordination.replayed import UnreadableRecord
+from catchment.coordination.coordinator_shard import UnreadableRecord
 from catchment.coordination.share_state.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, StateBatch
 from catchment.coordination.share_state.records import (
     ShareKey,

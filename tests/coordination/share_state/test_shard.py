@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.coordination.share_state.logged_shard import KEY, NO_TOPIC, OTHER_TOPIC, TOPIC, LoggedShard
+from tests.coordination.share_state.share_state_shards import KEY, NO_TOPIC, OTHER_TOPIC, TOPIC, LoggedShard
 
 from catchment.coordination.share_state.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, NO_START, StateBatch
 from catchment.coordination.share_state.records import NO_COUNT, ShareKey, ShareState, decode_record

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from kio.schema.errors import ErrorCode
-from tests.coordination.share_state.logged_shard import OTHER_TOPIC, TOPIC, LoggedShard
+from tests.coordination.share_state.share_state_shards import OTHER_TOPIC, TOPIC, LoggedShard
 
 from catchment.coordination.share_state.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, NO_START, StateBatch
 from catchment.coordination.share_state.records import ShareKey, ShareState

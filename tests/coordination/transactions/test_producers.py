@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.coordination.transactions.transaction_log import TIMEOUT_MS, V1, V2, LoggedTransactions
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.commands import LAST_EPOCH, ProducerAnswer, TransactionLimits
 from catchment.coordination.transactions.records import TransactionState
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.coordination.replayed import UnreadableRecord
+from catchment.coordination.coordinator_shard import UnreadableRecord
 from catchment.coordination.transactions.records import (
     Transaction,
     TransactionState,

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable
 
 from kio.schema.errors import ErrorCode
-from tests.coordination.logged import Logged
+from tests.coordination.logged_shard import Logged
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     EndRequest,

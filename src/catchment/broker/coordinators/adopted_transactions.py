@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable
 
 from catchment.broker.coordinators.loading import replay_log
-from catchment.coordination.replayed import UnreadableRecord
+from catchment.coordination.coordinator_shard import UnreadableRecord
 from catchment.coordination.transactions.commands import TransactionLimits
 from catchment.coordination.transactions.records import NO_PRODUCER_ID
 from catchment.coordination.transactions.shard import TransactionShard

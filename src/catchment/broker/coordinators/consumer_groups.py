@@ -11,9 +11,8 @@ from catchment.settings.broker import BrokerSettings
 from catchment.settings.groups import GroupSettings
 
 if TYPE_CHECKING:
-    from catchment.coordination.consumer_groups.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
-    from catchment.coordination.consumer_groups.protocol import DescribedConsumerGroup
-    from catchment.coordination.shard import GroupShard
+    from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
+    from catchment.coordination.groups.shard import DescribedConsumerGroup, GroupShard
     from catchment.coordination.timers import Moment
 
 
@@ -39,7 +38,7 @@ class ConsumerGroupCoordinator:
 
 
 def consumer_group_limits(settings: BrokerSettings, image: Callable[[], MetadataImage]) -> ConsumerGroupLimits:
-    from catchment.coordination.consumer_groups.commands import ConsumerGroupLimits, GroupTiming, MigrationPolicy
+    from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, GroupTiming, MigrationPolicy
 
     def timing_of(group_id: str) -> GroupTiming:
         group = GroupSettings(settings, image().group_settings.get(group_id, {}))

@@ -19,8 +19,8 @@ from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.broker.coordinators.share_groups import share_terms
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
-from catchment.coordination.group_records import NO_EPOCH, CommittedOffset
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.groups.records import NO_EPOCH, CommittedOffset
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
@@ -30,18 +30,17 @@ from catchment.settings.broker import BrokerSettings
 from catchment.storage.control_record import TransactionMarker
 
 if TYPE_CHECKING:
-    from catchment.coordination.commands import (
+    from catchment.coordination.groups.classic.commands import (
         JoinAnswer,
         JoinRequest,
         LeavingMember,
-        OffsetToCommit,
         SyncAnswer,
         SyncRequest,
     )
-    from catchment.coordination.consumed import Positions
-    from catchment.coordination.group_queries import DescribedGroup, ListedGroup
-    from catchment.coordination.offsets import TopicPartition
-    from catchment.coordination.shard import GroupShard
+    from catchment.coordination.groups.offsets import TopicPartition
+    from catchment.coordination.groups.queries import DescribedGroup, ListedGroup, Positions
+    from catchment.coordination.groups.records import OffsetToCommit
+    from catchment.coordination.groups.shard import GroupShard
 
 
 class GroupCoordinator:
@@ -87,7 +86,7 @@ class GroupCoordinator:
 
     def _new_shard(self) -> GroupShard:
         # A quarter of what a broker would import at its start, and no record needs it.
-        from catchment.coordination.shard import GroupShard
+        from catchment.coordination.groups.shard import GroupShard
 
         settings, controller = self._settings, self._controller
         return GroupShard(

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from catchment.coordination.replayed import NO_PRODUCER, Shard
+from catchment.coordination.coordinator_shard import NO_PRODUCER, Shard
 from catchment.protocol.batch import BatchHeader, iterate_headers
 from catchment.protocol.records import read_records
 from catchment.storage.control_record import read_marker

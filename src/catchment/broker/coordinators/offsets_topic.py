@@ -10,7 +10,7 @@ from catchment.cluster.new_topic import NewTopic
 from catchment.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
-    from catchment.coordination.commands import GroupLimits
+    from catchment.coordination.groups.state import GroupLimits
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -31,7 +31,7 @@ def offsets_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
 
 
 def group_limits(settings: BrokerSettings) -> GroupLimits:
-    from catchment.coordination.commands import GroupLimits
+    from catchment.coordination.groups.state import GroupLimits
 
     return GroupLimits(
         min_session_timeout_ms=settings.integer("group.min.session.timeout.ms"),

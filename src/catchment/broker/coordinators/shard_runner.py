@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.coordinators.loading import replay_log
-from catchment.coordination.replayed import NO_PRODUCER, Producer, Shard, UnreadableRecord, Write
+from catchment.coordination.coordinator_shard import NO_PRODUCER, Producer, Shard, UnreadableRecord, Write
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import Clock
 from catchment.protocol.batch import CorruptBatch

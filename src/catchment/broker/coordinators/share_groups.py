@@ -26,14 +26,14 @@ from catchment.settings.broker import BrokerSettings
 from catchment.settings.groups import GroupSettings
 
 if TYPE_CHECKING:
-    from catchment.coordination.shard import GroupShard
-    from catchment.coordination.share_groups.commands import (
+    from catchment.coordination.groups.shard import GroupShard
+    from catchment.coordination.groups.share.commands import (
         DescribedShareGroup,
         HeartbeatAnswer,
         HeartbeatRequest,
         ShareTerms,
     )
-    from catchment.coordination.share_groups.group import Partitions
+    from catchment.coordination.groups.share.group import Partitions
     from catchment.coordination.timers import Moment
 
 _logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class ShareGroupCoordinator:
 
 
 def share_terms(settings: BrokerSettings, controller: Controller) -> ShareTerms:
-    from catchment.coordination.share_groups.commands import ShareTerms
+    from catchment.coordination.groups.share.commands import ShareTerms
 
     def of_group(group_id: str, name: str) -> int:
         return GroupSettings(settings, controller.image.group_settings.get(group_id, {})).integer(name)

@@ -17,7 +17,7 @@ from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.broker.coordinators.transactions_topic import transaction_limits, transactions_topic
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import PartitionImage
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     FIRST_VERSION_WITH_EPOCH_BUMP,

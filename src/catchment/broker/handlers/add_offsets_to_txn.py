@@ -17,7 +17,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.coordinators.offsets_topic import OFFSETS_TOPIC
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.client_capabilities import fenced_as_told_to
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.protocol.errors import ApiError
 
 _FIRST_WITH_PRODUCER_FENCED = 2

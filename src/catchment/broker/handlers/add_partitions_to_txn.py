@@ -28,7 +28,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.client_capabilities import fenced_as_told_to
 from catchment.broker.turns import Turns
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.commands import FIRST_VERSION_WITH_EPOCH_BUMP
 from catchment.coordination.transactions.records import TopicPartition
 from catchment.protocol.errors import ApiError

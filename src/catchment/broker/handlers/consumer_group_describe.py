@@ -29,7 +29,7 @@ from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
-from catchment.coordination.consumer_groups.protocol import DescribedConsumer
+from catchment.coordination.groups.shard import DescribedConsumer
 from catchment.protocol.errors import ApiError
 
 _CLASSIC_MEMBER = i8(0)

@@ -25,8 +25,8 @@ from kio.static.primitive import i32, i32Timedelta
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.consumer_groups.commands import HeartbeatAnswer, HeartbeatRequest
-from catchment.coordination.consumer_groups.members import JOINING, Target
+from catchment.coordination.groups.consumer.commands import HeartbeatAnswer, HeartbeatRequest
+from catchment.coordination.groups.consumer.members import JOINING, Target
 from catchment.protocol.errors import ApiError
 
 _FIRST_WITH_OWN_IDS = 1

@@ -20,7 +20,7 @@ from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
-from catchment.coordination.group import GroupState
+from catchment.coordination.groups.classic.group import GroupState
 from catchment.protocol.errors import ApiError
 
 _FIRST_WITH_MESSAGES = 6

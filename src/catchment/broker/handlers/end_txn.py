@@ -21,7 +21,7 @@ from kio.static.primitive import i16
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.client_capabilities import fenced_as_told_to
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.commands import (
     FIRST_VERSION_WITH_EPOCH_BUMP,
     NO_PRODUCER,

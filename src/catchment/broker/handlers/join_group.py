@@ -19,7 +19,7 @@ from kio.static.primitive import i32
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.commands import JoinAnswer, JoinRequest
+from catchment.coordination.groups.classic.commands import JoinAnswer, JoinRequest
 from catchment.protocol.errors import ApiError
 
 _FIRST_REQUIRING_A_MEMBER_ID = 4

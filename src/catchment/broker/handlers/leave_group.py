@@ -14,7 +14,7 @@ from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberRespons
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.commands import LeavingMember
+from catchment.coordination.groups.classic.commands import LeavingMember
 from catchment.protocol.errors import ApiError
 
 

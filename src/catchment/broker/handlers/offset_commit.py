@@ -24,7 +24,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns, gather_in_turns
 from catchment.cluster.metadata import MetadataImage
-from catchment.coordination.commands import OffsetToCommit
+from catchment.coordination.groups.records import OffsetToCommit
 from catchment.protocol.adapters.offset_commit import OffsetCommitResponseTopic
 from catchment.protocol.errors import ApiError
 

@@ -20,7 +20,7 @@ from kio.schema.offset_delete.v0.response import (
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
-from catchment.coordination.offsets import TopicPartition
+from catchment.coordination.groups.offsets import TopicPartition
 from catchment.protocol.errors import ApiError
 
 _OFFSETS_IN_A_BATCH = 1000

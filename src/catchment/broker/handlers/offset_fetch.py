@@ -28,8 +28,8 @@ from kio.static.primitive import i32, i64
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
-from catchment.coordination.group_records import CommittedOffset
-from catchment.coordination.offsets import TopicPartition
+from catchment.coordination.groups.offsets import TopicPartition
+from catchment.coordination.groups.records import CommittedOffset
 from catchment.protocol.adapters.offset_fetch import OffsetFetchResponseTopics
 from catchment.protocol.errors import ApiError
 

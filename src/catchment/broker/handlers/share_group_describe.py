@@ -26,7 +26,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.coordination.assignors.simple import NAME as ASSIGNOR_NAME
-from catchment.coordination.share_groups.commands import DescribedShareMember
+from catchment.coordination.groups.share.commands import DescribedShareMember
 from catchment.protocol.errors import ApiError
 
 

@@ -19,8 +19,8 @@ from kio.static.primitive import i32, i32Timedelta
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.share_groups.commands import HeartbeatAnswer, HeartbeatRequest
-from catchment.coordination.share_groups.group import Partitions
+from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest
+from catchment.coordination.groups.share.group import Partitions
 from catchment.protocol.errors import ApiError
 
 

@@ -15,7 +15,7 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.commands import SyncAnswer, SyncRequest
+from catchment.coordination.groups.classic.commands import SyncAnswer, SyncRequest
 from catchment.protocol.errors import ApiError
 
 _FIRST_VERSION_WITH_PROTOCOL = 5

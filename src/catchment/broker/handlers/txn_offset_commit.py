@@ -26,8 +26,8 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.verification import Abilities, Questions
 from catchment.broker.turns import Turns
-from catchment.coordination.commands import OffsetToCommit
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.groups.records import OffsetToCommit
 from catchment.protocol.errors import ApiError
 
 _FIRST_WITH_ABORTABLE = 4

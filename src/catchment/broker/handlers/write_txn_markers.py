@@ -25,7 +25,7 @@ from catchment.broker.context import RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.markers import AppendedMarkers, MarkerToWrite
 from catchment.broker.turns import Turns
-from catchment.coordination.offsets import TopicPartition
+from catchment.coordination.groups.offsets import TopicPartition
 
 
 @api(27, versions=(1, 2))

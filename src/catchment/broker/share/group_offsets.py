@@ -16,9 +16,9 @@ from kio.schema.errors import ErrorCode
 from catchment.broker.context import Services
 from catchment.broker.coordinators.shards import answer_now
 from catchment.cluster.metadata import TopicImage
-from catchment.coordination.shard import GroupShard
-from catchment.coordination.share_groups.group import StateTopic
-from catchment.coordination.share_groups.offsets import Reply, ShareGroupOffsets
+from catchment.coordination.groups.shard import GroupShard
+from catchment.coordination.groups.share.group import StateTopic
+from catchment.coordination.groups.share.state_partitions import Reply, ShareGroupOffsets
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError
 

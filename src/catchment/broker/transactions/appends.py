@@ -17,7 +17,7 @@ from catchment.broker.batch_preparation import OpenedData, owned
 from catchment.broker.context import RequestContext
 from catchment.broker.transactions.verification import Abilities, Questions
 from catchment.broker.turns import Turns
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.protocol.batch import BatchHeader, read_header
 from catchment.protocol.errors import ApiError
 from catchment.protocol.produce import PartitionData, ProduceRequest, TopicKey

@@ -16,8 +16,8 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.coordinators.groups import GroupCoordinator
 from catchment.broker.coordinators.offsets_topic import OFFSETS_TOPIC
-from catchment.coordination.offsets import TopicPartition
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.groups.offsets import TopicPartition
 from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.offsets import TopicPartition
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.groups.offsets import TopicPartition
 from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
 from catchment.replication.verification import Verification, WhenVerified

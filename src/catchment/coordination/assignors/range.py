@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from catchment.coordination.assignors.assignor import Assignment, MemberSpec, subscribers_by_topic
-from catchment.coordination.assignors.sharing_out import share_out
+from catchment.coordination.assignors.assignor import Assignment, MemberSpec, share_out, subscribers_by_topic
 
 NAME: Final = "range"
 

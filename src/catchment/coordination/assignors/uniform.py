@@ -6,13 +6,12 @@ could go from one member to another who may read it and has at least two fewer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from catchment.coordination.assignors.assignor import Assignment, MemberSpec, in_order, subscribers_by_topic
-from catchment.coordination.assignors.levelling import Levelling
-from catchment.coordination.assignors.sharing_out import share_out
+from catchment.coordination.assignors.assignor import Assignment, MemberSpec, in_order, share_out, subscribers_by_topic
 
 NAME: Final = "uniform"
 
@@ -46,3 +45,77 @@ def _assign_alike(members: Mapping[str, MemberSpec], partition_counts: Mapping[U
             numbers.setdefault(topic_id, []).append(number)
         assignments[member_id] = {topic_id: frozenset(mine) for topic_id, mine in numbers.items()}
     return {member_id: assignments.get(member_id, {}) for member_id in members}
+
+
+class Levelling:
+    def __init__(self, subscribers: Mapping[UUID, list[str]], partition_counts: Mapping[UUID, int]) -> None:
+        self._subscribers = subscribers
+        self._free = {topic_id: dict.fromkeys(range(partition_counts[topic_id])) for topic_id in subscribers}
+        self._owned: dict[UUID, dict[str, list[int]]] = {
+            topic_id: {reader: [] for reader in readers} for topic_id, readers in subscribers.items()
+        }
+        """The numbers that each reader of a topic has; those that it had before come first."""
+        self._loads = {reader: 0 for readers in subscribers.values() for reader in readers}
+
+    def keep(self, member_id: str, assigned: Mapping[UUID, Iterable[int]]) -> None:
+        """Leave the member what it has, where it may still read it and nobody else has it."""
+        for topic_id in sorted(assigned):
+            owned = self._owned.get(topic_id, {}).get(member_id)
+            if owned is not None:
+                kept = [number for number in sorted(assigned[topic_id]) if number in self._free[topic_id]]
+                for number in kept:
+                    del self._free[topic_id][number]
+                owned += kept
+                self._loads[member_id] += len(kept)
+
+    def place_the_rest(self) -> None:
+        """Give what nobody has to the least loaded reader; a topic with few readers has the least choice, so it comes first."""
+        for topic_id in sorted(self._free, key=lambda topic_id: (len(self._subscribers[topic_id]), topic_id)):
+            readers = [(self._loads[reader], place, reader) for place, reader in enumerate(self._subscribers[topic_id])]
+            heapq.heapify(readers)
+            for number in self._free[topic_id]:
+                load, place, reader = readers[0]
+                heapq.heapreplace(readers, (load + 1, place, reader))
+                self._owned[topic_id][reader].append(number)
+                self._loads[reader] = load + 1
+            self._free[topic_id] = {}
+
+    def level(self) -> None:
+        while sum(self._level_topic(topic_id) for topic_id in self._subscribers):
+            pass
+
+    def assignments(self, members: Iterable[str]) -> dict[str, Assignment]:
+        assignments: dict[str, Assignment] = {member_id: {} for member_id in members}
+        for topic_id, owned in self._owned.items():
+            for reader, numbers in owned.items():
+                if numbers:
+                    assignments[reader][topic_id] = frozenset(numbers)
+        return assignments
+
+    def _level_topic(self, topic_id: UUID) -> bool:
+        """Move partitions of this topic until no move makes it more even; whether there was any."""
+        loads, owned = self._loads, self._owned[topic_id]
+        places = {reader: place for place, reader in enumerate(self._subscribers[topic_id])}
+        givers = [(-loads[reader], place, reader) for reader, place in places.items() if owned[reader]]
+        takers = [(loads[reader], place, reader) for reader, place in places.items()]
+        heapq.heapify(givers)
+        heapq.heapify(takers)
+        has_moved = False
+        while givers and takers:
+            giver, taker = givers[0][2], takers[0][2]
+            # An entry whose load is not the reader's any more is stale: the newer one is in the heap as well.
+            if -givers[0][0] != loads[giver] or not owned[giver]:
+                heapq.heappop(givers)
+            elif takers[0][0] != loads[taker]:
+                heapq.heappop(takers)
+            elif loads[giver] < loads[taker] + 2:
+                break
+            else:
+                owned[taker].append(owned[giver].pop())
+                loads[giver] -= 1
+                loads[taker] += 1
+                for reader in (giver, taker):
+                    heapq.heappush(givers, (-loads[reader], places[reader], reader))
+                    heapq.heappush(takers, (loads[reader], places[reader], reader))
+                has_moved = True
+        return has_moved

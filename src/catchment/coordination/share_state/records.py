@@ -10,7 +10,7 @@ import struct
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from catchment.coordination.replayed import EncodedRecord, UnreadableRecord
+from catchment.coordination.coordinator_shard import EncodedRecord, UnreadableRecord
 from catchment.coordination.share_state.batches import AVAILABLE, StateBatch
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.wire import NO_TAGS, WireReader, array_length, string, tagged_fields

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.records import TopicPartition
 from catchment.protocol.errors import ApiError
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     FIRST_VERSION_WITH_EPOCH_BUMP,
@@ -28,8 +28,15 @@ from catchment.coordination.transactions.commands import (
     require_fresh,
 )
 from catchment.coordination.transactions.records import NO_PRODUCER_ID, Transaction, TransactionState
-from catchment.coordination.transactions.shard_state import TransactionShardState, busy, fenced
-from catchment.coordination.transactions.transitions import completed, decided, is_exhausted, producer_of
+from catchment.coordination.transactions.state import (
+    TransactionShardState,
+    busy,
+    completed,
+    decided,
+    fenced,
+    is_exhausted,
+    producer_of,
+)
 from catchment.protocol.errors import ApiError
 
 _RETRY_MS: Final = 1_000

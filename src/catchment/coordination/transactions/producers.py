@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.commands import is_too_long
-from catchment.coordination.replayed import Producer
+from catchment.coordination.coordinator_shard import Producer, is_too_long
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     InitRequest,
@@ -19,8 +18,15 @@ from catchment.coordination.transactions.commands import (
 )
 from catchment.coordination.transactions.ending import Ending
 from catchment.coordination.transactions.records import Transaction, TransactionState
-from catchment.coordination.transactions.shard_state import TransactionShardState, busy, fenced
-from catchment.coordination.transactions.transitions import initialized, is_exhausted, new_producer, producer_of
+from catchment.coordination.transactions.state import (
+    TransactionShardState,
+    busy,
+    fenced,
+    initialized,
+    is_exhausted,
+    new_producer,
+    producer_of,
+)
 from catchment.protocol.errors import ApiError
 
 _NO_EPOCH = -1

@@ -10,7 +10,7 @@ import struct
 from enum import Enum
 from typing import Final, NamedTuple
 
-from catchment.coordination.replayed import UnreadableRecord
+from catchment.coordination.coordinator_shard import UnreadableRecord
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.wire import NO_TAGS, WireReader, array_length, string, tagged_fields
 

@@ -7,18 +7,19 @@ the shard that replays the log sends it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.replayed import NO_PRODUCER, Write
+from catchment.coordination.coordinator_shard import NO_PRODUCER, EncodedRecord, Producer, Write
 from catchment.coordination.timers import Moment
-from catchment.coordination.transactions.commands import SendMarkers, TransactionLimits
+from catchment.coordination.transactions.commands import ErrorReply, SendMarkers, TransactionLimits
 from catchment.coordination.transactions.ending import Ending
-from catchment.coordination.transactions.partitions import Partitions
 from catchment.coordination.transactions.producers import Producers
-from catchment.coordination.transactions.queries import TransactionQueries
-from catchment.coordination.transactions.shard_state import TransactionShardState
+from catchment.coordination.transactions.records import TopicPartition, Transaction, TransactionState, encode_key
+from catchment.coordination.transactions.state import TransactionShardState, busy, fenced, with_partitions
+from catchment.protocol.errors import ApiError
 
 
 class TransactionShard:
@@ -62,3 +63,83 @@ class TransactionShard:
         """The runner reports the outcome of writes; only what waits for other transactions is woken here."""
         self._stop_sending()
         self.ending.close()
+
+
+class Partitions:
+    __slots__ = ("_state",)
+
+    def __init__(self, state: TransactionShardState) -> None:
+        self._state = state
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Sequence[TopicPartition],
+        client_version: int,
+        reply: ErrorReply,
+        now: Moment,
+    ) -> None:
+        """Make the partitions part of the transaction, which begins with its first one."""
+        known = self._state.existing(transactional_id)
+        if known.state.is_decided:
+            # Before the id and the epoch are compared: what EndTxn has handed out counts once the transaction is complete.
+            raise busy(transactional_id)
+        self._check(transactional_id, producer, known)
+        extended = with_partitions(known, partitions, client_version, now.wall_ms)
+        # Partitions that are there already are written again: what added them may not be safe yet.
+        self._state.log(transactional_id, extended, lambda _: reply(ErrorCode.none), lambda error, _: reply(error))
+
+    def missing(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Those of the partitions that are not part of the producer's transaction (KIP-890)."""
+        known = self._state.existing(transactional_id)
+        # The epoch before the state, unlike `add`: who writes with an old epoch is not to wait for the markers.
+        self._check(transactional_id, producer, known)
+        if known.state.is_decided:
+            raise busy(transactional_id)
+        added = set(known.partitions)
+        return [partition for partition in partitions if partition not in added]
+
+    def _check(self, transactional_id: str, producer: Producer, known: Transaction) -> None:
+        self._state.existing(transactional_id, producer.producer_id)
+        if known.producer_epoch != producer.epoch:
+            raise fenced(transactional_id, producer.epoch)
+
+
+_EXPIRABLE: Final = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+_MOST_KEY_BYTES: Final = 256 * 1024
+"""Of the tombstones written together: well below what a batch may have."""
+
+
+class TransactionQueries:
+    __slots__ = ("_state",)
+
+    def __init__(self, state: TransactionShardState) -> None:
+        self._state = state
+
+    def listing(self) -> list[tuple[str, Transaction]]:
+        return list(self._state.logged.items())
+
+    def describe(self, transactional_id: str) -> Transaction:
+        known = self._state.logged.get(transactional_id)
+        if known is None:
+            raise ApiError(ErrorCode.transactional_id_not_found)
+        return known
+
+    def expire(self, now: Moment) -> None:
+        """Forget the ids whose producers have not been heard of for long."""
+        oldest_ms = now.wall_ms - self._state.limits.expiration_ms
+        tombstones: list[EncodedRecord] = []
+        size = 0
+        for transactional_id, known in self._state.logged.items():
+            if known.state in _EXPIRABLE and known.update_time_ms <= oldest_ms:
+                key = encode_key(transactional_id)
+                tombstones.append((key, None))
+                size += len(key)
+                if size > _MOST_KEY_BYTES:
+                    self._state.write(tombstones)
+                    tombstones, size = [], 0
+        if tombstones:
+            self._state.write(tombstones)

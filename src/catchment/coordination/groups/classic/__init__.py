@@ -1,0 +1,1 @@
+"""Classic groups: a leader among the members assigns, and the group moves from generation to generation."""

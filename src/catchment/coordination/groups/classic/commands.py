@@ -1,0 +1,75 @@
+"""What a shard of the group coordinator is asked, and how it answers.
+
+An answer goes to a `Reply`: at once, or when other members have come, or when the records that it rests on cannot be lost
+any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+NO_GENERATION = -1
+NO_MEMBER = ""
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""The names of the protocols that a member knows, best first, with its metadata for each."""
+
+
+class JoinRequest(NamedTuple):
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    """-1 from clients that have none: then the session's counts."""
+    protocol_type: str
+    protocols: Protocols
+    fresh_id: str
+    """A random text, of which the shard makes the id of a member that has none."""
+    requires_known_member_id: bool = True
+    """Whether a new member has to come again with the id that it is given (KIP-394)."""
+    supports_skipping_assignment: bool = True
+    """Whether a static leader that comes back can be told not to assign again (KIP-814)."""
+
+
+class JoinAnswer(NamedTuple):
+    error: ErrorCode
+    member_id: str = NO_MEMBER
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str = NO_MEMBER
+    skip_assignment: bool = False
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    """For the leader, each member's id, instance id and metadata."""
+
+
+class SyncRequest(NamedTuple):
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol_name: str | None
+    assignments: dict[str, bytes]
+
+
+class SyncAnswer(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class LeavingMember(NamedTuple):
+    member_id: str
+    instance_id: str | None = None
+
+
+JoinReply = Callable[[JoinAnswer], None]
+SyncReply = Callable[[SyncAnswer], None]

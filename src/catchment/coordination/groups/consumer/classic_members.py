@@ -1,0 +1,218 @@
+"""Members of a consumer group that speak the classic protocol: a rolling upgrade or downgrade is under way.
+
+Such a member has no leader. It joins and is told at once in which generation it is, which is its epoch; with the sync it gets
+what the coordinator has assigned to it. A heartbeat tells it to join again when there is something to give up or to get.
+"""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from catchment.coordination.groups.classic.commands import (
+    NO_MEMBER,
+    JoinAnswer,
+    JoinReply,
+    JoinRequest,
+    SyncAnswer,
+    SyncReply,
+    SyncRequest,
+)
+from catchment.coordination.groups.classic.consumer_protocol import EmbeddedSubscription, read_subscription
+from catchment.coordination.groups.classic.group import CONSUMER
+from catchment.coordination.groups.classic.membership import Join
+from catchment.coordination.groups.consumer.assignment import Progress, is_waiting
+from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, MigrationPolicy
+from catchment.coordination.groups.consumer.conversion import Conversion, by_topic_id, embedded_assignment
+from catchment.coordination.groups.consumer.departures import Departures
+from catchment.coordination.groups.consumer.group import ConsumerGroup
+from catchment.coordination.groups.consumer.heartbeat import replace_static
+from catchment.coordination.groups.consumer.members import (
+    STATIC_LEAVING,
+    ClassicProtocol,
+    CurrentAssignment,
+    MemberState,
+    Subscription,
+)
+from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
+from catchment.coordination.groups.state import ShardState
+from catchment.coordination.timers import Moment
+from catchment.protocol.errors import ApiError, MalformedRequest
+
+
+class ClassicMembers:
+    __slots__ = ("_conversion", "_departures", "_groups", "_joining", "_limits", "_progress", "_state")
+
+    def __init__(
+        self,
+        state: ShardState,
+        groups: ConsumerGroups,
+        limits: ConsumerGroupLimits,
+        progress: Progress,
+        departures: Departures,
+        conversion: Conversion,
+        joining: Join,
+    ) -> None:
+        self._state = state
+        self._groups = groups
+        self._limits = limits
+        self._progress = progress
+        self._departures = departures
+        self._conversion = conversion
+        self._joining = joining
+
+    def join(self, request: JoinRequest, reply: JoinReply, now: Moment) -> None:
+        """JoinGroup to a consumer group that has members."""
+        try:
+            self._joining.check(request)
+            group = self._groups.find(request.group_id)
+            subscription = self._check_join(group, request)
+            is_unknown = request.member_id == NO_MEMBER
+            if is_unknown and request.instance_id is None and request.requires_known_member_id:
+                reply(JoinAnswer(ErrorCode.member_id_required, f"{request.client_id}-{request.fresh_id}"))
+                return
+            if is_unknown:
+                request = request._replace(member_id=f"{request.instance_id or request.client_id}-{request.fresh_id}")
+            if subscription.owned and request.member_id not in group.members:
+                # It was put out and does not know yet: somebody else may read by now what it still thinks it owns.
+                raise ApiError(ErrorCode.unknown_member_id)
+            draft = Draft(group)
+            if request.instance_id is not None:
+                self._admit_static(draft, request, is_unknown=is_unknown)
+            self._join(draft, request, subscription, reply, now)
+        except ApiError as error:
+            is_full = error.code is ErrorCode.group_max_size_reached
+            reply(JoinAnswer(error.code, NO_MEMBER if is_full else request.member_id))
+
+    def sync(self, request: SyncRequest, reply: SyncReply, now: Moment) -> None:
+        """Tell a member what it may read."""
+        try:
+            group = self._groups.find(request.group_id)
+            member, current, classic = self._check(group, request.member_id, request.instance_id, request.generation)
+            for asked, actual in (
+                (request.protocol_type, CONSUMER),
+                (request.protocol_name, classic.protocols[0][0]),
+            ):
+                if asked is not None and asked != actual:
+                    raise ApiError(ErrorCode.inconsistent_group_protocol)
+            if group.epoch > current.epoch and current.state is not MemberState.UNREVOKED_PARTITIONS:
+                self._expect_join(request.group_id, request.member_id, member, now)
+                raise ApiError(ErrorCode.rebalance_in_progress)
+        except ApiError as error:
+            reply(SyncAnswer(error.code))
+            return
+        self._state.timers.cancel(("sync", request.group_id, request.member_id))
+        self._departures.start_session(request.group_id, request.member_id, member, now)
+        assignment = embedded_assignment(member, current.assigned, self._state.image)
+        reply(SyncAnswer(ErrorCode.none, CONSUMER, classic.protocols[0][0], assignment))
+
+    def heartbeat(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None, now: Moment
+    ) -> ErrorCode:
+        try:
+            group = self._groups.find(group_id)
+            member, current, _ = self._check(group, member_id, instance_id, generation)
+        except ApiError as error:
+            return error.code
+        self._departures.start_session(group_id, member_id, member, now)
+        has_news = (
+            current.epoch < group.epoch
+            or current.state is MemberState.UNREVOKED_PARTITIONS
+            or (current.state is MemberState.UNRELEASED_PARTITIONS and not is_waiting(group, member_id))
+        )
+        if not has_news:
+            return ErrorCode.none
+        self._expect_join(group_id, member_id, member, now)
+        return ErrorCode.rebalance_in_progress
+
+    def _check_join(self, group: ConsumerGroup, request: JoinRequest) -> EmbeddedSubscription:
+        if self._limits.migration_policy is MigrationPolicy.DISABLED:
+            raise ApiError(ErrorCode.inconsistent_group_protocol, "The migration of groups is disabled.")
+        if len(group.members) >= self._limits.max_size and request.member_id not in group.members:
+            raise ApiError(ErrorCode.group_max_size_reached)
+        names = {name for name, _ in request.protocols}
+        for member in group.members.values():
+            if member.classic is not None:
+                names &= {name for name, _ in member.classic.protocols}
+        if request.protocol_type != CONSUMER or not names:
+            raise ApiError(ErrorCode.inconsistent_group_protocol)
+        try:
+            return read_subscription(request.protocols[0][1])
+        except MalformedRequest as error:
+            raise ApiError(ErrorCode.inconsistent_group_protocol, str(error)) from error
+
+    def _admit_static(self, draft: Draft, request: JoinRequest, *, is_unknown: bool) -> None:
+        group = draft.group
+        if not is_unknown:
+            group.check_member(request.member_id, request.instance_id)
+            return
+        former_id = group.static_ids.get(request.instance_id or "")
+        if former_id is not None:
+            self._departures.cancel_timers(group.group_id, former_id)
+            replace_static(draft, former_id, request.member_id)
+
+    def _join(
+        self, draft: Draft, request: JoinRequest, subscription: EmbeddedSubscription, reply: JoinReply, now: Moment
+    ) -> None:
+        group_id, member_id = request.group_id, request.member_id
+        member = _subscription(request, subscription)
+        owned = by_topic_id(subscription.owned, self._state.image)
+        after = self._progress.advance(draft, member_id, member, owned, now)
+        live = self._groups.find(group_id)
+        self._progress.mark_checked(live)
+        if self._conversion.can_downgrade(draft.group, list(draft.group.members)):
+            # It has come in the place of the last member that spoke the consumer protocol.
+            self._join_downgraded(draft, live, request, reply, now)
+            return
+        self._departures.start_session(group_id, member_id, member, now)
+        self._state.timers.cancel(("rejoin", group_id, member_id))
+        self._departures.expect("sync", group_id, member_id, member.rebalance_timeout_ms, now)
+        answer = JoinAnswer(ErrorCode.none, member_id, after.epoch, CONSUMER, request.protocols[0][0])
+        if not draft.records:
+            reply(answer)
+            return
+        self._state.write(
+            draft.records, committed=lambda _: reply(answer), failed=lambda error, _: reply(JoinAnswer(error))
+        )
+
+    def _join_downgraded(
+        self, draft: Draft, live: ConsumerGroup, request: JoinRequest, reply: JoinReply, now: Moment
+    ) -> None:
+        self._conversion.downgrade(
+            draft.group,
+            list(draft.group.members),
+            now,
+            committed=lambda: self._joining.join(request, reply, now),
+            failed=lambda error: reply(JoinAnswer(error)),
+            deleted=live,
+        )
+
+    def _check(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+    ) -> tuple[Subscription, CurrentAssignment, ClassicProtocol]:
+        member = group.check_member(member_id, instance_id)
+        if member.classic is None:
+            raise ApiError(ErrorCode.unknown_member_id, "The member speaks the consumer protocol.")
+        current = group.current(member_id)
+        if generation != current.epoch or current.epoch == STATIC_LEAVING:
+            raise ApiError(ErrorCode.illegal_generation)
+        return member, current, member.classic
+
+    def _expect_join(self, group_id: str, member_id: str, member: Subscription, now: Moment) -> None:
+        """Put the member out unless it joins again in time; it has been told before, if that runs already."""
+        if ("rejoin", group_id, member_id) not in self._state.timers:
+            self._departures.expect("rejoin", group_id, member_id, member.rebalance_timeout_ms, now)
+
+
+def _subscription(request: JoinRequest, subscription: EmbeddedSubscription) -> Subscription:
+    has_timeout = request.rebalance_timeout_ms >= 0
+    return Subscription(
+        request.instance_id,
+        subscription.rack_id,
+        request.client_id,
+        request.client_host,
+        subscription.topics,
+        None,
+        request.rebalance_timeout_ms if has_timeout else request.session_timeout_ms,
+        None,
+        ClassicProtocol(request.session_timeout_ms, request.protocols),
+    )

@@ -1,0 +1,177 @@
+"""How members go: they say so, fall silent, or do not give up in time what they shall not have any more.
+
+Every departure begins a new epoch; whoever sends the next heartbeat sets a new target going. When the last member that speaks
+the consumer protocol goes, those that are left go on as a classic group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kio.schema.errors import ErrorCode
+
+from catchment.coordination.groups.classic.commands import NO_MEMBER, LeavingMember
+from catchment.coordination.groups.consumer.assignment import Progress
+from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatReply
+from catchment.coordination.groups.consumer.conversion import Conversion
+from catchment.coordination.groups.consumer.group import ConsumerGroup
+from catchment.coordination.groups.consumer.members import (
+    LEAVING,
+    STATIC_LEAVING,
+    CurrentAssignment,
+    MemberState,
+    Subscription,
+)
+from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
+from catchment.coordination.groups.state import ShardState
+from catchment.coordination.timers import Moment
+from catchment.protocol.errors import ApiError
+
+_KINDS = ("session", "rebalance", "rejoin", "sync")
+
+
+class Departures:
+    __slots__ = ("_conversion", "_groups", "_limits", "_progress", "_state")
+
+    def __init__(
+        self,
+        state: ShardState,
+        groups: ConsumerGroups,
+        limits: ConsumerGroupLimits,
+        progress: Progress,
+        conversion: Conversion,
+    ) -> None:
+        self._state = state
+        self._groups = groups
+        self._limits = limits
+        self._progress = progress
+        self._conversion = conversion
+
+    def start_all(self, now: Moment) -> None:
+        """After a replay every member gets a new session, and the full time to give up what it has to."""
+        for group in self._groups.by_id.values():
+            for member_id, member in group.members.items():
+                self.start_session(group.group_id, member_id, member, now)
+                self.watch_revocation(group.group_id, member_id, member, group.current(member_id), now)
+
+    def start_session(self, group_id: str, member_id: str, member: Subscription, now: Moment) -> None:
+        """Expect to hear from the member within its session time-out, counted from now."""
+        classic = member.classic
+        timeout_ms = (
+            self._limits.timing_of(group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
+        )
+        self.expect("session", group_id, member_id, timeout_ms, now)
+
+    def watch_revocation(
+        self, group_id: str, member_id: str, member: Subscription, current: CurrentAssignment, now: Moment
+    ) -> None:
+        """A member that has to give up partitions has its rebalance time-out for it."""
+        # A classic member gives up partitions by joining again, and has a deadline of its own for that.
+        kind = "rebalance" if member.classic is None else "rejoin"
+        if current.state is MemberState.UNREVOKED_PARTITIONS:
+            epoch = current.epoch
+            self._state.timers.set(
+                (kind, group_id, member_id),
+                now.steady_ms + max(member.rebalance_timeout_ms, 0),
+                lambda then: self._expire_revocation(group_id, member_id, epoch, then),
+            )
+        else:
+            self._state.timers.cancel((kind, group_id, member_id))
+
+    def expect(self, kind: str, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
+        """Put the member out unless it is heard of in time."""
+        self._state.timers.set(
+            (kind, group_id, member_id),
+            now.steady_ms + timeout_ms,
+            lambda then: self._expire(group_id, member_id, then),
+        )
+
+    def cancel_timers(self, group_id: str, member_id: str) -> None:
+        for kind in _KINDS:
+            self._state.timers.cancel((kind, group_id, member_id))
+
+    def leave(
+        self, group_id: str, member_id: str, instance_id: str | None, epoch: int, reply: HeartbeatReply, now: Moment
+    ) -> None:
+        """A heartbeat that says goodbye; ApiError if there is no such member."""
+        group = self._groups.find(group_id)
+        group.check_member(member_id, instance_id)
+        answer = HeartbeatAnswer(ErrorCode.none, None, member_id, epoch)
+        if epoch == STATIC_LEAVING:
+            self._keep_place(group, member_id, answer, reply)
+            return
+        self.remove(
+            group,
+            [member_id],
+            now,
+            committed=lambda: reply(answer._replace(epoch=LEAVING)),
+            failed=lambda error: reply(HeartbeatAnswer(error)),
+        )
+
+    def leave_classic(self, group_id: str, leaving: Sequence[LeavingMember], now: Moment) -> list[ErrorCode]:
+        """LeaveGroup in a consumer group: what became of each."""
+        group = self._groups.find(group_id)
+        outcomes: list[ErrorCode] = []
+        gone: list[str] = []
+        for one in leaving:
+            try:
+                gone.append(_leaving_id(group, one))
+                outcomes.append(ErrorCode.none)
+            except ApiError as error:
+                outcomes.append(error.code)
+        if gone:
+            self.remove(group, list(dict.fromkeys(gone)), now)
+        return outcomes
+
+    def remove(
+        self,
+        group: ConsumerGroup,
+        member_ids: Sequence[str],
+        now: Moment,
+        committed: Callable[[], None] = lambda: None,
+        failed: Callable[[ErrorCode], None] = lambda _: None,
+    ) -> None:
+        for member_id in member_ids:
+            self.cancel_timers(group.group_id, member_id)
+        remaining = [member_id for member_id in group.members if member_id not in member_ids]
+        if self._conversion.can_downgrade(group, remaining):
+            self._conversion.downgrade(group, remaining, now, committed, failed)
+            return
+        draft = Draft(group)
+        for member_id in member_ids:
+            draft.remove_member(member_id)
+        self._progress.drop_unused_regexes(draft)
+        self._progress.refresh(draft, now, has_changed=True)
+        self._progress.mark_checked(group)
+        self._state.write(draft.records, committed=lambda _: committed(), failed=lambda error, _: failed(error))
+
+    def _keep_place(self, group: ConsumerGroup, member_id: str, answer: HeartbeatAnswer, reply: HeartbeatReply) -> None:
+        """A static member that comes back within its session finds everything as it was."""
+        draft = Draft(group)
+        draft.put_current(member_id, group.current(member_id).at_epoch(STATIC_LEAVING))
+        self._state.write(
+            draft.records,
+            committed=lambda _: reply(answer),
+            failed=lambda error, _: reply(HeartbeatAnswer(error)),
+        )
+
+    def _expire(self, group_id: str, member_id: str, now: Moment) -> None:
+        group = self._groups.by_id.get(group_id)
+        if group is not None and member_id in group.members:
+            self.remove(group, [member_id], now)
+
+    def _expire_revocation(self, group_id: str, member_id: str, epoch: int, now: Moment) -> None:
+        group = self._groups.by_id.get(group_id)
+        if group is not None and member_id in group.members and group.current(member_id).epoch == epoch:
+            self.remove(group, [member_id], now)
+
+
+def _leaving_id(group: ConsumerGroup, leaving: LeavingMember) -> str:
+    member_id = leaving.member_id
+    if member_id == NO_MEMBER and leaving.instance_id is not None:
+        # An administrator names a static member by its instance id alone, whatever protocol it speaks.
+        member_id = group.static_ids.get(leaving.instance_id, NO_MEMBER)
+        group.check_member(member_id, leaving.instance_id)
+    elif group.check_member(member_id, leaving.instance_id).classic is None:
+        raise ApiError(ErrorCode.unknown_member_id, "The member speaks the consumer protocol.")
+    return member_id

@@ -1,0 +1,181 @@
+"""The records of consumer groups in `__consumer_offsets`, in Kafka's own formats.
+
+By the version of the key: 3 a group's epoch, 5 what a member asks for, 6 the epoch of the target, 7 a member's target, 8 what
+a member has, 16 a regular expression. Kafka wrote 4 before version 4.1: it is passed over. Keys are not flexible, values are.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from catchment.coordination.coordinator_shard import UnreadableRecord
+from catchment.coordination.groups.consumer.members import (
+    ClassicProtocol,
+    CurrentAssignment,
+    MemberState,
+    Partitions,
+    ResolvedRegex,
+    Subscription,
+)
+from catchment.coordination.groups.modern_records import (
+    EPOCHS_AND_STATE,
+    VERSION,
+    Reading,
+    encode_names,
+    encode_numbers,
+    encode_topics,
+    read_names,
+    read_tags,
+    read_topics,
+)
+from catchment.protocol.wire import (
+    NO_TAGS,
+    WireReader,
+    array_length,
+    nullable_string,
+    string,
+    tagged_fields,
+    unsigned_varint,
+)
+
+EPOCH_KEY: Final = 3
+MEMBER_KEY: Final = 5
+TARGET_EPOCH_KEY: Final = 6
+TARGET_KEY: Final = 7
+CURRENT_KEY: Final = 8
+REGEX_KEY: Final = 16
+
+_NO_EPOCH: Final = 0
+_PRESENT: Final = b"\x01"
+"""What a structure begins with that may be null, and is not."""
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+_I64: Final = struct.Struct(">q")
+
+
+def encode_epoch(epoch: int, metadata_hash: int) -> bytes:
+    tags = {0: _I64.pack(metadata_hash)} if metadata_hash else {}
+    return VERSION + _I32.pack(epoch) + tagged_fields(tags)
+
+
+def decode_epoch(value: bytes) -> tuple[int, int]:
+    """The group's epoch, and the hash of the topics that it was made for."""
+    with Reading(value, "the epoch of a group") as reader:
+        epoch = reader.i32()
+        tags = read_tags(reader)
+        return epoch, _I64.unpack(tags[0])[0] if 0 in tags else 0
+
+
+def encode_member(member: Subscription) -> bytes:
+    tags: dict[int, bytes] = {}
+    if member.classic is not None:
+        protocols = [
+            string(name, flexible=True) + unsigned_varint(len(metadata) + 1) + metadata + NO_TAGS
+            for name, metadata in member.classic.protocols
+        ]
+        tags[0] = b"".join(
+            (
+                _PRESENT,
+                _I32.pack(member.classic.session_timeout_ms),
+                array_length(len(protocols), flexible=True),
+                *protocols,
+                NO_TAGS,
+            )
+        )
+    return b"".join(
+        (
+            VERSION,
+            nullable_string(member.instance_id, flexible=True),
+            nullable_string(member.rack_id, flexible=True),
+            string(member.client_id, flexible=True),
+            string(member.client_host, flexible=True),
+            encode_names(member.topics),
+            nullable_string(member.regex, flexible=True),
+            _I32.pack(member.rebalance_timeout_ms),
+            nullable_string(member.assignor, flexible=True),
+            tagged_fields(tags),
+        )
+    )
+
+
+def decode_member(value: bytes) -> Subscription:
+    with Reading(value, "a member") as reader:
+        instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
+        client_id, client_host = reader.string(), reader.string()
+        topics = read_names(reader)
+        regex = reader.nullable_string()
+        rebalance_timeout_ms = reader.i32()
+        assignor = reader.nullable_string()
+        classic = read_tags(reader).get(0)
+        return Subscription(
+            instance_id,
+            rack_id,
+            client_id,
+            client_host,
+            topics,
+            regex,
+            rebalance_timeout_ms,
+            assignor,
+            None if classic is None else _classic(classic),
+        )
+
+
+def encode_current(current: CurrentAssignment) -> bytes:
+    return b"".join(
+        (
+            VERSION,
+            EPOCHS_AND_STATE.pack(current.epoch, current.previous_epoch, current.state),
+            _partitions(current.assigned),
+            _partitions(current.revoking),
+            NO_TAGS,
+        )
+    )
+
+
+def decode_current(value: bytes) -> CurrentAssignment:
+    with Reading(value, "an assignment") as reader:
+        epoch, previous_epoch, state = reader.unpack(EPOCHS_AND_STATE)
+        try:
+            known = MemberState(state)
+        except ValueError as error:
+            raise UnreadableRecord(f"an assignment in the unknown state {state}") from error
+        return CurrentAssignment(epoch, previous_epoch, known, _read_partitions(reader), _read_partitions(reader))
+
+
+def encode_regex(resolved: ResolvedRegex) -> bytes:
+    return VERSION + encode_names(resolved.topics) + _I64.pack(resolved.version) + _I64.pack(resolved.time_ms) + NO_TAGS
+
+
+def decode_regex(value: bytes) -> ResolvedRegex:
+    with Reading(value, "a regular expression") as reader:
+        return ResolvedRegex(read_names(reader), reader.i64(), reader.i64())
+
+
+def _partitions(partitions: Partitions) -> bytes:
+    numbers = {topic_id: sorted(epochs) for topic_id, epochs in partitions.items()}
+    tags = {
+        topic_id: tagged_fields({0: encode_numbers([partitions[topic_id][number] for number in topic])})
+        for topic_id, topic in numbers.items()
+    }
+    return encode_topics(numbers, tags)
+
+
+def _read_partitions(reader: WireReader) -> Partitions:
+    return {
+        topic_id: dict(zip(numbers, epochs or [_NO_EPOCH] * len(numbers), strict=False))
+        for topic_id, numbers, epochs in read_topics(reader)
+    }
+
+
+def _classic(data: memoryview) -> ClassicProtocol | None:
+    if bytes(data[:1]) != _PRESENT:
+        return None
+    reader = WireReader(data, len(_PRESENT), flexible=True)
+    session_timeout_ms = reader.i32()
+    protocols = []
+    for _ in range(reader.array_length(3)):
+        name, metadata = reader.string(), reader.nullable_bytes()
+        reader.skip_tags()
+        protocols.append((name, bytes(metadata or b"")))
+    return ClassicProtocol(session_timeout_ms, tuple(protocols))

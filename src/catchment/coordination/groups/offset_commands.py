@@ -1,0 +1,270 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete, and the end of offsets that nobody needs any more.
+
+A member commits with its generation, so that one that was put out cannot move the group back. Whoever assigns partitions by
+hand commits without one, as long as nobody manages the group through us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+
+from kio.schema.errors import ErrorCode
+
+from catchment.coordination.coordinator_shard import MAX_NAME_BYTES, EncodedRecord, Producer, is_too_long
+from catchment.coordination.groups.classic.group import CONSUMER, Group, GroupState
+from catchment.coordination.groups.classic.rebalance import Rebalance
+from catchment.coordination.groups.consumer.group import ConsumerGroup
+from catchment.coordination.groups.consumer.offset_checks import FIRST_WITH_EPOCHS, Allowed, check_commit, check_fetch
+from catchment.coordination.groups.consumer.store import ConsumerGroups
+from catchment.coordination.groups.offsets import TopicPartition, has_expired
+from catchment.coordination.groups.records import (
+    NO_EPOCH,
+    NO_TIME,
+    CommittedOffset,
+    GroupKey,
+    OffsetKey,
+    OffsetToCommit,
+    encode_group_key,
+    encode_offset,
+    encode_offset_key,
+)
+from catchment.coordination.groups.state import ShardState
+from catchment.coordination.timers import Moment
+from catchment.protocol.errors import ApiError
+
+Outcomes = list[ErrorCode]
+OutcomesReply = Callable[[Outcomes], None]
+
+
+class OffsetCommands:
+    __slots__ = ("_consumer_groups", "_rebalance", "_state")
+
+    def __init__(self, state: ShardState, rebalance: Rebalance, consumer_groups: ConsumerGroups) -> None:
+        self._state = state
+        self._rebalance = rebalance
+        self._consumer_groups = consumer_groups
+
+    def commit(
+        self,
+        group_id: str,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        offsets: Sequence[OffsetToCommit],
+        reply: OutcomesReply,
+        now: Moment,
+        producer: Producer | None = None,
+        version: int = FIRST_WITH_EPOCHS - 1,
+    ) -> None:
+        """Commit what may be committed; the answer has an outcome for each offset.
+
+        With a producer the offsets count once its open transaction has committed.
+        """
+        allowed: Allowed | None = None
+        try:
+            if self._state.others.get(group_id) is not None:
+                allowed = self._check_other(
+                    group_id, generation, member_id, instance_id, version if producer is None else None
+                )
+            elif producer is None:
+                self._check_commit(group_id, generation, member_id, instance_id, now, version)
+            else:
+                self._check_transactional_commit(group_id, generation, member_id, instance_id)
+        except ApiError as error:
+            reply([error.code] * len(offsets))
+            return
+        outcomes = [self._outcome(one, allowed) for one in offsets]
+        records: list[EncodedRecord] = [
+            (
+                encode_offset_key(OffsetKey(group_id, one.topic, one.partition)),
+                encode_offset(CommittedOffset(one.offset, one.leader_epoch, one.metadata, now.wall_ms)),
+            )
+            for one, outcome in zip(offsets, outcomes, strict=True)
+            if outcome is ErrorCode.none
+        ]
+        if not records:
+            reply(outcomes)
+            return
+        self._state.write(
+            records,
+            committed=lambda _: reply(outcomes),
+            failed=lambda error, _: reply([error if one is ErrorCode.none else one for one in outcomes]),
+            producer=producer,
+        )
+
+    def fetch(
+        self, group_id: str, member_id: str | None = None, epoch: int = NO_EPOCH
+    ) -> Mapping[TopicPartition, CommittedOffset]:
+        """All that the group has committed; a group that does not exist has committed nothing.
+
+        A member of a consumer group says who it is: ApiError if it is none, or not up to date.
+        """
+        group = self._consumer_groups.by_id.get(group_id)
+        if group is not None:
+            check_fetch(group, member_id, epoch)
+        return self._state.offsets.of_group(group_id)
+
+    def pending(self, group_id: str) -> Set[TopicPartition]:
+        """The partitions whose offsets an open transaction may still change."""
+        return self._state.pending_offsets.of_group(group_id)
+
+    def delete(self, group_id: str, partitions: Sequence[TopicPartition], reply: OutcomesReply) -> None:
+        """Forget offsets of topics that no member subscribes to; ApiError if the group does not allow it at all."""
+        topics = self._topics_in_use(group_id)
+        outcomes = [
+            ErrorCode.group_subscribed_to_topic if topics is None or topic in topics else ErrorCode.none
+            for topic, _ in partitions
+        ]
+        committed, pending = self.fetch(group_id), self.pending(group_id)
+        records = [
+            tombstone(OffsetKey(group_id, *partition))
+            for partition, outcome in zip(partitions, outcomes, strict=True)
+            if outcome is ErrorCode.none and (partition in committed or partition in pending)
+        ]
+        if not records:
+            reply(outcomes)
+            return
+        self._state.write(
+            records,
+            committed=lambda _: reply(outcomes),
+            failed=lambda error, _: reply([error] * len(outcomes)),
+        )
+
+    def _topics_in_use(self, group_id: str) -> frozenset[str] | None:
+        """What the members subscribe to, or None where that is not known; ApiError if they keep all offsets."""
+        if group_id in self._state.others:
+            return self._consumer_groups.find(group_id).topics
+        group = self._state.existing(group_id, ErrorCode.group_id_not_found)
+        if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+            raise ApiError(ErrorCode.non_empty_group, f"The group '{group_id}' has members.")
+        return group.topics if group.members else frozenset()
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget all offsets of a topic that is gone."""
+        keys = dict.fromkeys((*self._state.offsets.of_topic(topic), *self._state.pending_offsets.of_topic(topic)))
+        self._write_slices([tombstone(key) for key in keys])
+
+    def expire(self, now: Moment) -> None:
+        """Forget offsets that have outlived `offsets.retention.minutes`, and groups that are left with nothing."""
+        records: list[EncodedRecord] = []
+        for group in list(self._state.groups.values()):
+            offsets = self._state.offsets.of_group(group.group_id)
+            expired = list(self._expired(group, offsets, now))
+            records += [tombstone(OffsetKey(group.group_id, *partition)) for partition in expired]
+            has_offsets = len(expired) < len(offsets) or bool(self.pending(group.group_id))
+            if not has_offsets and group.is_idle and group.group_id in self._state.logged:
+                records.append((encode_group_key(GroupKey(group.group_id)), None))
+        for consumers in list(self._consumer_groups.by_id.values()):
+            records += self._expired_of(consumers, now)
+        self._write_slices(records)
+
+    def _expired_of(self, group: ConsumerGroup, now: Moment) -> list[EncodedRecord]:
+        """What a consumer group has no use for any more, if need be itself."""
+        offsets, pending, topics = (
+            self._state.offsets.of_group(group.group_id),
+            self.pending(group.group_id),
+            group.topics,
+        )
+        retention_ms = self._state.limits.offsets_retention_ms
+        expired = [
+            tombstone(OffsetKey(group.group_id, *partition))
+            for partition, committed in offsets.items()
+            if partition[0] not in topics
+            and partition not in pending
+            and has_expired(committed, committed.commit_time_ms, retention_ms, now.wall_ms)
+        ]
+        is_done = group.is_empty and not pending and len(expired) == len(offsets)
+        return expired + group.tombstones() if is_done else expired
+
+    def _expired(
+        self, group: Group, offsets: Mapping[TopicPartition, CommittedOffset], now: Moment
+    ) -> Iterator[TopicPartition]:
+        topics: frozenset[str] = frozenset()
+        if group.state is not GroupState.EMPTY:
+            known = group.topics if group.state is GroupState.STABLE else None
+            if known is None:
+                return
+            topics = known
+        since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
+        pending = self.pending(group.group_id)
+        for partition, committed in offsets.items():
+            since_ms = committed.commit_time_ms
+            if since_empty and group.state_time_ms != NO_TIME:
+                since_ms = group.state_time_ms
+            if partition[0] in topics or partition in pending:
+                continue
+            if has_expired(committed, since_ms, self._state.limits.offsets_retention_ms, now.wall_ms):
+                yield partition
+
+    def _outcome(self, one: OffsetToCommit, allowed: Allowed | None) -> ErrorCode:
+        if allowed is not None:
+            topic = self._state.image.topics.get(one.topic)
+            if topic is None or (topic.id, one.partition) not in allowed:
+                return ErrorCode.stale_member_epoch
+        most_bytes = min(self._state.limits.offset_metadata_max_bytes, MAX_NAME_BYTES)
+        is_too_large = len(one.metadata.encode()) > most_bytes
+        return ErrorCode.offset_metadata_too_large if is_too_large else ErrorCode.none
+
+    def _check_other(
+        self, group_id: str, epoch: int, member_id: str, instance_id: str | None, version: int | None
+    ) -> Allowed | None:
+        """What may be committed in a group of another kind than the classic one; None is everything."""
+        group = self._consumer_groups.find(group_id)
+        try:
+            return check_commit(group, member_id, instance_id, epoch, version)
+        except ApiError as error:
+            if version is None and error.code is ErrorCode.stale_member_epoch:
+                # TxnOffsetCommit knows no epochs of members.
+                raise ApiError(ErrorCode.illegal_generation, error.message) from error
+            raise
+
+    def _check_commit(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None, now: Moment, version: int
+    ) -> None:
+        if is_too_long(group_id):
+            raise ApiError(ErrorCode.invalid_group_id)
+        group = self._state.groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                has_epochs = version >= FIRST_WITH_EPOCHS
+                raise ApiError(ErrorCode.group_id_not_found if has_epochs else ErrorCode.illegal_generation)
+            return
+        if generation < 0 and group.state is GroupState.EMPTY:
+            return
+        if generation < 0 and not member_id and instance_id is None:
+            raise ApiError(ErrorCode.unknown_member_id, "The group is managed; only its members may commit.")
+        member = group.check_member(member_id, instance_id)
+        if generation != group.generation:
+            raise ApiError(ErrorCode.illegal_generation)
+        if group.state is GroupState.COMPLETING:
+            raise ApiError(ErrorCode.rebalance_in_progress)
+        self._rebalance.start_session(group, member, now)
+
+    def _check_transactional_commit(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None
+    ) -> None:
+        """As for other commits, but a producer that says nothing of a member is believed: old ones could not (KIP-447)."""
+        if is_too_long(group_id):
+            raise ApiError(ErrorCode.invalid_group_id)
+        group = self._state.groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                raise ApiError(ErrorCode.illegal_generation)
+            return
+        if generation < 0 and (group.state is GroupState.EMPTY or (not member_id and instance_id is None)):
+            return
+        group.check_member(member_id, instance_id)
+        if generation != group.generation:
+            raise ApiError(ErrorCode.illegal_generation)
+
+    def _write_slices(self, records: list[EncodedRecord]) -> None:
+        for start in range(0, len(records), _SLICE_RECORDS):
+            self._state.write(records[start : start + _SLICE_RECORDS])
+
+
+_SLICE_RECORDS = 500
+"""Tombstones in one write: each has two names at most, so that they fit into a batch."""
+
+
+def tombstone(key: OffsetKey) -> EncodedRecord:
+    return encode_offset_key(key), None

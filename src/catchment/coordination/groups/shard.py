@@ -1,0 +1,221 @@
+"""One shard of the group coordinator, as whoever runs it sees it.
+
+Commands change nothing that is logged: they leave records in `take_writes`. The runner appends those, hands each to
+`replay` at once, and tells the write's outcome when the high watermark has passed it, or when it cannot be written.
+Between commands the runner calls `on_time` when `next_deadline_ms` has come. A shard whose writes failed in a way that
+leaves the log in doubt is closed and replaced by one that replays the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from catchment.cluster.metadata import MetadataImage
+from catchment.coordination.coordinator_shard import NO_PRODUCER, Write
+from catchment.coordination.groups.classic.commands import (
+    NO_MEMBER,
+    JoinAnswer,
+    JoinReply,
+    JoinRequest,
+    LeavingMember,
+    SyncReply,
+    SyncRequest,
+)
+from catchment.coordination.groups.classic.group import GroupState
+from catchment.coordination.groups.classic.membership import Join, Membership
+from catchment.coordination.groups.classic.rebalance import Rebalance
+from catchment.coordination.groups.consumer.assignment import Progress
+from catchment.coordination.groups.consumer.classic_members import ClassicMembers
+from catchment.coordination.groups.consumer.commands import DEFAULT_LIMITS, ConsumerGroupLimits
+from catchment.coordination.groups.consumer.conversion import Conversion
+from catchment.coordination.groups.consumer.departures import Departures
+from catchment.coordination.groups.consumer.heartbeat import Heartbeats
+from catchment.coordination.groups.consumer.members import CurrentAssignment, Subscription, Target
+from catchment.coordination.groups.consumer.store import ConsumerGroups
+from catchment.coordination.groups.offset_commands import OffsetCommands
+from catchment.coordination.groups.queries import Consumed, GroupQueries
+from catchment.coordination.groups.share.commands import DEFAULT_TERMS, ShareTerms
+from catchment.coordination.groups.share.heartbeat import ShareMembership
+from catchment.coordination.groups.share.queries import ShareQueries
+from catchment.coordination.groups.share.state_partitions import Initialization, ShareGroupOffsets
+from catchment.coordination.groups.share.store import ShareGroups
+from catchment.coordination.groups.state import GroupKind, GroupLimits, ShardState
+from catchment.coordination.timers import Moment
+
+
+class GroupShard:
+    __slots__ = ("_rebalance", "_state", "classic", "consumed", "consumer", "groups", "offsets", "share_groups")
+
+    def __init__(
+        self,
+        limits: GroupLimits,
+        image: Callable[[], MetadataImage] = MetadataImage,
+        consumer_limits: ConsumerGroupLimits = DEFAULT_LIMITS,
+        share_terms: ShareTerms = DEFAULT_TERMS,
+    ) -> None:
+        self._state = ShardState(limits, image)
+        self._rebalance = Rebalance(self._state)
+        joining = Join(self._state, self._rebalance)
+        membership = Membership(self._state, self._rebalance)
+        consumer_groups = ConsumerGroups(self._state)
+        self.consumer = ConsumerProtocol(self._state, consumer_groups, self._rebalance, joining, consumer_limits)
+        self.classic = ClassicRequests(self._state, joining, membership, self.consumer)
+        self.offsets = OffsetCommands(self._state, self._rebalance, consumer_groups)
+        self.groups = GroupQueries(self._state)
+        self.consumed = Consumed(self._state)
+        self.share_groups = ShareGroupCommands(self._state, share_terms)
+
+    @property
+    def state(self) -> ShardState:
+        return self._state
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `on_time` wants to be called, by the steady clock; None while nobody waits for anything."""
+        return self._state.timers.next_deadline_ms
+
+    def take_writes(self) -> list[Write]:
+        """What the last calls want to be written, in order."""
+        return self._state.take_writes()
+
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
+        self._state.replay(key, value, producer_id)
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        self._state.end_transaction(producer_id, is_commit)
+
+    def loaded(self, now: Moment) -> None:
+        """All of the log is replayed: bring the groups to life, with a new session for every member."""
+        self._state.rebuild_groups()
+        for group in self._state.groups.values():
+            for member in group.members.values():
+                self._rebalance.start_session(group, member, now)
+            if group.state is GroupState.STABLE and len(group.members) > self._state.limits.max_size:
+                self._rebalance.begin(group, now)
+        self.consumer.loaded(now)
+        self.share_groups.loaded(now)
+
+    def on_time(self, now: Moment) -> None:
+        self._state.timers.run_due(now)
+
+    def close(self, error: ErrorCode) -> None:
+        """Answer everybody who waits: this shard will not."""
+        for group in self._state.groups.values():
+            for member in list(group.members.values()):
+                member.dismiss(error)
+        self._state.groups.clear()
+
+
+class ClassicRequests:
+    __slots__ = ("_consumer", "_joining", "_membership", "_state")
+
+    def __init__(self, state: ShardState, joining: Join, membership: Membership, consumer: ConsumerProtocol) -> None:
+        self._state = state
+        self._joining = joining
+        self._membership = membership
+        self._consumer = consumer
+
+    def join(self, request: JoinRequest, reply: JoinReply, now: Moment) -> None:
+        kind = self._state.kind_of(request.group_id)
+        if kind is GroupKind.CONSUMER:
+            group = self._consumer.groups.find(request.group_id)
+            if not group.is_empty:
+                self._consumer.classic_members.join(request, reply, now)
+                return
+            if request.member_id == NO_MEMBER:
+                self._state.write(group.tombstones())
+        elif kind is GroupKind.SHARE:
+            reply(JoinAnswer(ErrorCode.inconsistent_group_protocol, request.member_id))
+            return
+        self._joining.join(request, reply, now)
+
+    def sync(self, request: SyncRequest, reply: SyncReply, now: Moment) -> None:
+        if self._is_consumer(request.group_id):
+            self._consumer.classic_members.sync(request, reply, now)
+        else:
+            self._membership.sync(request, reply, now)
+
+    def heartbeat(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None, now: Moment
+    ) -> ErrorCode:
+        if self._is_consumer(group_id):
+            return self._consumer.classic_members.heartbeat(group_id, generation, member_id, instance_id, now)
+        return self._membership.heartbeat(group_id, generation, member_id, instance_id, now)
+
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember], now: Moment) -> list[ErrorCode]:
+        if self._is_consumer(group_id):
+            return self._consumer.departures.leave_classic(group_id, leaving, now)
+        return self._membership.leave(group_id, leaving, now)
+
+    def _is_consumer(self, group_id: str) -> bool:
+        return self._state.kind_of(group_id) is GroupKind.CONSUMER
+
+
+class DescribedConsumer(NamedTuple):
+    member_id: str
+    subscription: Subscription
+    current: CurrentAssignment
+    target: Target
+
+
+class DescribedConsumerGroup(NamedTuple):
+    state_name: str
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[DescribedConsumer, ...]
+
+
+class ConsumerProtocol:
+    __slots__ = ("_progress", "classic_members", "departures", "groups", "heartbeats")
+
+    def __init__(
+        self,
+        state: ShardState,
+        groups: ConsumerGroups,
+        rebalance: Rebalance,
+        joining: Join,
+        limits: ConsumerGroupLimits,
+    ) -> None:
+        self.groups = groups
+        self._progress = progress = Progress(state, limits)
+        conversion = Conversion(state, rebalance, limits)
+        self.departures = Departures(state, groups, limits, progress, conversion)
+        self.heartbeats = Heartbeats(state, groups, limits, progress, self.departures, conversion)
+        self.classic_members = ClassicMembers(state, groups, limits, progress, self.departures, conversion, joining)
+
+    def loaded(self, now: Moment) -> None:
+        self.departures.start_all(now)
+
+    def describe(self, group_id: str) -> DescribedConsumerGroup:
+        """The group as it stands; ApiError if there is none of this kind."""
+        group = self.groups.find(group_id)
+        return DescribedConsumerGroup(
+            group.state_name,
+            group.epoch,
+            group.assignment_epoch,
+            self._progress.assignor_of(group),
+            tuple(
+                DescribedConsumer(member_id, member, group.current(member_id), group.target(member_id))
+                for member_id, member in group.members.items()
+            ),
+        )
+
+
+class ShareGroupCommands:
+    __slots__ = ("groups", "initialization", "membership", "offsets", "queries")
+
+    def __init__(self, state: ShardState, terms: ShareTerms) -> None:
+        self.groups = ShareGroups(state)
+        self.initialization = Initialization(state, self.groups, terms)
+        self.membership = ShareMembership(state, self.groups, self.initialization, terms)
+        self.offsets = ShareGroupOffsets(state, self.groups)
+        self.queries = ShareQueries(self.groups)
+
+    def loaded(self, now: Moment) -> None:
+        """All of the log is replayed: begin to live."""
+        self.membership.start_sessions(now)
+        self.initialization.stop_all_deleting()

@@ -1,0 +1,98 @@
+"""How a share group follows its members' subscriptions and the topics: epochs, targets, and what each member gets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from uuid import UUID
+
+from catchment.cluster.metadata import MetadataImage
+from catchment.coordination.assignors import simple
+from catchment.coordination.assignors.assignor import MemberSpec
+from catchment.coordination.groups.share.group import NO_PARTITIONS, Partitions, ShareAssignment, ShareGroup
+from catchment.coordination.groups.share.store import Draft
+from catchment.coordination.timers import Moment
+
+
+def advance(draft: Draft, image: MetadataImage, *, has_new_topics: bool, now: Moment) -> None:
+    """Begin a new epoch if anything has changed, and make its target."""
+    before = draft.group
+    metadata_hash = before.metadata_hash
+    if has_new_topics or before.checked_version != image.version:
+        metadata_hash = topics_hash(before.topics, image)
+    if has_new_topics or metadata_hash != before.metadata_hash or _is_target_behind(before, image):
+        draft.put_epoch(before.epoch + 1, metadata_hash)
+    if draft.group.epoch > draft.group.assignment_epoch:
+        _make_target(draft, image, now)
+
+
+def next_assignment(
+    group: ShareGroup, member_id: str, image: MetadataImage, *, has_new_topics: bool
+) -> ShareAssignment:
+    """What the member has once it is told: its target, as far as it subscribes to it."""
+    current = group.current(member_id)
+    if current.epoch != group.assignment_epoch:
+        assigned = _subscribed(group.target(member_id), group.members[member_id].topics, image)
+        return ShareAssignment(group.assignment_epoch, current.epoch, assigned)
+    if has_new_topics:
+        return current._replace(assigned=_subscribed(current.assigned, group.members[member_id].topics, image))
+    return current
+
+
+def readable(group: ShareGroup, image: MetadataImage) -> dict[UUID, frozenset[int]]:
+    """The partitions that members subscribe to and that have share state."""
+    partitions: dict[UUID, frozenset[int]] = {}
+    for name in group.topics:
+        topic = image.topics.get(name)
+        initialized = None if topic is None else group.partitions.initialized.get(topic.id)
+        if topic is not None and initialized is not None:
+            partitions[topic.id] = initialized.partitions & frozenset(range(len(topic.partitions)))
+    return partitions
+
+
+def topics_hash(names: Iterable[str], image: MetadataImage) -> int:
+    """A number that changes when one of the topics comes, goes or grows."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(names):
+        topic = image.topics.get(name)
+        if topic is not None:
+            digest.update(topic.id.bytes + len(topic.partitions).to_bytes(4, "big"))
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _is_target_behind(group: ShareGroup, image: MetadataImage) -> bool:
+    """Whether there are partitions to read that nobody has been given yet."""
+    if group.partitions is group.checked_partitions:
+        return False
+    given = {
+        (topic_id, number)
+        for target in group.targets.values()
+        for topic_id, numbers in target.items()
+        for number in numbers
+    }
+    return any(
+        (topic_id, number) not in given for topic_id, numbers in readable(group, image).items() for number in numbers
+    )
+
+
+def _make_target(draft: Draft, image: MetadataImage, now: Moment) -> None:
+    group = draft.group
+    specs = {
+        member_id: MemberSpec(
+            None,
+            member.rack_id,
+            frozenset(image.topics[name].id for name in member.topics if name in image.topics),
+            group.target(member_id),
+        )
+        for member_id, member in group.members.items()
+    }
+    for member_id, target in simple.assign_partitions(specs, readable(group, image)).items():
+        if target != group.targets.get(member_id):
+            draft.put_target(member_id, target)
+    draft.put_target_epoch(draft.group.epoch, now.wall_ms)
+
+
+def _subscribed(partitions: Partitions, names: Iterable[str], image: MetadataImage) -> Partitions:
+    topic_ids = {image.topics[name].id for name in names if name in image.topics}
+    kept = {topic_id: numbers for topic_id, numbers in partitions.items() if topic_id in topic_ids}
+    return kept or NO_PARTITIONS

@@ -1,0 +1,138 @@
+"""What a share group notes while its offsets are set or deleted: nothing is forgotten that a crash may leave half done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from catchment.coordination.coordinator_shard import EncodedRecord
+from catchment.coordination.groups.share.group import ShareMember, StatePartitions, StateTopic
+from catchment.coordination.groups.share.state_partitions import Reply, ShareGroupOffsets
+from catchment.coordination.groups.share.store import Draft, ShareGroups
+from catchment.coordination.groups.state import GroupLimits, ShardState
+from catchment.coordination.timers import Moment
+from catchment.protocol.errors import ApiError
+
+TOPIC, OTHER = UUID(int=1), UUID(int=2)
+NOW = Moment(0, 0)
+Result = TypeVar("Result")
+
+
+def topic(*numbers: int, name: str = "a") -> StateTopic:
+    return StateTopic(name, frozenset(numbers))
+
+
+class Shard:
+    """The share groups of a shard, whose writes are replayed and safe at once."""
+
+    def __init__(self, log: list[EncodedRecord] | None = None) -> None:
+        self.state = ShardState(GroupLimits())
+        self.groups = ShareGroups(self.state)
+        self.offsets = ShareGroupOffsets(self.state, self.groups)
+        self.log: list[EncodedRecord] = []
+        for record in log or []:
+            self._append(record)
+
+    def ask(self, command: Callable[[ShareGroupOffsets, Reply], Result]) -> Result:
+        outcomes: list[ErrorCode] = []
+        result = command(self.offsets, outcomes.append)
+        self.drain()
+        assert outcomes == [ErrorCode.none]
+        return result
+
+    def join(self, member_id: str) -> None:
+        draft = Draft(self.groups.find_or_draft("g"))
+        draft.put_epoch(draft.group.epoch + 1, 0)
+        draft.put_member(member_id, ShareMember())
+        self.state.write(draft.records)
+        self.drain()
+
+    def leave(self, member_id: str) -> None:
+        draft = Draft(self.groups.find("g"))
+        draft.remove_member(member_id)
+        self.state.write(draft.records)
+        self.drain()
+
+    def drain(self) -> None:
+        for write in self.state.take_writes():
+            for record in write.records:
+                self._append(record)
+            write.committed(NOW)
+
+    def partitions(self) -> StatePartitions:
+        return self.groups.find("g").partitions
+
+    def _append(self, record: EncodedRecord) -> None:
+        self.log.append(record)
+        self.state.replay(*record)
+
+
+@pytest.fixture
+def shard() -> Shard:
+    return Shard()
+
+
+def test_a_group_begins_to_exist_with_its_offsets(shard: Shard) -> None:
+    assert shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0, 1)}, reply)) == 0
+    assert shard.partitions() == StatePartitions(initializing={TOPIC: topic(0, 1)})
+    shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(0)}, reply))
+    assert shard.partitions() == StatePartitions({TOPIC: topic(1)}, {TOPIC: topic(0)})
+    shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(1)}, reply))
+    assert shard.partitions() == StatePartitions(initialized={TOPIC: topic(0, 1)})
+    assert Shard(shard.log).offsets.initialized("g") == {TOPIC: topic(0, 1)}
+
+
+def test_nothing_to_set_makes_no_group(shard: Shard) -> None:
+    shard.ask(lambda offsets, reply: offsets.begin_alter("g", {}, reply))
+    assert shard.log == []
+    assert shard.offsets.initialized("g") == {}
+
+
+def test_offsets_are_set_in_the_epoch_of_the_group(shard: Shard) -> None:
+    shard.join("m")
+    shard.leave("m")
+    assert shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0)}, reply)) == 2
+
+
+def test_a_group_with_members_keeps_its_offsets(shard: Shard) -> None:
+    shard.join("m")
+    for refuse in (
+        lambda: shard.offsets.begin_alter("g", {TOPIC: topic(0)}, lambda _: None),
+        lambda: shard.offsets.begin_delete("g", {TOPIC: topic(0)}, lambda _: None),
+    ):
+        with pytest.raises(ApiError) as refused:
+            refuse()
+        assert refused.value.code is ErrorCode.non_empty_group
+
+
+def test_what_does_not_exist_cannot_be_deleted(shard: Shard) -> None:
+    with pytest.raises(ApiError) as refused:
+        shard.offsets.begin_delete("g", {TOPIC: topic(0)}, lambda _: None)
+    assert refused.value.code is ErrorCode.group_id_not_found
+
+
+def test_a_topic_is_noted_until_its_state_is_gone(shard: Shard) -> None:
+    known = {TOPIC: topic(0, 1), OTHER: topic(0, name="b")}
+    shard.ask(lambda offsets, reply: offsets.begin_alter("g", known, reply))
+    shard.ask(lambda offsets, reply: offsets.finish_alter("g", known, reply))
+    asked = {TOPIC: topic(0, 1, 2), UUID(int=9): topic(0, name="never read")}
+    begun = shard.ask(lambda offsets, reply: offsets.begin_delete("g", asked, reply))
+    assert begun == {TOPIC: frozenset((0, 1))}
+    assert shard.partitions() == StatePartitions(initialized={OTHER: topic(0, name="b")}, deleting={TOPIC: "a"})
+    # It stopped there: of what is left nobody knows, so all of the topic goes.
+    again = shard.ask(lambda offsets, reply: offsets.begin_delete("g", asked, reply))
+    assert again == {TOPIC: frozenset((0, 1, 2))}
+    shard.ask(lambda offsets, reply: offsets.finish_delete("g", {TOPIC}, reply))
+    assert shard.partitions() == StatePartitions(initialized={OTHER: topic(0, name="b")})
+
+
+def test_a_topic_that_begins_anew_is_no_longer_to_be_deleted(shard: Shard) -> None:
+    shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0)}, reply))
+    shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(0)}, reply))
+    shard.ask(lambda offsets, reply: offsets.begin_delete("g", {TOPIC: topic(0)}, reply))
+    shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0)}, reply))
+    assert shard.partitions() == StatePartitions(initializing={TOPIC: topic(0)})
