@@ -19,7 +19,7 @@ from catchment.applications.running.events import ID_HEADER, Disturbed
 from catchment.applications.running.layout import Layout, lay_out
 from catchment.applications.running.ledger import Ledger
 from catchment.pipelines.execution.pipeline_session import carry_modules
-from catchment.pipelines.execution.run import Run, workplace
+from catchment.pipelines.execution.run import Run, run_context
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.loading import load
 from catchment.pipelines.stores.opening import open_store
@@ -108,14 +108,14 @@ class Story:
     def _built(self) -> Run:
         loaded = load(self.layout.file)
         carry_modules(loaded.folder)
-        place = workplace(
+        context = run_context(
             self._spark,
             Graph(loaded.specification),
             home=self.layout.home,
             folder=loaded.folder,
             servers=self._servers,
         )
-        run = Run(place)
+        run = Run(context)
         run.build()
         return run
 

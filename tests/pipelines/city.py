@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from catchment.pipelines.execution.run import Run
-    from catchment.pipelines.execution.workplace import Workplace
+    from catchment.pipelines.execution.run_context import RunContext
     from catchment.pipelines.planning import Plan
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -62,7 +62,7 @@ class City:
         self.servers = servers
         self.folder = folder
         self.name = name or f"city{next(_numbers)}"
-        self._places: list[Workplace] = []
+        self._places: list[RunContext] = []
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         admin = AdminClient({"bootstrap.servers": servers})
         # The story's records are of a time long past.
@@ -129,17 +129,17 @@ class City:
         made.sink(clean, lake(f"{self.folder}/lake"), name="lake")
         return made
 
-    def place(
+    def context(
         self,
         pipeline: Pipeline,
         versions: Mapping[str, int] | None = None,
         rows: Mapping[str, WrittenRows] | None = None,
-    ) -> Workplace:
-        from catchment.pipelines.execution.run import workplace
+    ) -> RunContext:
+        from catchment.pipelines.execution.run import run_context
 
         graph = Graph(pipeline.check(), versions)
         self._places.append(
-            workplace(
+            run_context(
                 self.spark,
                 graph,
                 home=self.home,
@@ -157,12 +157,12 @@ class City:
 
     def drain(self, pipeline: Pipeline, versions: Mapping[str, int] | None = None) -> Run:
         """Process all that is there."""
-        return self._drain(self.place(pipeline, versions))
+        return self._drain(self.context(pipeline, versions))
 
-    def _drain(self, place: Workplace) -> Run:
+    def _drain(self, context: RunContext) -> Run:
         from catchment.pipelines.execution.run import Run
 
-        run = Run(place)
+        run = Run(context)
         run.build()
         run.drain()
         return run
@@ -180,7 +180,7 @@ class City:
         plan = self.plan(pipeline)
         keep(self.home, plan)
         rows = {name: one if rows_as is None else WrittenRows(rows_as) for name, one in plan.rows.items()}
-        self._drain(self.place(pipeline, plan.versions, rows))
+        self._drain(self.context(pipeline, plan.versions, rows))
         return {name: one.action for name, one in plan.queries.items()}
 
     def rows(self, topic_name: str) -> list[dict[str, Any]]:
@@ -203,7 +203,7 @@ class City:
         if not value.startswith(MARKER):
             row: dict[str, Any] = json.loads(value)
             return row
-        schemas = {row_schema(columns) for place in self._places for columns in place.schemas.values()}
+        schemas = {row_schema(columns) for context in self._places for columns in context.schemas.values()}
         schema = next(one for one in schemas if value.startswith(frame_of(one)))
         decoded = RowDecoder((schema,)).decode(Payloads.of(pyarrow.array([value], pyarrow.binary())))
         assert not decoded.errors

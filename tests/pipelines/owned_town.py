@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 
 from catchment.cli.app import app
 from catchment.pipelines.execution.claiming import claim_lake, claim_table, claim_topics
+from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.topics import make_topics
-from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.lakes.opening import open_lake
@@ -92,36 +92,36 @@ class Town:
         listed = self._admin.list_topics(timeout=_TIMEOUT_S)
         return {one for one in listed.topics if one.startswith(self.name)}
 
-    def place(self, home: Home | None = None) -> Workplace:
+    def context(self, home: Home | None = None) -> RunContext:
         graph = Graph(load(self.file).specification)
         # Nothing that a claim does needs Spark.
         spark = cast("SparkSession", None)
-        return Workplace(spark, graph, self.servers, {}, home or self.home, self.folder)
+        return RunContext(spark, graph, self.servers, {}, home or self.home, self.folder)
 
     def run(self, home: Home | None = None, *, batch: int = 0) -> None:
         """Do what a run does: claim everything, and write a batch of each query."""
-        place = self.place(home)
-        queries = [query for level in place.graph.order for query in level]
-        make_topics(place, 1)
-        claim_topics(place, queries)
-        self.write_batch(place, batch, is_claimed=True)
+        context = self.context(home)
+        queries = [query for level in context.graph.order for query in level]
+        make_topics(context, 1)
+        claim_topics(context, queries)
+        self.write_batch(context, batch, is_claimed=True)
 
-    def write_batch(self, place: Workplace, batch: int, *, is_claimed: bool) -> None:
+    def write_batch(self, context: RunContext, batch: int, *, is_claimed: bool) -> None:
         """The same without the topics; a run of an earlier release claimed nothing."""
-        home = place.home
+        home = context.home
         with open_store(f"sqlite:///{self.folder}/city.db", "board") as store:
-            query = next(one for one in place.graph.outlets_by_query if one.startswith("outlet-board"))
+            query = next(one for one in context.graph.sinks_by_query if one.startswith("outlet-board"))
             identity = begun(home, query, 1)
             _plan(home, query, batch)
             if is_claimed:
-                claim_table(place, query, store)
+                claim_table(context, query, store)
             store.prepare(SCHEMA, Layout("board", ("district", "start"), window_end="end"))
             store.write(rows([("harbour", batch, 1)]), identity, batch, 1)
         lake = open_lake(f"{self.folder}/lake")
         identity = begun(home, "outlet-lake", 1)
         _plan(home, "outlet-lake", batch)
         if is_claimed:
-            claim_lake(place, "outlet-lake", lake)
+            claim_lake(context, "outlet-lake", lake)
         put(lake, numbers(batch), identity, batch)
         for query in ("clean", "outlet-copy"):
             begun(home, query, 1)
@@ -130,16 +130,16 @@ class Town:
         for topic in (f"{self.name}.clean", f"{self.name}-copy"):
             producer.produce(topic, b"{}")
         assert producer.flush(_TIMEOUT_S) == 0
-        self._keep(place)
+        self._keep(context)
 
-    def _keep(self, place: Workplace) -> None:
+    def _keep(self, context: RunContext) -> None:
         queries = {}
-        for query, one in written_places(place.graph, place.folder):
+        for query, one in written_places(context.graph, context.folder):
             kind = "outlet" if query.startswith("outlet-") else "intake"
             stage = "board" if one.kind == "table" else "clean"
             target = Target(name=one.name, place=one.digest, stage=stage, has_versions=one.has_versions)
             queries[query] = Signature(kind=cast("Any", kind), reads=("x",), columns={"id": "string"}, target=target)
-        keep(place.home, compare(Kept(pipeline=self.name), Current(version=1, queries=queries)))
+        keep(context.home, compare(Kept(pipeline=self.name), Current(version=1, queries=queries)))
 
     def command(self, verb: str, *arguments: object, home: Home | None = None, servers: str | None = None) -> Result:
         """A command, as far as it comes without Spark."""

@@ -20,7 +20,7 @@ from catchment.pipelines.stores.store import Version
 if TYPE_CHECKING:
     from tests.client.logs import Logs
 
-    from catchment.pipelines.execution.workplace import Workplace
+    from catchment.pipelines.execution.run_context import RunContext
 
 DEADLINE_S = 150.0
 QUERY = "outlet-board-store-board"
@@ -53,15 +53,15 @@ class Way:
         for made in admin.create_topics(topics).values():
             made.result(DEADLINE_S)
 
-    def place(self, versions: dict[str, int] | None = None) -> Workplace:
+    def context(self, versions: dict[str, int] | None = None) -> RunContext:
         """All that is needed where no query is started."""
-        from catchment.pipelines.execution.workplace import Workplace
+        from catchment.pipelines.execution.run_context import RunContext
 
         file = self._folder / "way.yaml"
         file.write_text(FILE.format(name=self._name))
         graph = Graph(load(file).specification, versions)
         no_spark = cast("Any", None)
-        return Workplace(no_spark, graph, self._servers, {}, self.home, self._folder, versions or {})
+        return RunContext(no_spark, graph, self._servers, {}, self.home, self._folder, versions or {})
 
     def write(self, topic: str, records: int) -> None:
         for number in range(records):
@@ -88,7 +88,7 @@ def test_a_query_has_caught_up_when_those_above_it_have_and_it_has_read_what_the
     from catchment.pipelines.execution.catching_up import CatchingUp
 
     way.write("reports", 3)
-    catching_up = CatchingUp(way.place(), QUERY)
+    catching_up = CatchingUp(way.context(), QUERY)
     way.write("reports", 5)
     assert not catching_up.is_done(), "nothing is read"
 
@@ -101,7 +101,7 @@ def test_a_query_has_caught_up_when_those_above_it_have_and_it_has_read_what_the
 
     way.write("clean", 1)
     way.finish("clean", "reports", 3)
-    assert not catching_up.is_done(), "the step in between has not read what came of them"
+    assert not catching_up.is_done(), "the stage in between has not read what came of them"
 
     way.write("busy", 1)
     way.finish("busy", "clean", 2)
@@ -117,14 +117,14 @@ def test_a_backfill_beside_a_run_of_the_same_version_leaves_the_checkpoint_to_th
 
     way.finish(QUERY, "busy", 0)
     way.finish(QUERY, "busy", 0, version=2)
-    place, told = way.place({QUERY: 2}), list[str]()
+    context, told = way.context({QUERY: 2}), list[str]()
     first = Version(1, None, is_live=True, was_shown=True)
-    assert reference_version(place, QUERY, first, told.append) == 1, "nobody has the second version's checkpoint"
+    assert reference_version(context, QUERY, first, told.append) == 1, "nobody has the second version's checkpoint"
 
     lock = RunLock(way.home)
     write_run(way.home, {"state": "running", "version": 1})
-    assert reference_version(place, QUERY, first, told.append) == 1, "the run goes on with the first"
+    assert reference_version(context, QUERY, first, told.append) == 1, "the run goes on with the first"
     write_run(way.home, {"state": "running", "version": 2})
-    assert reference_version(place, QUERY, first, told.append) == 2
+    assert reference_version(context, QUERY, first, told.append) == 2
     lock.close()
-    assert reference_version(place, QUERY, first, told.append) == 1
+    assert reference_version(context, QUERY, first, told.append) == 1

@@ -19,17 +19,19 @@ def test_both_forms_become_the_same_queries(tmp_path: Path) -> None:
     of_yaml = _graph(tmp_path)
     of_python = Graph(load(write_emergency(tmp_path, suffix=".py")).specification)
     assert of_yaml.order == of_python.order
-    assert of_yaml.intakes == of_python.intakes
-    assert [one.inputs for one in of_yaml.steps.values()] == [one.inputs for one in of_python.steps.values()]
-    assert of_yaml.outlets == of_python.outlets
+    assert of_yaml.source_stages == of_python.source_stages
+    assert [one.inputs for one in of_yaml.processing_stages.values()] == [
+        one.inputs for one in of_python.processing_stages.values()
+    ]
+    assert of_yaml.sinks == of_python.sinks
 
 
 def test_a_stage_without_code_is_an_intake_and_each_sink_and_alert_a_query(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
     assert graph.order == [["clean"], ["outlet-board-store-board", "outlet-clean-lake-reports", "outlet-alert-burst"]]
-    assert graph.intakes["clean"].boundary.topic == "reports.clean"
-    assert graph.steps["board"].boundary is None, "its outlets compute it"
-    assert graph.outlets["alert-burst"].reads == "board"
+    assert graph.source_stages["clean"].boundary.topic == "reports.clean"
+    assert graph.processing_stages["board"].boundary is None, "its sinks compute it"
+    assert graph.sinks["alert-burst"].reads == "board"
 
 
 def test_a_table_whose_broken_records_are_set_aside_has_an_intake_for_them_in_both_forms(tmp_path: Path) -> None:
@@ -52,15 +54,15 @@ def test_a_stage_that_another_reads_has_a_topic_before_it(tmp_path: Path) -> Non
     board = graph.boundary("board")
     assert board is not None
     assert (board.topic, board.key, board.is_changelog) == ("emergency.board", ("district", "start"), True)
-    assert graph.outlets["alarm-topic-alarms"].reads == "alarm"
+    assert graph.sinks["alarm-topic-alarms"].reads == "alarm"
 
 
 def test_code_that_reads_a_source_with_event_time_gets_an_intake(tmp_path: Path) -> None:
     counts = "  counts: {from: reports, sql: SELECT count(*) FROM reports}\nsinks:\n  - {from: counts, topic: counts}"
     graph = _graph(tmp_path, YAML.replace("sinks:", counts))
-    assert graph.steps["counts"].inputs == ("reports-input",)
-    assert graph.steps["counts"].names == ("reports",)
-    assert graph.intakes["reports-input"].boundary.topic == "emergency.reports-input"
+    assert graph.processing_stages["counts"].inputs == ("reports-input",)
+    assert graph.processing_stages["counts"].names == ("reports",)
+    assert graph.source_stages["reports-input"].boundary.topic == "emergency.reports-input"
 
 
 def test_code_that_reads_a_plain_source_reads_its_topic(tmp_path: Path) -> None:
@@ -69,7 +71,7 @@ def test_code_that_reads_a_plain_source_reads_its_topic(tmp_path: Path) -> None:
     )
     counts = "  counts: {from: reports, sql: SELECT count(*) FROM reports}\nsinks:\n  - {from: counts, topic: counts}"
     graph = _graph(tmp_path, plain.replace("sinks:", counts))
-    assert graph.steps["counts"].inputs == ("reports",)
+    assert graph.processing_stages["counts"].inputs == ("reports",)
 
 
 def test_a_stage_passes_rows_on_as_late_as_they_came_unless_it_says_otherwise(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_a_sink_is_named_by_what_it_writes_to_wherever_it_stands(tmp_path: Path)
     names = []
     for order in (sinks, sinks[::-1]):
         graph = _graph(tmp_path, "\n  - ".join([text + "sinks:", *order]) + "\n" + alerts)
-        names.append([one for one in graph.outlets if not one.startswith("alert")])
+        names.append([one for one in graph.sinks if not one.startswith("alert")])
     assert names[0] == [
         "clean-lake-reports",
         "clean-lake-other-reports",
@@ -116,8 +118,8 @@ def test_sinks_that_would_have_one_name_are_numbered_and_a_name_that_was_given_s
         "sinks:\n  - {from: clean, lake: eu/reports}\n  - {from: clean, lake: us/reports, name: clean-lake-reports-2}"
     )
     graph = _graph(tmp_path, YAML.replace("sinks:", more))
-    outlets = graph.outlets.items()
-    assert {name: one.target.lake for name, one in outlets if isinstance(one.target, LakeSink)} == {
+    sinks = graph.sinks.items()
+    assert {name: one.target.lake for name, one in sinks if isinstance(one.target, LakeSink)} == {
         "clean-lake-reports": "eu/reports",
         "clean-lake-reports-2": "us/reports",
         "clean-lake-reports-3": "lake/reports",
@@ -127,7 +129,7 @@ def test_sinks_that_would_have_one_name_are_numbered_and_a_name_that_was_given_s
 def test_a_long_name_is_cut_and_still_tells_sinks_apart(tmp_path: Path) -> None:
     more = f"sinks:\n  - {{from: clean, topic: {'x' * 200}}}\n  - {{from: clean, topic: {'x' * 201}}}"
     graph = _graph(tmp_path, YAML.replace("sinks:", more))
-    first, second = [name for name in graph.outlets if "xxx" in name]
+    first, second = [name for name in graph.sinks if "xxx" in name]
     assert first[:50] == second[:50]
     assert max(len(first), len(second)) <= 60
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from catchment.pipelines.execution.run import Run
-    from catchment.pipelines.execution.workplace import Workplace
+    from catchment.pipelines.execution.run_context import RunContext
 
 STORES: Final = os.environ.get("CATCHMENT_LIVE_STORES", "sqlite").split(",")
 DEADLINE_S: Final = 1200.0
@@ -60,26 +60,26 @@ def test_a_repaired_stage_is_shown_whole_and_can_be_taken_back(city: City) -> No
     assert city.board() == wrong | {("harbour", 70): (2, None)}
 
     repaired = city.pipeline(version=2)
-    (looked,) = backfill(city.place(repaired), "board", is_dry_run=True)
+    (looked,) = backfill(city.context(repaired), "board", is_dry_run=True)
     assert looked.changes == Changes(same=0, changed=2, added=0, removed=0)
     assert city.board() == wrong | {("harbour", 70): (2, None)}
 
     # Events keep coming, and the old pipeline goes on, while the history is computed anew.
     city.send([Report("d", 76)], seconds=76)
     city.drain(city.pipeline(count_twice))
-    (done,) = backfill(city.place(repaired), "board")
+    (done,) = backfill(city.context(repaired), "board")
     assert (done.version, done.rows, done.is_shown) == (2, 2, True)
     right = {("harbour", 0): (100, None), ("harbour", 10): (100, None), ("harbour", 60): (100, None)}
     assert city.board() == right | {("harbour", 70): (2, None)}
     with pytest.raises(SettingsError, match="Set the pipeline's version to 3"):
-        list(backfill(city.place(repaired), "board"))
+        list(backfill(city.context(repaired), "board"))
 
     # The repaired pipeline goes on where the backfill has brought it.
     city.send([Report("e", 77)], seconds=77)
     city.drain(repaired, {"outlet-board": 2})
     assert city.board() == right | {("harbour", 70): (3, None)}
 
-    assert list(rollback(city.place(repaired).graph, city.folder, "board")) == [("board", 1, 2)]
+    assert list(rollback(city.context(repaired).graph, city.folder, "board")) == [("board", 1, 2)]
     assert city.board() == wrong | {("harbour", 70): (4, None)}
     city.send([Report("f", 78)], seconds=78)
     city.drain(repaired, {"outlet-board": 2})
@@ -87,9 +87,9 @@ def test_a_repaired_stage_is_shown_whole_and_can_be_taken_back(city: City) -> No
 
 
 def test_what_cannot_be_computed_anew_is_said(city: City) -> None:
-    place = city.place(city.pipeline(version=2))
+    context = city.context(city.pipeline(version=2))
     with pytest.raises(SettingsError, match=r"clean is no stage with a function or SQL.*board"):
-        list(backfill(place, "clean"))
+        list(backfill(context, "clean"))
 
 
 def count_nowhere(clean: DataFrame, crews: DataFrame) -> DataFrame:
@@ -104,7 +104,7 @@ def test_rows_that_a_store_can_never_take_are_left_out_of_the_history_and_told(c
         city.send([Report(f"{seconds}-{one}", seconds, one) for one in ("harbour", "hills")], seconds=seconds)
         city.drain(city.pipeline())
     told: list[str] = []
-    (done,) = backfill(city.place(city.pipeline(count_nowhere, version=2)), "board", tell=told.append)
+    (done,) = backfill(city.context(city.pipeline(count_nowhere, version=2)), "board", tell=told.append)
     assert (done.rows, done.changes) == (1, Changes(same=1, changed=0, added=0, removed=1))
     assert {district for district, _ in city.board()} == {"harbour"}
     reason = "column 'district' is NULL, and the table finds its rows by it"
@@ -153,7 +153,7 @@ def test_a_stage_that_fails_in_a_backfill_is_named_with_what_failed_in_it_and_re
     assert len(before) == 3
     for said, count in FAILING.items():
         with pytest.raises(ClientError, match=f"(?s){said}") as raised:
-            list(backfill(city.place(city.pipeline(count, version=2)), "board"))
+            list(backfill(city.context(city.pipeline(count, version=2)), "board"))
         # That decides the exit code.
         assert type(raised.value) is (SettingsError if count is count_what_is_not_there else ClientError)
         assert "Traceback" not in raised.value.message
@@ -188,7 +188,7 @@ def test_no_reader_sees_a_gap_a_double_count_or_a_mixture_while_events_keep_comi
             made.sink(Node("board"), store(database, table="board"), name="other-board")
         return made
 
-    outlets = ["outlet-board"] if database is None else ["outlet-board", "outlet-other-board"]
+    sinks = ["outlet-board"] if database is None else ["outlet-board", "outlet-other-board"]
     wrong, repaired = declared(count_below_zero, 1), declared(count_reports, 2)
     with Sender(city) as sender:
         readers = [
@@ -198,17 +198,17 @@ def test_no_reader_sees_a_gap_a_double_count_or_a_mixture_while_events_keep_comi
             connect = partial(psycopg.connect, database, autocommit=True)
             readers.append(Reader(connect, psycopg.errors.UndefinedTable, sender.sent))
         with reading(readers):
-            with running(in_a_session_of_its_own(city.place(wrong))) as old:
-                wait(old, "windows are closed", lambda: all(has_closed_windows(city, one) for one in outlets))
-                done = list(backfill(city.place(repaired), "board"))
-                assert [(one.version, one.is_shown, one.rows > 0) for one in done] == [(2, True, True)] * len(outlets)
+            with running(in_a_session_of_its_own(city.context(wrong))) as old:
+                wait(old, "windows are closed", lambda: all(has_closed_windows(city, one) for one in sinks))
+                done = list(backfill(city.context(repaired), "board"))
+                assert [(one.version, one.is_shown, one.rows > 0) for one in done] == [(2, True, True)] * len(sinks)
                 wait(old, "the new version is seen", lambda: all(one.versions[-1:] == [1] for one in readers))
             count = max(len(one.seen) for one in readers)
-            with running(city.place(repaired, dict.fromkeys(outlets, 2))) as new:
+            with running(city.context(repaired, dict.fromkeys(sinks, 2))) as new:
                 wait(new, "new events are counted", lambda: all(len(one.seen) > count + 2 for one in readers))
                 sender.stop()
                 wait(new, "all events are counted", lambda: all(one.seen == dict(sender.sent) for one in readers))
-        assert [(one.faults[:3], one.versions) for one in readers] == [([], [-1, 1])] * len(outlets)
+        assert [(one.faults[:3], one.versions) for one in readers] == [([], [-1, 1])] * len(sinks)
         assert city.rows(f"{city.name}.late") == []
 
 
@@ -229,13 +229,13 @@ def test_what_no_reader_may_see_is_noticed(rows: Rows, fault: str | None) -> Non
     assert faults(before, rows, Counter({HARBOUR: 5, HILLS: 5})) == ([fault] if fault else [])
 
 
-def in_a_session_of_its_own(place: Workplace) -> Workplace:
+def in_a_session_of_its_own(context: RunContext) -> RunContext:
     """As another process would have one: a session takes a query's name only once."""
     from pyspark.sql import SparkSession
 
     # A copy knows the formats, which cannot be registered for a second session.
-    copied = place.spark._jsparkSession.cloneSession()
-    return replace(place, spark=SparkSession(place.spark.sparkContext, copied))
+    copied = context.spark._jsparkSession.cloneSession()
+    return replace(context, spark=SparkSession(context.spark.sparkContext, copied))
 
 
 def has_closed_windows(city: City, query: str) -> bool:
@@ -246,11 +246,11 @@ def has_closed_windows(city: City, query: str) -> bool:
 
 
 @contextmanager
-def running(place: Workplace) -> Iterator[Run]:
+def running(context: RunContext) -> Iterator[Run]:
     """All queries, without an end."""
     from catchment.pipelines.execution.run import Run
 
-    run = Run(place)
+    run = Run(context)
     run.build()
     run.start()
     try:

@@ -109,7 +109,7 @@ def test_of_two_copies_of_a_home_the_one_that_wrote_last_goes_on(town: Town) -> 
 def test_an_older_copy_of_checkpoints_is_refused(town: Town) -> None:
     """The copy was made while the run went on: both know the run's token."""
     copy = copied(town)
-    town.write_batch(town.place(), 1, is_claimed=False)
+    town.write_batch(town.context(), 1, is_claimed=False)
     refused(town, "it is an older copy", home=copy)
 
 
@@ -188,7 +188,7 @@ def test_brokers_of_another_cluster_are_refused(town: Town, other_cluster: str) 
 
 def test_a_home_of_an_earlier_release_goes_on(catchment_logs: Logs, tmp_path: Path) -> None:
     town = Town(catchment_logs.bootstrap_servers, tmp_path)
-    town.write_batch(town.place(), 0, is_claimed=False)
+    town.write_batch(town.context(), 0, is_claimed=False)
     goes_on(town)
     town.run(batch=1)
     goes_on(town)
@@ -199,7 +199,7 @@ def test_rows_of_an_earlier_release_without_their_checkpoints_are_refused(
     catchment_logs: Logs, tmp_path: Path, is_deleted: bool
 ) -> None:
     town = Town(catchment_logs.bootstrap_servers, tmp_path)
-    town.write_batch(town.place(), 0, is_claimed=False)
+    town.write_batch(town.context(), 0, is_claimed=False)
     if is_deleted:
         shutil.rmtree(town.home.folder / "checkpoints")
     home = town.home if is_deleted else Home(town.folder / "elsewhere", town.name)

@@ -41,7 +41,7 @@ def drain(city: City, home: Home, pipeline: Pipeline) -> dict[str, int]:
     graph = Graph(pipeline.check())
     begins = require_owner(graph, city.folder, home, city.servers).begins
     plan = decide(city.spark, graph, home, city.folder, begins)
-    run = Run(replace(city.place(pipeline, plan.versions), home=home))
+    run = Run(replace(city.context(pipeline, plan.versions), home=home))
     run.build()
     keep(home, plan)
     run.drain()
@@ -57,7 +57,7 @@ def test_every_row_is_there_once_whichever_home_goes_on(city: City) -> None:
 
     other = Home(city.folder / "elsewhere", city.name)
     with pytest.raises(NotOwned) as refused:
-        Run(replace(city.place(pipeline), home=other)).build()
+        Run(replace(city.context(pipeline), home=other)).build()
     assert set(refused.value.objections) == {"clean"}, "the claim itself refuses, though nothing looked before"
     assert set(check_owners(graph, city.folder, other, city.servers).objections) >= {"outlet-board", "outlet-lake"}
 
@@ -69,7 +69,7 @@ def test_every_row_is_there_once_whichever_home_goes_on(city: City) -> None:
         "Spark took the id that it found"
     )
     with pytest.raises(NotOwned, match="another copy of this checkpoint"):
-        Run(city.place(pipeline)).build()
+        Run(city.context(pipeline)).build()
     assert city.lake_ids() == ["a", "b", "c"]
     assert city.board() == {("harbour", 0): (3, None)}
     assert sorted(one["id"] for one in city.values(f"{city.name}.clean")) == ["a", "b", "c"]
@@ -119,9 +119,9 @@ def test_a_changed_schema_is_refused_by_every_command(
     spark: SparkSession, catchment_logs: Logs, tmp_path: Path
 ) -> None:
     town = Town(catchment_logs.bootstrap_servers, tmp_path)
-    place = replace(town.place(), spark=spark)
-    keep(town.home, decide(spark, place.graph, town.home, town.folder))
-    Run(place).build()
+    context = replace(town.context(), spark=spark)
+    keep(town.home, decide(spark, context.graph, town.home, town.folder))
+    Run(context).build()
     town.write_file(schema=EVENTS.replace("id string", "id int"))
     assert not check_owners(Graph(load(town.file).specification), town.folder, town.home, town.servers).objections
     options = ["--home", str(town.home.root), "--bootstrap-server", town.servers]

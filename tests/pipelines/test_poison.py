@@ -126,7 +126,7 @@ def check_counts(run: Run, sent: PoisonedReports) -> None:
 
 
 def check_right(city: City, expected: list[str]) -> None:
-    """The topic behind the intake, the real-time store and the lake have each of the others once."""
+    """The topic behind the source stage, the real-time store and the lake have each of the others once."""
     assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == expected
     with sqlite3.connect(city.folder / "city.db") as database:
         assert sorted(name for (name,) in database.execute("SELECT id FROM reports")) == expected

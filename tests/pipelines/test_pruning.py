@@ -60,7 +60,7 @@ class Past:
         return kept
 
     def begin(self, made: dict[str, Sequence[int]], live: int, unseen: Collection[int] = ()) -> None:
-        """Leave checkpoints of these versions, and a version of the table for each of the outlet's; some were never shown."""
+        """Leave checkpoints of these versions, and a version of the table for each of the sink's; some were never shown."""
         for query, numbers in made.items():
             for number in numbers:
                 checkpoint = self.home.checkpoint(query, number)
@@ -180,17 +180,17 @@ def test_a_pipeline_that_never_ran_has_left_nothing_and_is_not_begun(tmp_path: P
     assert not (tmp_path / "home").exists()
 
 
-@given(clean=versions, outlet=versions, version=st.integers(1, 7), keeps=st.integers(0, 3), data=st.data())
+@given(clean=versions, sink=versions, version=st.integers(1, 7), keeps=st.integers(0, 3), data=st.data())
 def test_every_version_that_is_kept_goes_on_with_what_it_had(
-    clean: list[int], outlet: list[int], version: int, keeps: int, data: st.DataObject
+    clean: list[int], sink: list[int], version: int, keeps: int, data: st.DataObject
 ) -> None:
-    live = data.draw(st.sampled_from(outlet))
+    live = data.draw(st.sampled_from(sink))
     with tempfile.TemporaryDirectory() as folder:
         past = Past(Path(folder), version)
-        past.begin({"clean": clean, OUTLET: outlet}, live)
+        past.begin({"clean": clean, OUTLET: sink}, live)
         before = past.kept
-        earlier = sorted({one for one in (*clean, *outlet) if one < version}, reverse=True)
-        older_tables = sorted((one for one in outlet if one < live), reverse=True)
+        earlier = sorted({one for one in (*clean, *sink) if one < version}, reverse=True)
+        older_tables = sorted((one for one in sink if one < live), reverse=True)
 
         past.prune(keeps)
 

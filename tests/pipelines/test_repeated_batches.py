@@ -21,7 +21,7 @@ from tests.pipelines.city import DISTRICTS, SCHEMA, City, Report, at
 from tests.pipelines.stores.servers import PostgresServer, RedisServer
 
 from catchment.pipelines import Pipeline, lake, store, topic
-from catchment.pipelines.execution import steps
+from catchment.pipelines.execution import stages
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.stores.opening import open_store
@@ -76,9 +76,9 @@ def send(city: City, number: int, reports: list[Report]) -> None:
 
 def drain(city: City, made: Pipeline) -> Run:
     """Process what is there, by a few queries at a time: a machine that is busy starts no more at once."""
-    run = Run(city.place(made))
+    run = Run(city.context(made))
     run.build()
-    names = run.place.graph.order[-1]
+    names = run.context.graph.order[-1]
     for first in range(0, len(names), AT_ONCE):
         for query in [run.start_query(name, available_now=True) for name in names[first : first + AT_ONCE]]:
             query.awaitTermination()
@@ -119,7 +119,7 @@ def test_a_repeated_batch_of_a_stage_with_state_is_computed_and_changes_nothing(
         reports = city.spark.readStream.schema("district string, at timestamp").parquet(f"{city.folder}/reports")
         return reports.withWatermark("at", "0 seconds")
 
-    monkeypatch.setattr(steps, "input_rows", files)
+    monkeypatch.setattr(stages, "input_rows", files)
     stores = {"sqlite": f"sqlite:///{city.folder}/city.db", **addresses}
     made = pipeline(city, stores)
     first = [Report(f"a{number}", number % 20, DISTRICTS[number % 3]) for number in range(30)]
@@ -128,10 +128,10 @@ def test_a_repeated_batch_of_a_stage_with_state_is_computed_and_changes_nothing(
     run = drain(city, made)
     repeated = {}
     for name in run.queries:
-        newest = SparkCheckpoint.at(run.place.checkpoint(name)).newest_finished()
+        newest = SparkCheckpoint.at(run.context.checkpoint(name)).newest_finished()
         assert newest is not None
         # As if the driver had been killed before Spark noted the batch.
-        (Path(run.place.checkpoint(name)) / "commits" / str(newest)).unlink()
+        (Path(run.context.checkpoint(name)) / "commits" / str(newest)).unlink()
         repeated[name] = newest
     # The last report closes the windows before it.
     send(city, 1, [*second, Report("last", 40)])
@@ -144,5 +144,5 @@ def test_a_repeated_batch_of_a_stage_with_state_is_computed_and_changes_nothing(
     }
     assert len(repeated) == len(APPENDED) + len(UPDATED)
     for name, batch_id in repeated.items():
-        newest = SparkCheckpoint.at(run.place.checkpoint(name)).newest_finished()
+        newest = SparkCheckpoint.at(run.context.checkpoint(name)).newest_finished()
         assert (newest or 0) > batch_id, f"{name} goes on"

@@ -130,7 +130,7 @@ def test_a_reset_that_was_cut_short_keeps_runs_out_and_is_finished_by_the_next(t
 
 def test_what_an_earlier_release_has_written_goes_by_the_ids_beside_it(catchment_logs: Logs, tmp_path: Path) -> None:
     town = Town(catchment_logs.bootstrap_servers, tmp_path)
-    town.write_batch(town.place(), 0, is_claimed=False)
+    town.write_batch(town.context(), 0, is_claimed=False)
     found = listed(town, "--dry-run")
     assert {kind for kind, _ in found} == {"topic", "table", "lake", "checkpoints"}
     assert ("topic", f"topic {town.name}-copy") not in found, "anyone may have written to it"

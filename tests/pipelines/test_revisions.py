@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.backfill import require_rows, step_of
+from catchment.pipelines.backfill import require_rows, stage_with_code
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.loading import load
 from catchment.pipelines.mistakes import Mistakes
@@ -89,9 +89,9 @@ def test_the_history_of_a_stage_is_not_computed_from_revisions(tmp_path: Path) -
     file = tmp_path / "shop.yaml"
     file.write_text(YAML + "  - {from: large, store: 'sqlite:///shop.db', table: large, key: shop}\n")
     graph = Graph(load(file).specification)
-    require_rows(graph, step_of(graph, "board"))
+    require_rows(graph, stage_with_code(graph, "board"))
     with pytest.raises(SettingsError, match="the history of stage large cannot be computed from board"):
-        require_rows(graph, step_of(graph, "large"))
+        require_rows(graph, stage_with_code(graph, "large"))
 
 
 @pytest.mark.parametrize("file", APPLICATIONS, ids=lambda file: file.parent.name)

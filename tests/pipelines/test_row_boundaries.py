@@ -69,15 +69,15 @@ def test_every_type_crosses_a_boundary_unchanged(city: City) -> None:
     given.createOrReplaceTempView("given")
     expected = city.spark.sql(f"SELECT {TYPED} FROM given")
 
-    [topic_name] = [one.topic for one in run.place.graph.topics() if one.topic.endswith(".typed")]
+    [topic_name] = [one.topic for one in run.context.graph.topics() if one.topic.endswith(".typed")]
     records = city.rows(topic_name)
     assert all(one["value"].startswith(MARKER) for one in records)
     # As far as partitions go: what is behind their ends is the markers of transactions.
-    at_rest = read_boundary_once(run.place, "typed", {topic_name: {"0": -1, "1": -1}})
+    at_rest = read_boundary_once(run.context, "typed", {topic_name: {"0": -1, "1": -1}})
     assert at_rest.dtypes == expected.dtypes
     assert _as_text(at_rest) == _as_text(expected)
 
-    stream = read_boundary(run.place, "typed", "onlooker")
+    stream = read_boundary(run.context, "typed", "onlooker")
     query = stream.writeStream.format("memory").queryName("onlooker").trigger(availableNow=True).start()
     query.awaitTermination()
     assert _as_text(city.spark.table("onlooker")) == _as_text(expected)

@@ -92,7 +92,7 @@ def test_a_topic_may_not_be_one_that_a_stage_writes_in_a_later_version(tmp_path:
 )
 def test_a_name_that_an_intake_gets_is_nobody_elses(tmp_path: Path, declared: tuple[str, str], line: int) -> None:
     found = _mistakes(tmp_path, declared, _sink("{from: reports, topic: copies}"))
-    assert found == [f"city.yaml:{line}: the name reports-input is taken: the intake of reports has it"]
+    assert found == [f"city.yaml:{line}: the name reports-input is taken: the source stage of reports has it"]
 
 
 def test_a_name_that_the_intake_of_a_table_gets_is_nobody_elses(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_name_that_the_intake_of_a_table_gets_is_nobody_elses(tmp_path: Path) 
     found = _mistakes(
         tmp_path, table, ("stages:\n", "stages:\n  crews-input: {from: clean, sql: SELECT * FROM clean}\n")
     )
-    assert found == ["city.yaml:9: the name crews-input is taken: the intake of crews has it"]
+    assert found == ["city.yaml:9: the name crews-input is taken: the source stage of crews has it"]
 
 
 def test_an_intake_whose_topic_is_a_source_says_how_it_gets_another(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_an_intake_whose_topic_is_a_source_says_how_it_gets_another(tmp_path: Pa
         _sink("{from: reports, topic: copies}"),
     )
     assert found == (
-        "city.yaml:25: the intake of reports may not write topic emergency.reports-input: source more reads it. "
+        "city.yaml:25: the source stage of reports may not write topic emergency.reports-input: source more reads it. "
         "Read reports by way of a stage without code that names another with `to`."
     )
 

@@ -61,10 +61,10 @@ def test_a_store_that_does_not_answer_holds_up_no_pipeline_that_ends(
 ) -> None:
     closed: list[SqliteStore] = []
     monkeypatch.setattr(SqliteStore, "close", lambda store: closed.append(store))
-    run = Run(city.place(city.pipeline()))
+    run = Run(city.context(city.pipeline()))
     run.build()
 
-    with run.place.store_calls.under_way(waiting):
+    with run.context.store_calls.under_way(waiting):
         run.stop()
 
     assert len(closed) == (waiting != "outlet-board"), "to close it would wait for the call"

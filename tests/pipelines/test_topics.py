@@ -19,21 +19,21 @@ from catchment.ports.loopback import free_port
 
 
 def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: City) -> None:
-    made = topics.wanted_topics(city.place(city.pipeline()).graph, 1)
+    made = topics.wanted_topics(city.context(city.pipeline()).graph, 1)
     assert f"{city.name}.clean" in made
     assert {(one.config or {}).get("max.message.bytes") for one in made.values()} == {str(LARGEST_RECORD_BYTES)}
 
 
 def test_topics_that_stages_read_take_times_ahead_of_the_clock(city: City) -> None:
-    place = city.place(city.pipeline())
-    made = topics.wanted_topics(place.graph, 1)
+    context = city.context(city.pipeline())
+    made = topics.wanted_topics(context.graph, 1)
     bounds = {
         name.removeprefix(f"{city.name}."): (one.config or {}).get("message.timestamp.after.max.ms")
         for name, one in made.items()
     }
     assert {bounds[name] for name in ("clean", "quarantine", "late")} == {str(2**63 - 1)}
-    assert sink_options(place, "clean")["risingTimestamps"] == "true"
-    assert "risingTimestamps" not in sink_options(place, "outlet-board"), "no stage reads what a sink writes"
+    assert sink_options(context, "clean")["risingTimestamps"] == "true"
+    assert "risingTimestamps" not in sink_options(context, "outlet-board"), "no stage reads what a sink writes"
 
 
 def test_what_is_kept_aside_is_kept_for_ever_unless_the_file_says_otherwise(city: City) -> None:
@@ -44,7 +44,7 @@ def test_what_is_kept_aside_is_kept_for_ever_unless_the_file_says_otherwise(city
     own = ("quarantine", "quarantine.replayed", "late", "alerts", "alerts.undelivered")
 
     def retention() -> dict[str, str | None]:
-        made = topics.wanted_topics(city.place(pipeline).graph, 1)
+        made = topics.wanted_topics(city.context(pipeline).graph, 1)
         return {
             name.removeprefix(f"{city.name}."): (one.config or {}).get("retention.ms") for name, one in made.items()
         }
@@ -63,14 +63,14 @@ def test_topics_of_sinks_and_alerts_have_the_partitions_and_keys_that_they_are_d
     pipeline.sink(Node("clean"), topic("copies", partitions=3))
     pipeline.sink(Node("board"), topic("boards"))
     pipeline.sink(Node("clean"), topic("boards", partitions=4))
-    place = city.place(pipeline)
+    context = city.context(pipeline)
 
-    made = topics.wanted_topics(place.graph, 2)
+    made = topics.wanted_topics(context.graph, 2)
 
     wanted = {"dispatch": 5, "siren": 2, "copies": 3, "boards": 4, f"{city.name}.clean": 2}
     wanted |= {f"{city.name}.alerts": 2, f"{city.name}.alerts.undelivered": 2}
     assert {name: made[name].num_partitions for name in wanted} == wanted
-    rule = alert_rule(place, place.graph.outlets["alert-burst"], "end")
+    rule = alert_rule(context, context.graph.sinks["alert-burst"], "end")
     assert (rule.topics, rule.topic_keys) == (("dispatch", "siren"), {"dispatch": ("district",)})
 
 
@@ -78,9 +78,9 @@ def test_brokers_that_are_away_when_the_topics_are_made_are_no_mistake_of_the_pi
     city: City, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "_TIMEOUT_S", 0.5)
-    place = replace(city.place(city.pipeline()), servers=f"127.0.0.1:{free_port()}")
+    context = replace(city.context(city.pipeline()), servers=f"127.0.0.1:{free_port()}")
 
     with pytest.raises(Unreachable, match=r"topic .* cannot be made: .*Timed out") as away:
-        topics.make_topics(place, 1)
+        topics.make_topics(context, 1)
 
     assert judge(away.value, is_building=True).kind is FailureKind.BROKERS_AWAY

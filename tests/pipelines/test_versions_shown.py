@@ -70,16 +70,16 @@ def test_a_version_whose_intake_begins_anew_is_not_shown_before_that_has_read_al
     newer = each_once(city, 2, "district")
     plan = city.plan(newer)
     keep(city.home, plan)
-    only_intake = Run(city.place(newer, plan.versions))
-    only_intake.build(["clean"])
-    only_intake.drain()
+    only_source_stage = Run(city.context(newer, plan.versions))
+    only_source_stage.build(["clean"])
+    only_source_stage.drain()
     city.send([Report("b", 2, "hills")], seconds=2)
     city.drain(each_once(city, 1, "id"))
 
-    run = Run(city.place(newer, plan.versions))
+    run = Run(city.context(newer, plan.versions))
     run.build()
     run.start_query("outlet-board", available_now=True).awaitTermination()
-    assert live(city).version == 1, "all is read that the intake has written, but it has not read all events yet"
+    assert live(city).version == 1, "all is read that the source stage has written, but it has not read all events yet"
     run.start_query("clean", available_now=True).awaitTermination()
     run.start_query("outlet-board", available_now=True).awaitTermination()
     run.stop()
@@ -102,20 +102,20 @@ def test_what_was_gone_back_from_is_shown_again_by_a_backfill_alone_and_by_that_
     with pytest.raises(
         ClientError, match=r"outlet-board begins anew with .*clean\.v2, and has not caught up"
     ) as refused:
-        list(backfill(city.place(newer, versions), "board"))
+        list(backfill(city.context(newer, versions), "board"))
     assert refused.value.advice == "Run the pipeline with this file until it has caught up, and then the backfill."
     assert (live(city).version, counts(city)) == (1, {0: 10, 60: 1})
 
     city.drain_as_planned(newer)
     assert (live(city).version, counts(city)) == (2, {0: 1})
-    assert [one.version for one in rollback(city.place(newer).graph, city.folder, "board")] == [1]
+    assert [one.version for one in rollback(city.context(newer).graph, city.folder, "board")] == [1]
     city.send([Report("c", 70, kind="flood")], seconds=70)
     city.drain_as_planned(newer)
     assert (live(city).version, counts(city)) == (1, {0: 10, 60: 1}), "a run of the same file does not undo that"
     city.send([Report("d", 71, kind="quake")], seconds=71)
     city.drain_as_planned(newer)
 
-    (done,) = backfill(city.place(newer, versions), "board")
+    (done,) = backfill(city.context(newer, versions), "board")
     assert done.is_shown
     assert (live(city).version, live(city).until) == (2, done.until)
     assert counts(city) == {0: 1, 70: 2}
@@ -134,13 +134,13 @@ def test_a_stage_with_another_key_is_computed_anew(city: City) -> None:
         city.send([Report(f"d{seconds}", seconds)], seconds=seconds)
         city.drain_as_planned(counted(city, 1))
     newer = counted(city, 2, by=("district", "kind"))
-    place = city.place(newer, city.plan(newer).versions)
-    (looked,) = backfill(place, "board", is_dry_run=True)
+    context = city.context(newer, city.plan(newer).versions)
+    (looked,) = backfill(context, "board", is_dry_run=True)
     assert looked.changes == Changes(same=0, changed=0, added=3, removed=2)
     with pytest.raises(ClientError, match="has no column kind, which is part of the key now"):
-        list(backfill(place, "board", since=at(5)))
+        list(backfill(context, "board", since=at(5)))
 
-    (done,) = backfill(place, "board")
+    (done,) = backfill(context, "board")
     assert (done.changes, done.is_shown) == (looked.changes, True)
     with sqlite3.connect(city.folder / "city.db") as database:
         found = database.execute('SELECT district, kind, "count" FROM board ORDER BY 3, 1, 2').fetchall()
@@ -165,12 +165,14 @@ sinks:
 
 def drain_file(city: City, file: Path) -> None:
     """As a run of the file does that is to end."""
-    from catchment.pipelines.execution.run import Run, workplace
+    from catchment.pipelines.execution.run import Run, run_context
 
     graph, folder = opening.read_graph(file)
     plan = decide(city.spark, graph, city.home, folder)
     keep(city.home, plan)
-    run = Run(workplace(city.spark, graph, home=city.home, folder=folder, servers=city.servers, versions=plan.versions))
+    run = Run(
+        run_context(city.spark, graph, home=city.home, folder=folder, servers=city.servers, versions=plan.versions)
+    )
     run.build()
     run.drain()
 
@@ -187,9 +189,9 @@ def test_the_command_says_what_changes_and_the_next_run_goes_on_with_what_it_has
         city.send([Report(f"a{seconds}", seconds)], seconds=seconds)
         drain_file(city, wrong)
     assert counts(city) == {0: 2, 60: 4}
-    place = ["--home", str(city.home.root), "--bootstrap-server", city.servers, "--json"]
+    arguments = ["--home", str(city.home.root), "--bootstrap-server", city.servers, "--json"]
 
-    result = CliRunner().invoke(app, ["pipeline", "backfill", str(repaired), "board", *place])
+    result = CliRunner().invoke(app, ["pipeline", "backfill", str(repaired), "board", *arguments])
 
     assert result.exit_code == 0, result.output
     (said,) = json.loads(result.stdout)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catchment.pipelines.backfill import Backfilled
-    from catchment.pipelines.execution.workplace import Workplace
+    from catchment.pipelines.execution.run_context import RunContext
 
 
 def backfill(
@@ -48,14 +48,14 @@ def backfill(
     from catchment.pipelines.opening import opened
 
     moment = None if since is None else _moment(since)
-    with opened(file, home, servers, master) as place:
-        _check_version(place, version, file)
+    with opened(file, home, servers, master) as context:
+        _check_version(context, version, file)
         done: list[Backfilled] = []
-        for one in recompute(place, stage, since=moment, is_dry_run=is_dry_run, tell=print_note):
+        for one in recompute(context, stage, since=moment, is_dry_run=is_dry_run, tell=print_note):
             done.append(one)
             # Before the next store is begun, which may fail: what is shown here must be gone on with.
             if one.is_shown:
-                keep_version(place, one)
+                keep_version(context, one)
     rows = [
         {
             "table": one.table,
@@ -85,8 +85,8 @@ def _moment(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _check_version(place: "Workplace", wanted: int | None, file: "Path") -> None:
-    declared = place.graph.specification.version
+def _check_version(context: "RunContext", wanted: int | None, file: "Path") -> None:
+    declared = context.graph.specification.version
     if wanted is not None and declared != wanted:
         raise CommandError(
             f"{file} is version {declared}, not {wanted}", f"Set its version to {wanted}.", exit_code=MISTAKEN

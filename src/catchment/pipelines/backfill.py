@@ -24,13 +24,13 @@ from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.execution.boundaries import read_boundary_once
 from catchment.pipelines.execution.claiming import claim_table
 from catchment.pipelines.execution.run import Run
-from catchment.pipelines.execution.steps import apply, table_rows_once
-from catchment.pipelines.execution.storing import store_layout
-from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.graph import Graph, Outlet, Step
+from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.execution.stages import apply, table_rows_once
+from catchment.pipelines.execution.store_writer import store_layout
+from catchment.pipelines.graph import Graph, ProcessingStage, Sink
 from catchment.pipelines.history_changes import Changes, changes_between, taken_over
 from catchment.pipelines.lakes.opening import open_lake
-from catchment.pipelines.naming import outlet_query
+from catchment.pipelines.naming import sink_query
 from catchment.pipelines.opening import authors_mistakes
 from catchment.pipelines.planning import Decision, Plan, examine, keep
 from catchment.pipelines.recomputing import computing
@@ -54,7 +54,7 @@ _LOOK_S: Final = 1.0
 class Backfilled:
     """What was done for one store."""
 
-    outlet: str
+    sink: str
     table: str
     version: int
     until: datetime
@@ -74,7 +74,7 @@ class RolledBack(NamedTuple):
 
 
 def backfill(
-    place: Workplace,
+    context: RunContext,
     stage: str,
     *,
     since: datetime | None = None,
@@ -85,18 +85,18 @@ def backfill(
 
     Windows that end at or before `since` are taken over as they are shown now.
     """
-    step = step_of(place.graph, stage)
-    require_rows(place.graph, step)
+    processing_stage = stage_with_code(context.graph, stage)
+    require_rows(context.graph, processing_stage)
     with authors_mistakes():
-        Run(place).build(())
-    for outlet, sink in store_outlets(place.graph, stage):
-        yield _backfill_store(place, step, outlet, sink, since, is_dry_run, tell)
+        Run(context).build(())
+    for sink, target in store_sinks(context.graph, stage):
+        yield _backfill_store(context, processing_stage, sink, target, since, is_dry_run, tell)
 
 
 def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[RolledBack]:
     """Show the version that was shown before, in every store that keeps a stage, with what was shown until now."""
-    step_of(graph, stage)
-    for _, sink in store_outlets(graph, stage):
+    stage_with_code(graph, stage)
+    for _, sink in store_sinks(graph, stage):
         with _open(folder, sink) as store:
             _require_own_table(store, sink, graph.specification.pipeline)
             versions = store.versions()
@@ -111,37 +111,37 @@ def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[RolledBack]:
             yield RolledBack(sink.table, before[-1].version, live)
 
 
-def keep_version(place: Workplace, done: Backfilled) -> None:
+def keep_version(context: RunContext, done: Backfilled) -> None:
     """Have the next run of the pipeline go on with the checkpoint that a backfill has begun."""
-    query = outlet_query(done.outlet)
-    current = examine(place.spark, place.graph, place.home, place.folder).current
-    keep(place.home, Plan({query: Decision("new version", done.version)}, current))
+    query = sink_query(done.sink)
+    current = examine(context.spark, context.graph, context.home, context.folder).current
+    keep(context.home, Plan({query: Decision("new version", done.version)}, current))
 
 
-def step_of(graph: Graph, stage: str) -> Step:
+def stage_with_code(graph: Graph, stage: str) -> ProcessingStage:
     """The stage to recompute, which has code of its own."""
-    if stage not in graph.steps:
-        known = ", ".join(sorted(graph.steps)) or "none"
+    if stage not in graph.processing_stages:
+        known = ", ".join(sorted(graph.processing_stages)) or "none"
         raise SettingsError(f"{stage} is no stage with a function or SQL", f"Those of this pipeline are: {known}.")
-    return graph.steps[stage]
+    return graph.processing_stages[stage]
 
 
-def require_rows(graph: Graph, step: Step) -> None:
+def require_rows(graph: Graph, processing_stage: ProcessingStage) -> None:
     """SettingsError where what a stage reads are revisions: their topic has every one of them, and the history only the last."""
     changing = revised(graph.specification.stages)
-    for name in step.stage.from_:
+    for name in processing_stage.declaration.from_:
         if name in changing:
             raise SettingsError(
-                f"the history of stage {step.name} cannot be computed from {name}, whose rows are revisions: "
+                f"the history of stage {processing_stage.name} cannot be computed from {name}, whose rows are revisions: "
                 f"{changing[name]} is in mode update",
-                f"Compute {step.name} from what {name} reads, or set the mode of {changing[name]} to append.",
+                f"Compute {processing_stage.name} from what {name} reads, or set the mode of {changing[name]} to append.",
             )
 
 
-def store_outlets(graph: Graph, stage: str) -> list[tuple[Outlet, StoreSink]]:
-    """The outlets that keep a stage in a store."""
+def store_sinks(graph: Graph, stage: str) -> list[tuple[Sink, StoreSink]]:
+    """The sinks that keep a stage in a store."""
     found = [
-        (one, one.target) for one in graph.outlets.values() if one.reads == stage and isinstance(one.target, StoreSink)
+        (one, one.target) for one in graph.sinks.values() if one.reads == stage and isinstance(one.target, StoreSink)
     ]
     if not found:
         raise SettingsError(f"no store keeps stage {stage}", "Add a sink of kind store, or name another stage.")
@@ -149,39 +149,39 @@ def store_outlets(graph: Graph, stage: str) -> list[tuple[Outlet, StoreSink]]:
 
 
 def _backfill_store(
-    place: Workplace,
-    step: Step,
-    outlet: Outlet,
-    sink: StoreSink,
+    context: RunContext,
+    processing_stage: ProcessingStage,
+    sink: Sink,
+    target: StoreSink,
     since: datetime | None,
     is_dry_run: bool,
     tell: Tell,
 ) -> Backfilled:
-    query = outlet.query
-    version = place.graph.specification.version
-    with _open(place.folder, sink) as store:
+    query = sink.query
+    version = context.graph.specification.version
+    with _open(context.folder, target) as store:
         live = next((one for one in store.versions() if one.is_live), None)
         if live is None:
-            raise ClientError(f"table {sink.table} is not there yet", "Run the pipeline first.")
+            raise ClientError(f"table {target.table} is not there yet", "Run the pipeline first.")
         if version < live.version or (version == live.version and live.until is not None):
             raise SettingsError(
-                f"table {sink.table} shows a recomputed version {live.version} already",
+                f"table {target.table} shows a recomputed version {live.version} already",
                 f"Set the pipeline's version to {live.version + 1}.",
             )
-        reference = reference_version(place, query, live, tell)
-        plan = _finished_plan(str(place.home.checkpoint(query, reference)), query)
+        reference = reference_version(context, query, live, tell)
+        plan = _finished_plan(str(context.home.checkpoint(query, reference)), query)
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
-        tell(f"{sink.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
-        history = [_history(place, one, plan, until, tell) for one in step.inputs]
+        tell(f"{target.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
+        history = [_history(context, one, plan, until, tell) for one in processing_stage.inputs]
         with authors_mistakes():
-            result = apply(place, step, history)
-        layout = store_layout(step.stage, sink, result.schema, version)
+            result = apply(context, processing_stage, history)
+        layout = store_layout(processing_stage.declaration, target, result.schema, version)
         if layout.window_end is None:
             raise SettingsError(
-                f"table {sink.table} has no column that says where a window ends",
+                f"table {target.table} has no column that says where a window ends",
                 "Return one named `end`, or name it with window_end: the two layers are told apart by it.",
             )
-        with computing(f"stage {step.name} over its history"):
+        with computing(f"stage {processing_stage.name} over its history"):
             rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
         rows = _storable(store, rows, layout, tell)
         before = store.definition(live.version)
@@ -190,20 +190,20 @@ def _backfill_store(
             rows = taken_over(rows, layout, shown, before.layout, since)
         changes = changes_between(shown, before.layout, rows, layout, until)
         if is_dry_run:
-            return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=False)
+            return Backfilled(sink.name, target.table, version, until, rows.num_rows, changes, is_shown=False)
         if version > reference:
-            claim_table(replace(place, versions={**place.versions, query: version}), query, store)
+            claim_table(replace(context, versions={**context.versions, query: version}), query, store)
         store.prepare(rows.schema, layout)
         store.clear_batch_layer(version)
         for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
             store.write_batch_layer(rows.slice(begin, _ROWS_AT_ONCE), version)
         if version > reference:
-            with computing(f"stage {step.name} over new rows"):
-                switch_when_caught_up(place, query, store, Shown(reference, version, until), tell)
+            with computing(f"stage {processing_stage.name} over new rows"):
+                switch_when_caught_up(context, query, store, Shown(reference, version, until), tell)
         else:
             store.switch(version, until)
-        tell(f"{sink.table}: version {version} is shown")
-        return Backfilled(outlet.name, sink.table, version, until, rows.num_rows, changes, is_shown=True)
+        tell(f"{target.table}: version {version} is shown")
+        return Backfilled(sink.name, target.table, version, until, rows.num_rows, changes, is_shown=True)
 
 
 def _require_own_table(store: RealTimeStore, sink: StoreSink, pipeline: str) -> None:
@@ -236,34 +236,34 @@ def _finished_plan(checkpoint: str, query: str) -> BatchPlan:
     return plan
 
 
-def _history(place: Workplace, name: str, plan: BatchPlan, until: datetime, tell: Tell) -> DataFrame:
+def _history(context: RunContext, name: str, plan: BatchPlan, until: datetime, tell: Tell) -> DataFrame:
     """All rows up to a moment of what a stage reads: from a lake if one keeps them, else from their topic."""
-    if name in place.graph.tables:
-        return table_rows_once(place, name)
-    if name in place.graph.sources:
+    if name in context.graph.tables:
+        return table_rows_once(context, name)
+    if name in context.graph.sources:
         raise SettingsError(f"the stage reads {name}, which has no event time", "Give it event_time and lateness.")
-    boundary = place.graph.boundary(name)
-    assert boundary is not None, "what a step reads has a topic"
+    boundary = context.graph.boundary(name)
+    assert boundary is not None, "what a processing stage reads has a topic"
     ends = _ends_of(plan, boundary.topic)
     lake = next(
-        (one for one in place.graph.outlets.values() if one.reads == name and isinstance(one.target, LakeSink)), None
+        (one for one in context.graph.sinks.values() if one.reads == name and isinstance(one.target, LakeSink)), None
     )
     if lake is None:
-        rows = read_boundary_once(place, name, {boundary.topic: ends})
+        rows = read_boundary_once(context, name, {boundary.topic: ends})
     else:
         assert isinstance(lake.target, LakeSink), "it was chosen so"
-        _wait_for_lake(place, lake, boundary.topic, ends, tell)
+        _wait_for_lake(context, lake, boundary.topic, ends, tell)
         kept = open_lake(
-            expanded(lake.target.lake, place.folder), kind=lake.target.format, partition_by=lake.target.partition_by
+            expanded(lake.target.lake, context.folder), kind=lake.target.format, partition_by=lake.target.partition_by
         )
-        rows = kept.read_spark(place.spark).select(*place.schemas[name].fieldNames())
+        rows = kept.read_spark(context.spark).select(*context.schemas[name].fieldNames())
     return rows if boundary.event_time is None else rows.where(F.col(boundary.event_time) <= F.lit(until))
 
 
-def _wait_for_lake(place: Workplace, lake: Outlet, topic: str, ends: Mapping[str, int], tell: Tell) -> None:
+def _wait_for_lake(context: RunContext, lake: Sink, topic: str, ends: Mapping[str, int], tell: Tell) -> None:
     """Until the lake has read as far as the store."""
     query = lake.query
-    notes = SparkCheckpoint.at(place.checkpoint(query))
+    notes = SparkCheckpoint.at(context.checkpoint(query))
     deadline_s = time.monotonic() + _WAIT_S
     while True:
         newest = notes.newest_finished()

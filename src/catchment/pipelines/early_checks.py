@@ -18,7 +18,7 @@ from catchment.pipelines.alerts import mail, webhook
 from catchment.pipelines.declared_columns import DeclaredColumns
 from catchment.pipelines.execution.decoding import is_file
 from catchment.pipelines.mistakes import Finding, Path, dotted
-from catchment.pipelines.naming import is_intake
+from catchment.pipelines.naming import is_source_stage
 from catchment.pipelines.secrets import has_variables, with_known_variables
 from catchment.pipelines.specification import Alert, LakeSink, Mail, PipelineSpecification, StoreSink, TopicIn, Webhook
 
@@ -83,7 +83,7 @@ def unknown_columns(specification: PipelineSpecification, folder: FilePath) -> I
         read = [known.get(one) for one in stage.from_ if one in specification.sources]
         if len(read) == 1 and read[0] is not None:
             yield from column_checks.of_cleaning(name, stage, read[0])
-            if is_intake(specification, stage):
+            if is_source_stage(specification, stage):
                 known[name] = DeclaredColumns(f"stage {name}", read[0].schema)
                 yield from column_checks.of_result(name, stage, known[name])
     for number, sink in enumerate(specification.sinks):

@@ -1,16 +1,16 @@
-"""The queries that a declared pipeline becomes: intakes, steps and outlets, with a topic wherever one reads another.
+"""The queries that a declared pipeline becomes: source stages, processing stages and sinks, with a topic wherever one reads another.
 
 A stage boundary is a topic written exactly once: Spark chains stateful operators only in append mode, where nothing shows until
 a window closes, and each sink has a query of its own that must not hold up the others.
 
-An *intake* reads a topic of events, sets aside what is broken, late or twice there, and writes the rest. Only it can tell a late
+A *source stage* reads a topic of events, sets aside what is broken, late or twice there, and writes the rest. Only it can tell a late
 row, by its own watermark, so every stream with event time or with a quarantine begins with one. A stage without code is one;
 for a stage with code that reads such a source, one is made.
 
-A table has an intake only if broken records of it go to the quarantine: whoever joins the table reads its topic, and passes them by.
+A table has a *quarantine* query only if its broken records go to the quarantine: queries that join the table read its topic and skip them.
 
-A *step* is a stage with code. It is a query of its own if other stages read it or if it names a topic; otherwise each outlet
-that reads it computes it. An *outlet* is a sink or an alert.
+A *processing stage* is a stage with code. It is a query of its own if other stages read it or if it names a topic; otherwise each sink
+that reads it computes it. A *sink* writes to a store, a lake or a topic, or is an alert.
 
 A query that begins anew in a later version writes to a topic of its own, so that what reads it never sees rows of both.
 """
@@ -26,13 +26,13 @@ from typing import Final
 from catchment.pipelines.naming import (
     LATE_SUFFIX,
     QUARANTINE_SUFFIX,
-    alert_outlet,
+    alert_sink,
     has_topic,
-    is_intake,
-    made_intake,
+    is_source_stage,
+    made_source_stage,
     named_sinks,
-    outlet_query,
-    table_intakes,
+    sink_query,
+    table_quarantines,
     topic_in_version,
     topic_of,
 )
@@ -69,7 +69,7 @@ class Boundary:
 
 
 @dataclass(frozen=True)
-class Intake:
+class SourceStage:
     """Events from a topic, cleaned."""
 
     name: str
@@ -81,7 +81,7 @@ class Intake:
 
 
 @dataclass(frozen=True)
-class TableIntake:
+class TableQuarantine:
     """What sets aside the broken records of a table."""
 
     name: str
@@ -90,31 +90,31 @@ class TableIntake:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProcessingStage:
     """A stage with code."""
 
     name: str
-    stage: Stage
+    declaration: Stage
     inputs: tuple[str, ...]
-    """What its code reads, in order: the names of tables, of sources, and of intakes or steps with a boundary."""
+    """What its code reads, in order: names of tables, sources, and stages with a boundary."""
     names: tuple[str, ...]
     """The same by the names that the author gave them."""
     boundary: Boundary | None
 
 
 @dataclass(frozen=True)
-class Outlet:
-    """A sink or an alert."""
+class Sink:
+    """A declared sink or an alert."""
 
     name: str
     reads: str
-    """An intake or step, or a source that needs neither."""
+    """A stage, or a source that needs no source stage."""
     target: StoreSink | LakeSink | TopicSink | Alert
 
     @property
     def query(self) -> str:
         """The name of its query."""
-        return outlet_query(self.name)
+        return sink_query(self.name)
 
 
 class Graph:
@@ -125,62 +125,69 @@ class Graph:
         self._versions = versions or {}
         self.tables: dict[str, Table] = specification.tables
         self.sources: dict[str, Source] = specification.sources
-        self.intakes: dict[str, Intake] = {}
-        self.steps: dict[str, Step] = {}
-        self.outlets: dict[str, Outlet] = {}
-        self.table_intakes: dict[str, TableIntake] = {
-            query: TableIntake(query, name, self.tables[name]) for query, name in table_intakes(specification).items()
+        self.source_stages: dict[str, SourceStage] = {}
+        self.processing_stages: dict[str, ProcessingStage] = {}
+        self.sinks: dict[str, Sink] = {}
+        self.table_quarantines: dict[str, TableQuarantine] = {
+            query: TableQuarantine(query, name, self.tables[name])
+            for query, name in table_quarantines(specification).items()
         }
         for name, stage in specification.stages.items():
             self._add_stage(name, stage)
-        for name, outlet in self._outlets():
-            self.outlets[name] = outlet
-        self.outlets_by_query: dict[str, Outlet] = {one.query: one for one in self.outlets.values()}
+        for name, sink in self._sinks():
+            self.sinks[name] = sink
+        self.sinks_by_query: dict[str, Sink] = {one.query: one for one in self.sinks.values()}
 
     @cached_property
     def order(self) -> list[list[str]]:
         """The names of the queries, level by level: none reads what a later level writes."""
-        levels: dict[str, int] = dict.fromkeys((*self.table_intakes, *self.intakes), 0)
-        for step in self.sorted_steps:
-            below = [levels[one] for one in step.inputs if one in levels]
-            levels[step.name] = max(below, default=-1) + (1 if step.boundary else 0)
-        written = [name for name in (*self.intakes, *self.steps) if self.boundary(name) is not None]
-        queries = {name: levels[name] for name in (*self.table_intakes, *written)}
+        levels: dict[str, int] = dict.fromkeys((*self.table_quarantines, *self.source_stages), 0)
+        for stage in self.sorted_stages:
+            below = [levels[one] for one in stage.inputs if one in levels]
+            levels[stage.name] = max(below, default=-1) + (1 if stage.boundary else 0)
+        written = [name for name in (*self.source_stages, *self.processing_stages) if self.boundary(name) is not None]
+        queries = {name: levels[name] for name in (*self.table_quarantines, *written)}
         last = max(queries.values(), default=-1) + 1
         return [
             [name for name in queries if queries[name] == level] for level in range(last) if level in queries.values()
-        ] + [list(self.outlets_by_query)]
+        ] + [list(self.sinks_by_query)]
 
     @cached_property
-    def sorted_steps(self) -> list[Step]:
+    def sorted_stages(self) -> list[ProcessingStage]:
         """Steps after those that they read."""
-        reads = {name: step.inputs for name, step in self.steps.items()}
-        return [self.steps[name] for name in TopologicalSorter(reads).static_order() if name in self.steps]
+        reads = {name: stage.inputs for name, stage in self.processing_stages.items()}
+        return [
+            self.processing_stages[name]
+            for name in TopologicalSorter(reads).static_order()
+            if name in self.processing_stages
+        ]
 
     def boundary(self, name: str) -> Boundary | None:
-        """The topic that an intake or a step writes; None for a step that its outlets compute."""
-        return self.intakes[name].boundary if name in self.intakes else self.steps[name].boundary
+        """The topic that a stage writes; None for a processing stage that its sinks compute."""
+        return (
+            self.source_stages[name].boundary if name in self.source_stages else self.processing_stages[name].boundary
+        )
 
-    def streams_of(self, step: str) -> list[str]:
-        """What a step reads that is no table."""
-        return [one for one in self.steps[step].inputs if one not in self.tables]
+    def streams_of(self, stage: str) -> list[str]:
+        """What a processing stage reads that is no table."""
+        return [one for one in self.processing_stages[stage].inputs if one not in self.tables]
 
     def inputs(self, query: str) -> tuple[str, ...]:
-        """What a query reads: the names of tables, of sources, and of the intakes or steps that write its topics."""
-        if query in self.intakes:
-            return (self.intakes[query].source_name,)
-        if query in self.table_intakes:
-            return (self.table_intakes[query].table_name,)
-        if query in self.steps:
-            return self.steps[query].inputs
-        reads = self.outlets_by_query[query].reads
-        is_computed = reads in self.steps and self.steps[reads].boundary is None
-        return self.steps[reads].inputs if is_computed else (reads,)
+        """What a query reads: names of tables, sources, and the stages that write its topics."""
+        if query in self.source_stages:
+            return (self.source_stages[query].source_name,)
+        if query in self.table_quarantines:
+            return (self.table_quarantines[query].table_name,)
+        if query in self.processing_stages:
+            return self.processing_stages[query].inputs
+        reads = self.sinks_by_query[query].reads
+        is_computed = reads in self.processing_stages and self.processing_stages[reads].boundary is None
+        return self.processing_stages[reads].inputs if is_computed else (reads,)
 
     def target(self, query: str) -> StoreSink | LakeSink | TopicSink | Alert | None:
-        """What an outlet writes to; None for a query that is none."""
-        outlet = self.outlets_by_query.get(query)
-        return outlet.target if outlet is not None else None
+        """What a sink writes to; None for a query that is none."""
+        sink = self.sinks_by_query.get(query)
+        return sink.target if sink is not None else None
 
     def goes_by_clock(self, query: str) -> bool:
         """Whether a query has timers: they are looked at in every batch, so there is one at each trigger even if no rows have come."""
@@ -202,7 +209,7 @@ class Graph:
 
     def topics(self) -> Iterator[Boundary]:
         """The topics between queries."""
-        for name in (*self.intakes, *self.steps):
+        for name in (*self.source_stages, *self.processing_stages):
             if (boundary := self.boundary(name)) is not None:
                 yield boundary
 
@@ -217,22 +224,24 @@ class Graph:
         return f"{self.specification.pipeline}{LATE_SUFFIX}"
 
     def _add_stage(self, name: str, stage: Stage) -> None:
-        if is_intake(self.specification, stage):
-            self.intakes[name] = self._intake(name, stage.from_[0], stage)
+        if is_source_stage(self.specification, stage):
+            self.source_stages[name] = self._source_stage(name, stage.from_[0], stage)
             return
         inputs = tuple(self._input(one, name) for one in stage.from_)
-        self.steps[name] = Step(name, stage, inputs, stage.from_, self._boundary_of_step(name, stage))
+        self.processing_stages[name] = ProcessingStage(
+            name, stage, inputs, stage.from_, self._boundary_of_stage(name, stage)
+        )
 
     def _input(self, wanted: str, stage: str | None = None) -> str:
-        """What a step or an outlet reads for a name: itself, or the intake made for it."""
-        made = made_intake(self.specification, wanted, stage)
+        """What a processing stage or a sink reads for a name: itself, or the source stage made for it."""
+        made = made_source_stage(self.specification, wanted, stage)
         if made is None:
             return wanted
-        if made.name not in self.intakes:
-            self.intakes[made.name] = self._intake(made.name, wanted, made.stage)
+        if made.name not in self.source_stages:
+            self.source_stages[made.name] = self._source_stage(made.name, wanted, made.stage)
         return made.name
 
-    def _intake(self, name: str, source_name: str, stage: Stage | None) -> Intake:
+    def _source_stage(self, name: str, source_name: str, stage: Stage | None) -> SourceStage:
         source = self.sources[source_name]
         # The key and the topic of a stage with code are of what its code makes.
         own = stage if stage is not None and not stage.has_code else None
@@ -246,7 +255,7 @@ class Graph:
             is_changelog=False,
             rows_as=to.format if to else None,
         )
-        return Intake(
+        return SourceStage(
             name,
             source_name,
             source,
@@ -255,7 +264,7 @@ class Graph:
             boundary=boundary,
         )
 
-    def _boundary_of_step(self, name: str, stage: Stage) -> Boundary | None:
+    def _boundary_of_stage(self, name: str, stage: Stage) -> Boundary | None:
         if not has_topic(self.specification, name):
             return None
         key = (stage.to.key if stage.to else ()) or stage.key
@@ -282,9 +291,9 @@ class Graph:
     def _topic(self, name: str, to: StageTopic | None) -> str:
         return topic_in_version(topic_of(self.specification, name, to), self._versions.get(name, 1))
 
-    def _outlets(self) -> Iterator[tuple[str, Outlet]]:
+    def _sinks(self) -> Iterator[tuple[str, Sink]]:
         for name, sink in named_sinks(self.specification):
-            yield name, Outlet(name, self._input(sink.from_), sink)
+            yield name, Sink(name, self._input(sink.from_), sink)
         for alert_name, alert in self.specification.alerts.items():
-            name = alert_outlet(alert_name)
-            yield name, Outlet(name, self._input(alert.from_), alert)
+            name = alert_sink(alert_name)
+            yield name, Sink(name, self._input(alert.from_), alert)

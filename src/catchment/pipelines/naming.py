@@ -11,35 +11,37 @@ from catchment.pipelines.specification import LakeSink, PipelineSpecification, S
 QUARANTINE_SUFFIX: Final = ".quarantine"
 REPLAYED_SUFFIX: Final = ".quarantine.replayed"
 LATE_SUFFIX: Final = ".late"
-_OUTLET: Final = "outlet-"
+_SINK_PREFIX: Final = "outlet-"
 _ALERT: Final = "alert-"
 
 
-class MadeIntake(NamedTuple):
-    """An intake that nobody has declared, made for what reads a source that needs one."""
+class MadeSourceStage(NamedTuple):
+    """A source stage that nobody has declared, made for what reads a source that needs one."""
 
     name: str
     stage: Stage | None
     """The stage whose cleaning it does, if that asks for any."""
 
 
-def is_intake(specification: PipelineSpecification, stage: Stage) -> bool:
+def is_source_stage(specification: PipelineSpecification, stage: Stage) -> bool:
     """Whether a stage only cleans what comes in."""
     return not stage.has_code and stage.from_[0] in specification.sources
 
 
-def made_intake(specification: PipelineSpecification, wanted: str, reader: str | None = None) -> MadeIntake | None:
-    """What is made between `wanted` and the stage that reads it, or an outlet if there is none; None if it is read as it is."""
+def made_source_stage(
+    specification: PipelineSpecification, wanted: str, reader: str | None = None
+) -> MadeSourceStage | None:
+    """What is made between `wanted` and the stage that reads it, or a sink if there is none; None if it is read as it is."""
     source = specification.sources.get(wanted)
     if source is None:
         return None
     stage = specification.stages[reader] if reader is not None else None
     if stage is not None and (stage.dedupe or stage.checks):
-        return MadeIntake(f"{reader}-input", stage)
-    return MadeIntake(f"{wanted}-input", None) if source.event_time or source.on_error != "fail" else None
+        return MadeSourceStage(f"{reader}-input", stage)
+    return MadeSourceStage(f"{wanted}-input", None) if source.event_time or source.on_error != "fail" else None
 
 
-def table_intakes(specification: PipelineSpecification) -> dict[str, str]:
+def table_quarantines(specification: PipelineSpecification) -> dict[str, str]:
     """The tables whose broken records are set aside, by the names of the queries that do so."""
     read = {one for stage in specification.stages.values() for one in stage.from_}
     return {
@@ -50,14 +52,14 @@ def table_intakes(specification: PipelineSpecification) -> dict[str, str]:
 
 
 def has_topic(specification: PipelineSpecification, name: str) -> bool:
-    """Whether a stage writes a topic; what does not is computed by each of the outlets that read it."""
+    """Whether a stage writes a topic; what does not is computed by each of the sinks that read it."""
     stage = specification.stages[name]
     is_read = any(name in other.from_ for other in specification.stages.values())
-    return is_read or stage.to is not None or is_intake(specification, stage)
+    return is_read or stage.to is not None or is_source_stage(specification, stage)
 
 
 def topic_of(specification: PipelineSpecification, query: str, to: TopicOut | None) -> str:
-    """The topic that an intake or a step writes, in its first version."""
+    """The topic that a stage writes, in its first version."""
     return to.topic if to else f"{specification.pipeline}.{query}"
 
 
@@ -68,28 +70,28 @@ def topic_in_version(topic: str, version: int) -> str:
 
 def named_sinks(specification: PipelineSpecification) -> Iterator[tuple[str, StoreSink | LakeSink | TopicSink]]:
     """The sinks with their names, given or not. One that was given is nobody else's."""
-    taken = {sink.name for sink in specification.sinks} | set(map(alert_outlet, specification.alerts))
+    taken = {sink.name for sink in specification.sinks} | set(map(alert_sink, specification.alerts))
     for sink in specification.sinks:
         name = sink.name or next(one for one in default_names(sink) if one not in taken)
         taken.add(name)
         yield name, sink
 
 
-def alert_outlet(alert: str) -> str:
-    """The outlet of an alert."""
+def alert_sink(alert: str) -> str:
+    """The sink of an alert."""
     return f"{_ALERT}{alert}"
 
 
-def alert_name(outlet: str) -> str:
-    """The alert of an outlet that is one."""
-    return outlet.removeprefix(_ALERT)
+def alert_name(sink: str) -> str:
+    """The alert of a sink that is one."""
+    return sink.removeprefix(_ALERT)
 
 
-def outlet_query(outlet: str) -> str:
+def sink_query(sink: str) -> str:
     """The query of a sink or an alert."""
-    return f"{_OUTLET}{outlet}"
+    return f"{_SINK_PREFIX}{sink}"
 
 
 def without_kind(query: str) -> str:
     """A query by the name that people have given it, whatever it is."""
-    return query.removeprefix(_OUTLET)
+    return query.removeprefix(_SINK_PREFIX)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
-from catchment.pipelines.execution.run import workplace
+from catchment.pipelines.execution.run import run_context
+from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.spark_errors import cause_of
-from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home
 from catchment.pipelines.loading import Loaded, load
@@ -42,7 +42,7 @@ def authors_mistakes() -> Iterator[None]:
 
 
 @contextmanager
-def opened(file: Path, root: Path | None, servers: str | None, master: str) -> Iterator[Workplace]:
+def opened(file: Path, root: Path | None, servers: str | None, master: str) -> Iterator[RunContext]:
     """The surroundings of its queries, with the versions that a run would have; raises `Refused` where that may not be."""
     loaded = _loaded(file)
     graph, folder = Graph(loaded.specification), loaded.folder
@@ -55,4 +55,6 @@ def opened(file: Path, root: Path | None, servers: str | None, master: str) -> I
         with loaded.located(), authors_mistakes():
             plan = decide(spark, graph, home, folder, begins)
         graph = Graph(graph.specification, plan.versions)
-        yield workplace(spark, graph, home=home, folder=folder, servers=servers, versions=plan.versions, rows=plan.rows)
+        yield run_context(
+            spark, graph, home=home, folder=folder, servers=servers, versions=plan.versions, rows=plan.rows
+        )

@@ -49,7 +49,7 @@ def prune(
         kept = kept_with_checkpoints(home) or Kept(pipeline=home.pipeline)
         stores = {
             one.query: stack.enter_context(open_store(expanded(sink.store, folder), sink.table, sink.ttl))
-            for one in graph.outlets.values()
+            for one in graph.sinks.values()
             if isinstance(sink := one.target, StoreSink)
         }
         past = _Past(graph, home, kept, keeps, stores)
@@ -101,7 +101,7 @@ class _Past:
         specification = self.graph.specification
         in_use = {one.topic for one in (*specification.sources.values(), *specification.tables.values())}
         for query in self.kept.queries:
-            if query not in self.graph.intakes and query not in self.graph.steps:
+            if query not in self.graph.source_stages and query not in self.graph.processing_stages:
                 continue
             needed = self._needed(query)
             for version in range(1, max(needed)):

@@ -81,8 +81,8 @@ class Resetting:
             self._stores: dict[str, RealTimeStore] = {}
             self._lakes: dict[str, Lake] = {}
             self._names: dict[str, str] = {}
-            for query, outlet in graph.outlets_by_query.items():
-                self._open(query, outlet.target, folder)
+            for query, sink in graph.sinks_by_query.items():
+                self._open(query, sink.target, folder)
         except BaseException:
             self._stack.close()
             raise
@@ -161,7 +161,7 @@ class Resetting:
         """The topics between queries of all versions that have run in the home."""
         kept = read_kept(self._home)
         for query, made in kept.queries.items() if kept else ():
-            if query in self._graph.intakes or query in self._graph.steps:
+            if query in self._graph.source_stages or query in self._graph.processing_stages:
                 for one in made:
                     boundary = Graph(self._graph.specification, {query: one.checkpoint_version}).boundary(query)
                     if boundary is not None:

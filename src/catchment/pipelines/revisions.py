@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from catchment.pipelines.mistakes import Path
-from catchment.pipelines.naming import has_topic, is_intake
+from catchment.pipelines.naming import has_topic, is_source_stage
 from catchment.pipelines.specification import LakeSink, PipelineSpecification, Stage, StoreSink, TopicSink
 
 _WAYS_OUT: Final = "Keep it in a store or a compacted topic (`to`), by its key, or set the mode to append"
@@ -46,7 +46,7 @@ def misplaced(specification: PipelineSpecification) -> Iterator[tuple[Path, str]
     for name in found:
         stage = specification.stages[name]
         is_keyed = bool(stage.key or (stage.to and stage.to.key))
-        if has_topic(specification, name) and not is_keyed and not is_intake(specification, stage):
+        if has_topic(specification, name) and not is_keyed and not is_source_stage(specification, stage):
             yield (
                 ("stages", name, "key"),
                 f"stages.{name}: {_said(name, found)}. Without a key they lose their order in the stage's topic: "

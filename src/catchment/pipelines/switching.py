@@ -18,7 +18,7 @@ from catchment.client.offsets import EARLIEST
 from catchment.pipelines.driving.run_file import is_running, read_run
 from catchment.pipelines.execution.catching_up import CatchingUp, read_by, topic_offsets, topics_read
 from catchment.pipelines.execution.run import Run
-from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.stores.store import RealTimeStore, Version, Written
 from catchment.spark.noted_offsets import read_up_to
 from catchment.spark.positions import Offsets
@@ -39,21 +39,21 @@ class Shown:
     until: datetime
 
 
-def reference_version(place: Workplace, query: str, live: Version, tell: Tell) -> int:
+def reference_version(context: RunContext, query: str, live: Version, tell: Tell) -> int:
     """The version whose query says how far the history goes: the one that is shown, if it reads what the new one is to read.
 
     Where a query above began anew, that is the one that a run of this file writes, once it has got as far as events are. So it is
     while such a run goes on: nobody else may write to its checkpoint.
     """
-    version = place.version(query)
-    read = {topic for topic, _ in read_by(str(place.home.checkpoint(query, live.version)))}
-    topics = list(topics_read(place, query))
-    if version == live.version or (read.issuperset(topics) and not _runs(place)):
+    version = context.version(query)
+    read = {topic for topic, _ in read_by(str(context.home.checkpoint(query, live.version)))}
+    topics = list(topics_read(context, query))
+    if version == live.version or (read.issuperset(topics) and not _runs(context)):
         return live.version
     anew = [topic for topic in topics if topic not in read] or topics
-    catching_up = CatchingUp(place, query)
+    catching_up = CatchingUp(context, query)
     deadline_s = time.monotonic() + _FOLLOW_S
-    while read_by(place.checkpoint(query)) and time.monotonic() < deadline_s:
+    while read_by(context.checkpoint(query)) and time.monotonic() < deadline_s:
         if catching_up.is_done():
             return version
         tell(f"waiting for the pipeline to catch up in {anew[0]}")
@@ -64,17 +64,17 @@ def reference_version(place: Workplace, query: str, live: Version, tell: Tell) -
     )
 
 
-def _runs(place: Workplace) -> bool:
+def _runs(context: RunContext) -> bool:
     """Whether the pipeline is being run with this version of its file."""
-    run = read_run(place.home)
-    is_this = run is not None and run.get("version") == place.graph.specification.version
-    return is_this and is_running(place.home)
+    run = read_run(context.home)
+    is_this = run is not None and run.get("version") == context.graph.specification.version
+    return is_this and is_running(context.home)
 
 
-def switch_when_caught_up(place: Workplace, query: str, store: RealTimeStore, shown: Shown, tell: Tell) -> None:
+def switch_when_caught_up(context: RunContext, query: str, store: RealTimeStore, shown: Shown, tell: Tell) -> None:
     """Show the new version as soon as its speed layer is where the old one is."""
-    beside = replace(place, versions={**place.versions, query: shown.version}, shows_new_versions=False)
-    old = SparkCheckpoint.at(str(place.home.checkpoint(query, shown.old_version)))
+    beside = replace(context, versions={**context.versions, query: shown.version}, shows_new_versions=False)
+    old = SparkCheckpoint.at(str(context.home.checkpoint(query, shown.old_version)))
     begins = topic_offsets(beside, topics_read(beside, query), EARLIEST)
 
     def has_switched() -> bool:
@@ -109,6 +109,6 @@ def _has_switched(store: RealTimeStore, shown: Shown, old: SparkCheckpoint, reac
     assert query_id is not None, "a query that has finished a batch has an id"
     last = store.last_batch(query_id)
     needed = {} if last is None else read_up_to(old.plan(last).ends)
-    if any(reached[place] < offset for place, offset in needed.items() if place in reached):
+    if any(reached[partition] < offset for partition, offset in needed.items() if partition in reached):
         return False
     return store.switch(shown.version, shown.until, unless_after=Written(query_id, -1 if last is None else last))

@@ -12,13 +12,13 @@ from catchment.pipelines.naming import (
     LATE_SUFFIX,
     QUARANTINE_SUFFIX,
     REPLAYED_SUFFIX,
-    alert_outlet,
+    alert_sink,
     has_topic,
-    is_intake,
-    made_intake,
+    is_source_stage,
+    made_source_stage,
     named_sinks,
-    outlet_query,
-    table_intakes,
+    sink_query,
+    table_quarantines,
     topic_in_version,
     topic_of,
 )
@@ -38,7 +38,7 @@ class _Written(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """An intake that nobody has declared: what it is made for, and what it reads."""
+    """A source stage that nobody has declared: what it is made for, and what it reads."""
 
     name: str
     path: Path
@@ -58,27 +58,27 @@ def _made_intakes(specification: PipelineSpecification) -> Iterator[_Made]:
     readers: list[tuple[Path, str, str | None]] = [
         (("stages", name), wanted, name)
         for name, stage in specification.stages.items()
-        if not is_intake(specification, stage)
+        if not is_source_stage(specification, stage)
         for wanted in stage.from_
     ]
     readers += [(("sinks", number), sink.from_, None) for number, sink in enumerate(specification.sinks)]
     readers += [(("alerts", name), alert.from_, None) for name, alert in specification.alerts.items()]
     for path, wanted, stage in readers:
-        if (made := made_intake(specification, wanted, stage)) is not None:
+        if (made := made_source_stage(specification, wanted, stage)) is not None:
             yield _Made(made.name, path, wanted)
 
 
 def _shared_names(specification: PipelineSpecification, made: Mapping[str, _Made]) -> Found:
-    intakes = {name: one.source for name, one in made.items()} | table_intakes(specification)
-    outlets = {outlet_query(name): f"sink {name}" for name, _ in named_sinks(specification)}
-    alerts = {alert_outlet(name): name for name in specification.alerts}
-    outlets |= {outlet_query(outlet): f"alert {name}" for outlet, name in alerts.items()}
+    source_stages = {name: one.source for name, one in made.items()} | table_quarantines(specification)
+    sinks = {sink_query(name): f"sink {name}" for name, _ in named_sinks(specification)}
+    alerts = {alert_sink(name): name for name in specification.alerts}
+    sinks |= {sink_query(sink): f"alert {name}" for sink, name in alerts.items()}
     for kind in ("sources", "tables", "stages"):
         for name in getattr(specification, kind):
-            if name in intakes:
-                yield (kind, name), f"the name {name} is taken: the intake of {intakes[name]} has it"
-            elif kind == "stages" and name in outlets:
-                yield (kind, name), f"the name {name} is taken: the query of {outlets[name]} has it"
+            if name in source_stages:
+                yield (kind, name), f"the name {name} is taken: the source stage of {source_stages[name]} has it"
+            elif kind == "stages" and name in sinks:
+                yield (kind, name), f"the name {name} is taken: the query of {sinks[name]} has it"
     for name, stage in specification.stages.items():
         alike = Counter(one.lower() for one in set(stage.from_) if stage.sql is not None)
         for one in (one for one, count in alike.items() if count > 1):
@@ -103,13 +103,13 @@ def _of_intakes(specification: PipelineSpecification, made: Iterable[_Made]) -> 
     for one in made:
         advice = f"Read {one.source} by way of a stage without code that names another with `to`."
         topic = topic_of(specification, one.name, None)
-        yield _Written(f"the intake of {one.source}", one.path, topic, advice, is_declared=False)
+        yield _Written(f"the source stage of {one.source}", one.path, topic, advice, is_declared=False)
 
 
 def _shared_boundaries(specification: PipelineSpecification, between: list[_Written]) -> Found:
     taken = _kept_by_the_pipeline(specification.pipeline) | _read_topics(specification)
     for one in between:
-        # Where a stage and an intake meet, the stage is the one that can be told so.
+        # Where a stage and a source stage meet, the stage is the one that can be told so.
         others = {other.topic: f"{other.writer} writes it" for other in between if other is not one and one.is_declared}
         for topic, why in (others | taken).items():
             if _meets(one.topic, topic, specification.version):

@@ -1,4 +1,4 @@
-"""An intake without Spark: reads the events, and writes each of them where a pipeline's intake would, in transactions."""
+"""A source stage without Spark: reads the events, and writes each of them where a pipeline's source stage would, in transactions."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class World:
             self.log.append((partition, offset, number))
 
     def process(self, most: int) -> None:
-        """As an intake does: broken ones aside, late ones aside, of the others the first."""
+        """As a source stage does: broken ones aside, late ones aside, of the others the first."""
         for copy in self.log[self.read : self.read + most]:
             deed = self.entries[copy[2]].deed
             if deed == "broken":

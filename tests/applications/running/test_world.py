@@ -124,13 +124,13 @@ def test_the_log_has_what_the_ledger_says_though_the_broker_was_killed(broker: B
 def test_the_account_follows_a_pipeline_through_the_death_of_the_broker(
     broker: BrokerChild, layout: Layout, account: Account
 ) -> None:
-    intake = PlainIntake(layout, broker.servers)
+    source_stage = PlainIntake(layout, broker.servers)
     deaths = iter((1_000, 2_500))
     death = next(deaths)
 
     def is_done() -> bool:
         nonlocal death
-        intake.batch(most=700)
+        source_stage.batch(most=700)
         try:
             account.refresh()
         except ClientError:
@@ -155,10 +155,10 @@ def test_what_was_read_is_on_the_way_while_the_log_does_not_show_yet_what_became
     broker: BrokerChild, layout: Layout, account: Account
 ) -> None:
     send_events(layout, broker, 1)
-    with Cluster(broker.servers) as cluster, ArrowProducer(cluster, transactional_id="intake") as intake:
-        intake.begin()
-        intake.write(layout.clean, pyarrow.table({"value": [b'{"id": "0"}']}))
-        intake.flush()
+    with Cluster(broker.servers) as cluster, ArrowProducer(cluster, transactional_id="intake") as source_stage:
+        source_stage.begin()
+        source_stage.write(layout.clean, pyarrow.table({"value": [b'{"id": "0"}']}))
+        source_stage.flush()
         places = [(layout.source, number) for number in cluster.partitions(layout.source)]
         cluster.commit(layout.group, {place: at.offset for place, at in cluster.list_offsets(places, LATEST).items()})
         account.refresh()
@@ -166,7 +166,7 @@ def test_what_was_read_is_on_the_way_while_the_log_does_not_show_yet_what_became
         assert account.balance.is_even, account.balance.faults
         assert account.totals.on_the_way == 1
 
-        intake.commit()
+        source_stage.commit()
 
         wait_until(partial(is_settled, account))
         assert account.balance.is_even
@@ -175,8 +175,8 @@ def test_what_was_read_is_on_the_way_while_the_log_does_not_show_yet_what_became
 
 def test_an_intake_that_loses_a_record_is_found_out(broker: BrokerChild, layout: Layout, account: Account) -> None:
     send_events(layout, broker, 500)
-    intake = PlainIntake(layout, broker.servers, loses=123)
-    intake.batch(most=10_000)
+    source_stage = PlainIntake(layout, broker.servers, loses=123)
+    source_stage.batch(most=10_000)
     wait_until(partial(is_settled, account))
     assert not account.balance.is_even
     assert account.balance.faults == ["event 123 was read and is nowhere"]

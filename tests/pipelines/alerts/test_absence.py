@@ -19,7 +19,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from typing_extensions import override
 
 from catchment.pipelines.alerts.absence import SilenceWatch, absent_rows
-from catchment.pipelines.alerts.outlet import AlertOutlet
+from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.execution.handling import for_each_batch
 from catchment.spark.session_settings import ROCKSDB, STATE_STORE
 
@@ -123,17 +123,17 @@ def test_a_silent_key_is_reported_in_spark_and_one_that_is_heard_is_not(
         .selectExpr("string(value) AS district", "timestamp AS at")
     )
     catchment_logs.fill(source, [b"Harbour", b"Hill", b"Harbour"])
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
         query = (
             absent_rows(heard, ["district"], "at", absent_for_ms=4_000)
-            .writeStream.foreachBatch(for_each_batch(outlet.handle))
+            .writeStream.foreachBatch(for_each_batch(sink.handle))
             .option("checkpointLocation", str(tmp_path))
             .trigger(processingTime="200 milliseconds")
             .start()
         )
         try:
             deadline_s = time.monotonic() + 90
-            while outlet.counts.fired == 0:
+            while sink.counts.fired == 0:
                 assert time.monotonic() < deadline_s
                 assert query.exception() is None, query.exception()
                 catchment_logs.fill(source, [b"Hill"])

@@ -17,14 +17,14 @@ from tests.pipelines.alerts.alert_world import candidate, connection, ids, new_r
 from catchment.client.errors import TimedOut
 from catchment.client.producer import Producer
 from catchment.pipelines.alerts.log import AlertLog, AlertsTakenOver
-from catchment.pipelines.alerts.outlet import AlertOutlet
+from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.testing.embedded import Broker
 
 DYING_DRIVER = """
 import json, os, signal, sys
 from catchment.client.producer import Producer
 from catchment.pipelines.alerts.deciding import Candidate
-from catchment.pipelines.alerts.outlet import AlertOutlet
+from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.spark.connection import Connection
 
@@ -40,7 +40,7 @@ def dying_commit(self):
 
 Producer.commit = dying_commit
 rule = {name: tuple(value) if isinstance(value, list) else value for name, value in rule.items()}
-AlertOutlet(AlertRule(**rule), Connection(servers)).fire([Candidate(*one) for one in candidates])
+AlertWriter(AlertRule(**rule), Connection(servers)).fire([Candidate(*one) for one in candidates])
 """
 
 
@@ -53,8 +53,8 @@ def test_a_driver_killed_around_its_commit_leaves_each_alert_once_in_every_topic
         [sys.executable, "-c", DYING_DRIVER, argument], capture_output=True, timeout=300, check=False, text=True
     )
     assert died.returncode == -9, died.stderr
-    with closing(AlertOutlet(rule, connection(logs))) as outlet:
-        decision = outlet.fire(batch)
+    with closing(AlertWriter(rule, connection(logs))) as sink:
+        decision = sink.fire(batch)
     expected = [batch[0].id, batch[1].id]
     assert [one.id for one in decision.fired] == (expected if moment == "before the commit" else [])
     for topic in (rule.log_topic, *rule.topics):
@@ -63,7 +63,7 @@ def test_a_driver_killed_around_its_commit_leaves_each_alert_once_in_every_topic
 
 def test_a_second_driver_takes_over_and_the_first_says_so_for_good(logs: Logs) -> None:
     rule = new_rule(logs)
-    with closing(AlertOutlet(rule, connection(logs))) as first, closing(AlertOutlet(rule, connection(logs))) as second:
+    with closing(AlertWriter(rule, connection(logs))) as first, closing(AlertWriter(rule, connection(logs))) as second:
         first.fire([candidate(rule, "Harbour", 1)])
         second.fire([candidate(rule, "Harbour", 1), candidate(rule, "Harbour", 2)])
         for _ in range(2):
@@ -81,8 +81,8 @@ def test_what_another_alert_fired_is_no_memory_of_ours(catchment_logs: Catchment
     catchment_logs.fill(burst.log_topic, [b"a stranger's"])
     other = replace(burst, name="burst-flood")
     for rule, time_us in ((burst, 1), (burst, 2), (other, 1)):
-        with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-            assert len(outlet.fire([candidate(rule, "Harbour", time_us)]).fired) == 1
+        with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
+            assert len(sink.fire([candidate(rule, "Harbour", time_us)]).fired) == 1
     for rule, count in ((burst, 2), (other, 1)):
         with closing(AlertLog(connection(catchment_logs), rule)) as log:
             assert len(log.read_back()) == count
@@ -95,11 +95,11 @@ def test_alerts_behind_an_open_transaction_of_another_alert_are_remembered(catch
         other.begin()
         other.write(burst.log_topic, pyarrow.table({"key": [b"other:Hill"], "value": [b"{}"]}))
         other.flush()
-        with closing(AlertOutlet(burst, connection(catchment_logs))) as outlet:
-            outlet.fire([candidate(burst, "Harbour", 1)])
+        with closing(AlertWriter(burst, connection(catchment_logs))) as sink:
+            sink.fire([candidate(burst, "Harbour", 1)])
         # The reader waits until the broker has timed the other transaction out.
-        with closing(AlertOutlet(burst, connection(catchment_logs))) as outlet:
-            assert outlet.fire([candidate(burst, "Harbour", 1)]).repeated == 1
+        with closing(AlertWriter(burst, connection(catchment_logs))) as sink:
+            assert sink.fire([candidate(burst, "Harbour", 1)]).repeated == 1
         other.close()
     assert ids(catchment_logs, burst.topics[0]) == [candidate(burst, "Harbour", 1).id]
 
@@ -117,10 +117,10 @@ def test_a_batch_that_could_not_be_written_is_decided_again_from_the_log(
             raise TimedOut("the answer did not come")
 
     monkeypatch.setattr(Producer, "commit", commit_and_lose_the_answer)
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        decision = outlet.fire([candidate(rule, "Harbour", 1)])
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
+        decision = sink.fire([candidate(rule, "Harbour", 1)])
         assert (decision.fired, decision.repeated) == ([], 1)
-        outlet.fire([candidate(rule, "Harbour", 2)])
+        sink.fire([candidate(rule, "Harbour", 2)])
     assert ids(catchment_logs, rule.topics[0]) == [candidate(rule, "Harbour", time_us).id for time_us in (1, 2)]
 
 
@@ -140,9 +140,9 @@ def test_a_transaction_that_the_broker_timed_out_is_no_takeover(
         return written
 
     monkeypatch.setattr(Producer, "flush", flush_late)
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        outlet.fire([candidate(rule, "Harbour", 1)])
-        outlet.fire([candidate(rule, "Harbour", 2)])
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
+        sink.fire([candidate(rule, "Harbour", 1)])
+        sink.fire([candidate(rule, "Harbour", 2)])
     assert next(pauses, None) is None
     assert ids(catchment_logs, rule.topics[0]) == [candidate(rule, "Harbour", time_us).id for time_us in (1, 2)]
 
@@ -156,9 +156,9 @@ def test_a_broker_that_is_killed_again_and_again_loses_and_repeats_nothing() -> 
 
         def fire_on() -> None:
             try:
-                with closing(AlertOutlet(rule, connection(logs))) as outlet:
+                with closing(AlertWriter(rule, connection(logs))) as sink:
                     for time_us in range(100):
-                        outlet.fire([candidate(rule, "Harbour", time_us), candidate(rule, "Hill", time_us)])
+                        sink.fire([candidate(rule, "Harbour", time_us), candidate(rule, "Hill", time_us)])
                         fired.release()
             except BaseException as error:
                 failures.append(error)

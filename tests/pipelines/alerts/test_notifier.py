@@ -23,9 +23,9 @@ from catchment.client.columns import HEADER_TYPE
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.delivery import DeliveryLimits
 from catchment.pipelines.alerts.notifier import Notifier
-from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule, undelivered_topic
 from catchment.pipelines.alerts.webhook import Webhook
+from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.execution.topics import wanted_topics
@@ -50,8 +50,8 @@ def mails() -> Iterator[MailServer]:
 
 
 def fire(logs: Logs, rule: AlertRule, *found: tuple[str, int]) -> None:
-    with closing(AlertOutlet(rule, connection(logs))) as outlet:
-        outlet.fire([candidate(rule, district, time_us) for district, time_us in found])
+    with closing(AlertWriter(rule, connection(logs))) as sink:
+        sink.fire([candidate(rule, district, time_us) for district, time_us in found])
 
 
 def notifier(logs: Logs, *rules: AlertRule, smtp: str | None = None, limits: DeliveryLimits = QUICK) -> Notifier:

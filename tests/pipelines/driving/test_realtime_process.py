@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from catchment.client.errors import ClientError
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.realtime_process import RUNNING, command, failure_of
-from catchment.pipelines.execution.run import workplace
+from catchment.pipelines.execution.run import run_context
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Decision, Plan, Signature, keep
@@ -165,11 +165,11 @@ def test_too_few_slots_are_refused_before_any_query_starts(
     topic = catchment_logs.topic(partitions=3)
     specification = PipelineSpecification.model_validate(declared(topic, "out"))
     home = Home(tmp_path, specification.pipeline)
-    place = workplace(
+    context = run_context(
         spark_with_peer, Graph(specification), home=home, folder=tmp_path, servers=catchment_logs.bootstrap_servers
     )
     with pytest.raises(ClientError, match=r"3 in all \(hot 3\), and the session has 2"):
-        start_all(place)
+        start_all(context)
     require_slots(spark_with_peer, {"hot": 1, "cold": 1})
     with pytest.raises(ClientError, match=r"\(hot 1, cold 2\)"):
         require_slots(spark_with_peer, {"hot": 1, "cold": 2})

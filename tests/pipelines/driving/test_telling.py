@@ -36,8 +36,10 @@ NOW = START + timedelta(seconds=30)
 
 
 def status() -> RunStatus:
-    intake = QueryStatus("clean", "intake", state="running", rows=10, rows_per_s=1204.0, lag=0, watermark=moment(10))
-    outlet = QueryStatus(
+    source_stage = QueryStatus(
+        "clean", "intake", state="running", rows=10, rows_per_s=1204.0, lag=0, watermark=moment(10)
+    )
+    sink = QueryStatus(
         "outlet-board-store-board",
         "outlet",
         state="running",
@@ -49,7 +51,7 @@ def status() -> RunStatus:
         latency_ms={"p50": 900.0, "p99": 1500.0},
         restarts=2,
     )
-    return RunStatus("city", 1, [intake, outlet], phase="running")
+    return RunStatus("city", 1, [source_stage, sink], phase="running")
 
 
 @pytest.fixture

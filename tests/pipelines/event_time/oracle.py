@@ -53,7 +53,7 @@ def check_lateness(events: Sequence[Event], late: Sequence[int], lateness_us: in
 
 
 def _batches(events: Sequence[Event], checkpoint: str, topic: str) -> list[tuple[int, list[Event]]]:
-    """The events of each batch of an intake, and the watermark that Spark has planned it with."""
+    """The events of each batch of a source stage, and the watermark that Spark has planned it with."""
     partitions: dict[int, list[Event]] = {}
     for one in events:
         partitions.setdefault(one.partition, []).append(one)

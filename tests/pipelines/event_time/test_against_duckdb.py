@@ -103,7 +103,7 @@ def test_every_answer_is_that_of_a_batch_over_what_was_not_late(
         name: story(random, name, Shape(lateness_s[name], partitions, drains=DRAINS))
         for name, partitions in STREAMS.items()
     }
-    bound_batches(monkeypatch, intakes=random.randint(30, 60), others=random.choice((None, 60)))
+    bound_batches(monkeypatch, source_stages=random.randint(30, 60), others=random.choice((None, 60)))
     crews = [send_crews(town, random, {})]
     tell(town, stories, 0)
     assert set(town.drain_as_planned(town.asking(QUESTIONS, lateness)).values()) == {"new"}
@@ -117,8 +117,8 @@ def test_every_answer_is_that_of_a_batch_over_what_was_not_late(
     pipeline = town.asking(changed(QUESTIONS, ALLOWED), lateness)
     assert set(town.drain_as_planned(pipeline).values()) == {"reuse"}
 
-    place = town.place(pipeline)
-    counted = {name: counted_events(town, name, lateness_s[name], place.checkpoint(name)) for name in STREAMS}
+    context = town.context(pipeline)
+    counted = {name: counted_events(town, name, lateness_s[name], context.checkpoint(name)) for name in STREAMS}
     assert town.broken() == sum(one.is_broken for sent in town.sent.values() for one in sent)
     oracle = Oracle(counted, crews)
     for question in QUESTIONS:

@@ -38,7 +38,7 @@ def stop_on_the_way(town: Town, pipeline: Pipeline, condition: Callable[[], bool
     """Have all queries run side by side, and stop them wherever they are by then."""
     from catchment.pipelines.execution.run import Run
 
-    run = Run(town.place(pipeline))
+    run = Run(town.context(pipeline))
     run.build()
     run.start()
     try:
@@ -62,8 +62,8 @@ def test_partitions_that_are_hours_apart_lose_nothing_in_a_catch_up(
     town.tell("calls", [*events, *ends(events)])
 
     pipeline = town.asking(QUESTIONS, {"calls": f"{LATENESS_S} seconds"})
-    checkpoint = town.place(pipeline).checkpoint("calls")
-    bound_batches(monkeypatch, intakes=ROWS, others=ROWS)
+    checkpoint = town.context(pipeline).checkpoint("calls")
+    bound_batches(monkeypatch, source_stages=ROWS, others=ROWS)
     stop_on_the_way(town, pipeline, lambda: (SparkCheckpoint.at(checkpoint).newest_finished() or 0) >= 1)
     town.drain(pipeline)
 

@@ -17,7 +17,7 @@ def event(serial: int, at_us: int, *, is_broken: bool = False) -> Event:
 
 def test_what_is_set_aside_makes_nothing_late(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     newest_us = 100 * SECOND_US
-    bound_batches(monkeypatch, intakes=1)
+    bound_batches(monkeypatch, source_stages=1)
     town.tell(
         "calls",
         [
@@ -35,7 +35,7 @@ def test_what_is_set_aside_makes_nothing_late(town: Town, monkeypatch: pytest.Mo
 def test_rows_that_a_stage_passes_on_may_come_as_late_as_they_came_to_it(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bound_batches(monkeypatch, intakes=1, others=1)
+    bound_batches(monkeypatch, source_stages=1, others=1)
     moments_s = (200, 260, 300, 205, 500)
     town.tell("calls", [event(serial, moment_s * SECOND_US) for serial, moment_s in enumerate(moments_s)])
     pipeline = town.asking([STAFFED, SLIDING], {"calls": "100 seconds"})

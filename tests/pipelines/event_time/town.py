@@ -84,15 +84,15 @@ class Town(City):
         """Process all that is there, by all queries or some; of which Spark drops no row as late."""
         from catchment.pipelines.execution.run import Run
 
-        run = Run(self.place(pipeline, versions))
+        run = Run(self.context(pipeline, versions))
         run.build(only)
-        for every in run.place.graph.order:
+        for every in run.context.graph.order:
             level = [name for name in every if only is None or name in only]
             for first in range(0, len(level), _AT_ONCE):
                 started = [run.start_query(name, available_now=True) for name in level[first : first + _AT_ONCE]]
                 for query in started:
                     query.awaitTermination()
-        run.place.at_end.close()
+        run.context.at_end.close()
         dropped = {name: dropped_rows(query) for name, query in run.queries.items()}
         assert not any(dropped.values()), dropped
         return run
@@ -133,12 +133,14 @@ class Town(City):
         return f"sqlite:///{self.folder}/answers.db"
 
 
-def bound_batches(monkeypatch: pytest.MonkeyPatch, *, intakes: int | None = None, others: int | None = None) -> None:
+def bound_batches(
+    monkeypatch: pytest.MonkeyPatch, *, source_stages: int | None = None, others: int | None = None
+) -> None:
     """Have queries take no more rows than that at once, as they do when rows take them long."""
-    from catchment.pipelines.execution import boundaries, intake
+    from catchment.pipelines.execution import boundaries, source_stage
 
     free = boundaries.stream_options
-    for module, rows in ((intake, intakes), (boundaries, others)):
+    for module, rows in ((source_stage, source_stages), (boundaries, others)):
         if rows is not None:
             bound = {"maxOffsetsPerTrigger": str(rows)}
             monkeypatch.setattr(module, "stream_options", lambda *given, bound=bound: free(*given) | bound)

@@ -34,11 +34,11 @@ class CommandedRun:
         self._city = city
         self._process = process
         self._log = log
-        self._intake = SparkCheckpoint.at(str(city.home.checkpoint("clean", 1)))
+        self._source_stage = SparkCheckpoint.at(str(city.home.checkpoint("clean", 1)))
         self._sent = 0
 
     def tell(self, story: Story, disturb: Callable[[int], None]) -> None:
-        """Send it, each slice when the intake has done with the one before it, each chapter when the last one is on the board.
+        """Send it, each slice when the source stage has done with the one before it, each chapter when the last one is on the board.
 
         `disturb` is called after each slice of the first chapter.
         """
@@ -53,12 +53,12 @@ class CommandedRun:
             self._city.send(events, seconds)
             self._sent += len(events)
             disturb(number)
-            self.wait_for("the intake reads what was sent", lambda: self._read() >= self._sent)
+            self.wait_for("the source stage reads what was sent", lambda: self._read() >= self._sent)
 
     @property
     def is_in_a_batch(self) -> bool:
-        """Whether the intake has planned a batch that is not done."""
-        return self._intake.newest_planned() != self._intake.newest_finished()
+        """Whether the source stage has planned a batch that is not done."""
+        return self._source_stage.newest_planned() != self._source_stage.newest_finished()
 
     def settled(self, expected: Outcome) -> Outcome:
         """What is left in the end: waits for what is expected, and then whatever it is."""
@@ -85,8 +85,8 @@ class CommandedRun:
 
     def _read(self) -> int:
         """How many events batches that are done have read: nothing but events is in their topic."""
-        newest = self._intake.newest_finished()
-        return 0 if newest is None else sum(read_up_to(self._intake.plan(newest).ends).values())
+        newest = self._source_stage.newest_finished()
+        return 0 if newest is None else sum(read_up_to(self._source_stage.plan(newest).ends).values())
 
     def _shows(self, board: Board) -> bool:
         try:

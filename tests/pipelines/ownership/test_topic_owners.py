@@ -45,13 +45,13 @@ def test_one_of_many_gets_a_topic(catchment_logs: Logs) -> None:
 
 def test_a_run_sees_that_another_copy_has_claimed_its_topics(catchment_logs: Logs, tmp_path: Path) -> None:
     town = Town(catchment_logs.bootstrap_servers, tmp_path)
-    place = town.place()
-    make_topics(place, 1)
-    with ClaimsWatch(place, claim_topics(place, ["clean", "outlet-copy"]), pause_s=0.01) as watch:
+    context = town.context()
+    make_topics(context, 1)
+    with ClaimsWatch(context, claim_topics(context, ["clean", "outlet-copy"]), pause_s=0.01) as watch:
         copy = Home(tmp_path / "copy", town.name)
         shutil.copytree(town.home.root, copy.root)
         assert watch.lost is None
-        claim_topics(town.place(copy), ["clean"])
+        claim_topics(town.context(copy), ["clean"])
         wait_until(lambda: watch.lost is not None, "the other claim is not seen")
     assert watch.lost is not None
     assert watch.lost.startswith(f"topic {town.name}.clean is now owned by a run in {copy.root}")

@@ -36,11 +36,16 @@ class Past:
     home: Home
 
     def plan(
-        self, sinks: dict[str, Signature], version: int = 1, *, intake: str = "clean", above: Signature | None = None
+        self,
+        sinks: dict[str, Signature],
+        version: int = 1,
+        *,
+        source_stage: str = "clean",
+        above: Signature | None = None,
     ) -> Plan:
-        upstream = {"upstream": (intake,)}
+        upstream = {"upstream": (source_stage,)}
         queries = {f"outlet-{name}": one.model_copy(update=upstream) for name, one in sinks.items()}
-        current = Current(version=version, queries={intake: above or clean(), **queries})
+        current = Current(version=version, queries={source_stage: above or clean(), **queries})
         return compare(kept_with_checkpoints(self.home), current)
 
     def run(self, sinks: dict[str, Signature], version: int = 1, *, above: Signature | None = None) -> dict[str, str]:
@@ -138,7 +143,7 @@ def test_sinks_of_several_stages_may_share_a_place_and_one_stage_is_there_once(p
 
 def test_a_stage_under_another_name_does_not_write_its_topic_again(past: Past) -> None:
     past.run({"lake": sink("a")})
-    plan = past.plan({"lake": sink("a")}, intake="tidy")
+    plan = past.plan({"lake": sink("a")}, source_stage="tidy")
     assert list(plan.refused) == ["tidy"]
     assert str(plan.refused["tidy"].remedy).startswith(
         "If it is clean under another name, give it back its name, clean;"

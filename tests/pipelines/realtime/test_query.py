@@ -102,7 +102,7 @@ def test_an_alert_arrives_in_all_topics_with_the_id_it_has_in_micro_batches(
         reading("b", 0.5),
         b'{"host": "c", "load": 1.0}',
         reading("d", 500.0),
-        # The intake would set both aside: a clock that is wrong, and a field that is no number.
+        # The source stage would set both aside: a clock that is wrong, and a field that is no number.
         reading("future", 2.0, at="2099-01-01T00:00:00Z"),
         reading("broken", 2.0).replace(b"}", b', "rack": "third"}'),
         reading("e", 2.0),
@@ -120,7 +120,7 @@ def test_an_alert_arrives_in_all_topics_with_the_id_it_has_in_micro_batches(
     ]
     time_us = 1_583_064_000_000_000
     assert found[0]["id"] == alert_id(rule.pipeline, "hot", '{"host":"a"}', time_us)
-    # An outlet in micro-batches would know them as fired.
+    # A sink in micro-batches would know them as fired.
     with Connection.read(options(catchment_logs)).new_cluster() as cluster:
         assert fired_before(cluster, rule)[:2] == [('{"host":"a"}', time_us), ('{"host":"e"}', time_us)]
 

@@ -76,22 +76,22 @@ def lay_out(name: str, folder: Path) -> Layout:
         shutil.copyfile(pipeline_file(name), file)
     specification = load(file).specification
     graph = Graph(specification)
-    intake = next(iter(graph.intakes.values()))
+    source_stage = next(iter(graph.source_stages.values()))
     lakes = [one for one in specification.sinks if isinstance(one, LakeSink)]
     stores = [one for one in specification.sinks if isinstance(one, StoreSink)]
     return Layout(
         name=name,
         folder=folder,
         pipeline=specification.pipeline,
-        source=intake.source.topic,
-        lateness_s=(intake.source.lateness or 0) / 1000,
-        group=f"{specification.pipeline}.{intake.name}",
-        clean=intake.boundary.topic,
+        source=source_stage.source.topic,
+        lateness_s=(source_stage.source.lateness or 0) / 1000,
+        group=f"{specification.pipeline}.{source_stage.name}",
+        clean=source_stage.boundary.topic,
         late=graph.late,
         quarantine=graph.quarantine,
         tables=tuple(one.topic for one in specification.tables.values()),
         commands=_commands(specification),
-        lake=next((folder / one.lake for one in lakes if one.from_ == intake.name), None),
+        lake=next((folder / one.lake for one in lakes if one.from_ == source_stage.name), None),
         store=next((StoreTable(folder / one.store.removeprefix(_SQLITE), one.table) for one in stores), None),
     )
 

@@ -122,8 +122,8 @@ def pipeline_view(run: dict[str, Any], now: datetime) -> PipelineView:
     """What a pipeline's run file says that the board wants to know."""
     latency_ms = run.get("latency_ms") or {}
     queries, started = run.get("queries", ()), run.get("driver_started_at")
-    intakes = [one for one in queries if one["kind"] == "intake"]
-    watermarks = [datetime.fromisoformat(one["watermark"]) for one in intakes if one["watermark"]]
+    source_stages = [one for one in queries if one["kind"] == "intake"]
+    watermarks = [datetime.fromisoformat(one["watermark"]) for one in source_stages if one["watermark"]]
     begun = [one for one in watermarks if one.timestamp() > _EPOCH_S]
     return PipelineView(
         state=str(run.get("state", "starting")),

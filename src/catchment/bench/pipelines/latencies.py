@@ -28,7 +28,7 @@ from catchment.bench.pipelines.throughput import PIPELINE, PIPELINES, reports_pi
 from catchment.bench.spark.side import Side
 from catchment.bench.spark.stage import Stage
 from catchment.pipelines import Pipeline, topic
-from catchment.pipelines.execution.run import Run, workplace
+from catchment.pipelines.execution.run import Run, run_context
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 
@@ -71,12 +71,12 @@ class Latency:
 
 
 def store_latency(seconds: float) -> Latency:
-    """Through an intake and a count beside a table, into SQLite, while a lake is written."""
+    """Through a source stage and a count beside a table, into SQLite, while a lake is written."""
     return Latency("store-latency", "event to SQLite", _stored, seconds)
 
 
 def alert_latency(seconds: float) -> Latency:
-    """Through an intake and an alert by threshold, into a topic."""
+    """Through a source stage and an alert by threshold, into a topic."""
     return Latency("alert-latency", "event to alert", _alerted, seconds)
 
 
@@ -115,7 +115,7 @@ def _fresh_name() -> str:
 def _running(stage: Stage, pipeline: Pipeline, folder: Path) -> Iterator[None]:
     graph = Graph(pipeline.check())
     home = Home(folder / "home", graph.specification.pipeline)
-    run = Run(workplace(stage.spark, graph, home=home, folder=folder, servers=stage.bootstrap_servers))
+    run = Run(run_context(stage.spark, graph, home=home, folder=folder, servers=stage.bootstrap_servers))
     run.build()
     run.start()
     try:

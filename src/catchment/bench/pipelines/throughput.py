@@ -19,7 +19,7 @@ from catchment.bench.spark.stage import Stage
 from catchment.bench.spark.workload import rate_measures, rates
 from catchment.bench.target import OURS
 from catchment.pipelines import Pipeline, check, lake, store, topic
-from catchment.pipelines.execution.run import Run, workplace
+from catchment.pipelines.execution.run import Run, run_context
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 
@@ -65,7 +65,7 @@ def _pipeline(stage: Stage, topics: Topics, folder: Path) -> Callable[[], None]:
     name = f"bench{uuid.uuid4().hex[:8]}"
     graph = Graph(reports_pipeline(name, topics, folder).check())
     home = Home(folder / "home", name)
-    run = Run(workplace(stage.spark, graph, home=home, folder=folder, servers=stage.bootstrap_servers))
+    run = Run(run_context(stage.spark, graph, home=home, folder=folder, servers=stage.bootstrap_servers))
     run.build()
     return run.drain
 
@@ -97,11 +97,11 @@ def _by_hand(stage: Stage, topics: Topics, folder: Path) -> Callable[[], None]:
     def drain() -> None:
         cleaning = by_hand.cleaning(*arguments, folder / "c1")
         cleaning.trigger(availableNow=True).start().awaitTermination()
-        outlets = [
+        sinks = [
             by_hand.counting(*arguments, folder, folder / "c2"),
             by_hand.keeping(*arguments, folder, folder / "c3"),
         ]
-        for query in [one.trigger(availableNow=True).start() for one in outlets]:
+        for query in [one.trigger(availableNow=True).start() for one in sinks]:
             query.awaitTermination()
 
     return drain

@@ -2,7 +2,7 @@
 
 Behaviour
     The row of a silent key holds the key, `last_seen` (the newest event time heard) and `absent_ms`. It goes through the same
-    outlet as any other candidate, with `last_seen` for its event time: one alert for each silence. A timer belongs to
+    sink as any other candidate, with `last_seen` for its event time: one alert for each silence. A timer belongs to
     Spark's own time of the batch, which the checkpoint keeps, so a repeated batch finds the same.
     A key has state only while its timer runs: what is kept is bounded by the keys heard within the last term.
     A timer that is long overdue means that the query was not running: the key has one more term to be heard, for its rows

@@ -1,4 +1,4 @@
-"""What a picture of a pipeline shows: its topics, tables, stages and outlets, and what flows where."""
+"""What a picture of a pipeline shows: its topics, tables, stages and sinks, and what flows where."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from catchment.pipelines.addresses import without_credentials
-from catchment.pipelines.graph import Graph, Intake, Outlet, Step
+from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage
 from catchment.pipelines.naming import alert_name
 from catchment.pipelines.specification import Alert, LakeSink, Mail, StoreSink, TopicOut, TopicSink, Webhook
 
@@ -50,12 +50,12 @@ class _Drawing:
         self.nodes: dict[str, Node] = {}
         self.edges: list[tuple[str, str]] = []
         self._graph = graph
-        for intake in graph.intakes.values():
-            self._add(_intake(intake), [self._topic(intake.source_name)])
-        for step in graph.sorted_steps:
-            self._add(_step(step), [self._input(one) for one in step.inputs])
-        for outlet in graph.outlets.values():
-            self._add(_outlet(outlet), [self._input(outlet.reads)])
+        for source_stage in graph.source_stages.values():
+            self._add(_source_stage(source_stage), [self._topic(source_stage.source_name)])
+        for stage in graph.sorted_stages:
+            self._add(_stage(stage), [self._input(one) for one in stage.inputs])
+        for sink in graph.sinks.values():
+            self._add(_sink(sink), [self._input(sink.reads)])
 
     def _add(self, node: Node, above: list[str]) -> None:
         self.nodes[node.name] = node
@@ -63,8 +63,10 @@ class _Drawing:
 
     def _input(self, name: str) -> str:
         if name in self._graph.tables:
-            intake = next((one.name for one in self._graph.table_intakes.values() if one.table_name == name), None)
-            node = Node(f"table {name}", "table", name, (f"topic {self._graph.tables[name].topic}",), intake)
+            source_stage = next(
+                (one.name for one in self._graph.table_quarantines.values() if one.table_name == name), None
+            )
+            node = Node(f"table {name}", "table", name, (f"topic {self._graph.tables[name].topic}",), source_stage)
             self.nodes.setdefault(node.name, node)
             return node.name
         return self._topic(name) if name in self._graph.sources else name
@@ -76,35 +78,51 @@ class _Drawing:
         return node.name
 
 
-def _intake(intake: Intake) -> Node:
+def _source_stage(source_stage: SourceStage) -> Node:
     details = []
-    if intake.dedupe:
-        details.append(f"once by {', '.join(intake.dedupe)}")
-    if intake.checks:
-        details.append(f"{len(intake.checks)} check{'s' if len(intake.checks) > 1 else ''}")
-    if intake.source.lateness is not None:
-        details.append(f"{length(intake.source.lateness)} late")
-    return Node(intake.name, "intake", intake.name, (" · ".join(details), f"→ {intake.boundary.topic}"), intake.name)
+    if source_stage.dedupe:
+        details.append(f"once by {', '.join(source_stage.dedupe)}")
+    if source_stage.checks:
+        details.append(f"{len(source_stage.checks)} check{'s' if len(source_stage.checks) > 1 else ''}")
+    if source_stage.source.lateness is not None:
+        details.append(f"{length(source_stage.source.lateness)} late")
+    return Node(
+        source_stage.name,
+        "intake",
+        source_stage.name,
+        (" · ".join(details), f"→ {source_stage.boundary.topic}"),
+        source_stage.name,
+    )
 
 
-def _step(step: Step) -> Node:
-    how = "SQL" if step.stage.sql is not None else "Python" if step.stage.function is not None else "as it is"
-    mode = f"{step.stage.mode} by {', '.join(step.stage.key)}" if step.stage.key else step.stage.mode
-    to = (f"→ {step.boundary.topic}",) if step.boundary is not None else ()
-    return Node(step.name, "step", step.name, (f"{how} · {mode}", *to), step.name if step.boundary else None)
+def _stage(stage: ProcessingStage) -> Node:
+    how = (
+        "SQL"
+        if stage.declaration.sql is not None
+        else "Python"
+        if stage.declaration.function is not None
+        else "as it is"
+    )
+    mode = (
+        f"{stage.declaration.mode} by {', '.join(stage.declaration.key)}"
+        if stage.declaration.key
+        else stage.declaration.mode
+    )
+    to = (f"→ {stage.boundary.topic}",) if stage.boundary is not None else ()
+    return Node(stage.name, "step", stage.name, (f"{how} · {mode}", *to), stage.name if stage.boundary else None)
 
 
-def _outlet(outlet: Outlet) -> Node:
-    query = outlet.query
-    match outlet.target:
-        case StoreSink() as sink:
-            return Node(query, "store", sink.table, (without_credentials(sink.store),), query)
-        case LakeSink() as sink:
-            return Node(query, "lake", without_credentials(sink.lake), (sink.format, *sink.partition_by), query)
-        case TopicSink() as sink:
-            return Node(query, "topic", sink.topic, ("json",), query)
+def _sink(sink: Sink) -> Node:
+    query = sink.query
+    match sink.target:
+        case StoreSink() as target:
+            return Node(query, "store", target.table, (without_credentials(target.store),), query)
+        case LakeSink() as target:
+            return Node(query, "lake", without_credentials(target.lake), (target.format, *target.partition_by), query)
+        case TopicSink() as target:
+            return Node(query, "topic", target.topic, ("json",), query)
         case Alert() as alert:
-            name = alert_name(outlet.name)
+            name = alert_name(sink.name)
             condition = alert.when or f"silent for {length(alert.absent_for or 0)}"
             return Node(query, "alert", name, (condition, f"→ {', '.join(map(_target, alert.to))}"), query)
 

@@ -19,7 +19,7 @@ _ALLOWED_ROWS: Final = 10
 
 
 class CheckShares:
-    """The checks of one intake, and the rows that were judged since its sums began."""
+    """The checks of one source stage, and the rows that were judged since its sums began."""
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = checks
@@ -29,7 +29,7 @@ class CheckShares:
     def breach(self, observed: Mapping[str, Any] | None) -> str | None:
         """What to say if rows fail a check more often than they may, with those of one more batch; None otherwise.
 
-        `observed` are the counts that the intake has Spark take of each batch: `rows`, and `check0`, `check1`, …
+        `observed` are the counts that the source stage has Spark take of each batch: `rows`, and `check0`, `check1`, …
         """
         if not observed:
             return None

@@ -78,8 +78,8 @@ def line(run: Run, now: datetime) -> str:
     queries = run.get("queries", ())
     if run["state"] == "starting":
         return f"{run['pipeline']}: {_starting(run, now)}"
-    intakes = [one for one in queries if one["kind"] == "intake"] or queries
-    rate = sum(one["rows_per_s"] for one in intakes)
+    source_stages = [one for one in queries if one["kind"] == "intake"] or queries
+    rate = sum(one["rows_per_s"] for one in source_stages)
     lag = sum(one["lag"] or 0 for one in queries)
     ages = [_age_s(one["watermark"], now) for one in queries if one["watermark"]]
     parts = [f"{run['pipeline']}: {run['state']}", f"{rate:,.0f} rows/s", f"lag {lag:,}"]

@@ -35,11 +35,11 @@ from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.execution.alerting import notifier
 from catchment.pipelines.execution.claiming import ClaimsWatch
 from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
-from catchment.pipelines.execution.run import Run, workplace
+from catchment.pipelines.execution.run import Run, run_context
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
-from catchment.pipelines.naming import alert_outlet, outlet_query
+from catchment.pipelines.naming import alert_sink, sink_query
 from catchment.pipelines.owner_checks import require_owner
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
@@ -81,7 +81,7 @@ class DrivenRun:
         self._ends_with = int(ExitCode.DONE if options.is_endless else ExitCode.INTERRUPTED)
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
         self._realtime = realtime.names
-        self._elsewhere = {outlet_query(alert_outlet(name)) for name in realtime.names}
+        self._elsewhere = {sink_query(alert_sink(name)) for name in realtime.names}
         self._companion: Companion | None = None
         patience = Patience(away_s=options.patience_s)
         if realtime.names:
@@ -152,7 +152,7 @@ class DrivenRun:
         with self._loaded.located():
             plan = decide(spark, self._graph, self._home, self._folder, begins)
         run = Run(
-            workplace(
+            run_context(
                 spark,
                 self._graph,
                 home=self._home,
@@ -172,7 +172,7 @@ class DrivenRun:
 
     def stalled_s(self, name: str) -> float:
         """How long a query waits for its store's answer; for the fleet."""
-        return self._run.place.store_calls.lasts_s(name) if self._run is not None else 0.0
+        return self._run.context.store_calls.lasts_s(name) if self._run is not None else 0.0
 
     def start(self, name: str) -> StreamingQuery:
         """Start a query, or start it again; for the fleet."""
@@ -187,14 +187,14 @@ class DrivenRun:
         if (run := self._run) is None:
             return None
         self._status.phase = "running"
-        connection = Connection.read(run.place.connection)
+        connection = Connection.read(run.context.connection)
         # Before the first look, which starts the process of the real-time alerts.
         with (
-            notifier(run.place) as telling,
+            notifier(run.context) as telling,
             TopicEnds(connection) as ends,
-            LogCounts(connection, run.place.pipeline, self._realtime) as elsewhere,
-            ClaimsWatch(run.place, run.claimed) as claims,
-            KeptAside(connection, _kept_aside(run.place.graph)) as aside,
+            LogCounts(connection, run.context.pipeline, self._realtime) as elsewhere,
+            ClaimsWatch(run.context, run.claimed) as claims,
+            KeptAside(connection, _kept_aside(run.context.graph)) as aside,
         ):
             published_s = 0.0
             while not self._stop.is_set():
@@ -228,7 +228,7 @@ class DrivenRun:
         self._status.troubles = [f"{one.name}: {one.trouble}" for one in statuses if one.trouble]
         self._status.notifications = {one.name: one.outcomes for one in statuses}
         # Alerts that real-time mode has refused are decided, and counted, here.
-        here = {name: asdict(counts) for name, counts in run.place.alert_counts.items()}
+        here = {name: asdict(counts) for name, counts in run.context.alert_counts.items()}
         self._status.alerts = elsewhere.outcomes | here
         if self._lineage is not None:
             self._status.lineage_lost = self._lineage.lost
@@ -245,9 +245,9 @@ class DrivenRun:
     def _go_on_without_real_time(self) -> None:
         """Decide in micro-batches what the companion may not decide, and say why."""
         assert self._run is not None, "a companion is looked at once the queries are built"
-        outlets = sorted(self._elsewhere)
-        self._run.add(outlets)
-        self._fleet.add(outlets)
+        sinks = sorted(self._elsewhere)
+        self._run.add(sinks)
+        self._fleet.add(sinks)
         self._elsewhere, self._companion = set(), None
         self._status.queries = self._fleet.statuses
         self._status.notes = notes(asking_alerts(self._graph.specification), read_reasons(self._home))
@@ -299,10 +299,10 @@ class DrivenRun:
 
 def _kept_aside(graph: Graph) -> dict[str, str]:
     """The topics with the records that queries have kept aside."""
-    has_intake = bool(graph.intakes or graph.table_intakes)
-    has_store = any(isinstance(one.target, StoreSink) for one in graph.outlets.values())
-    rejected = {_REJECTED: graph.quarantine} if has_intake or has_store else {}
-    return rejected | ({_LATE: graph.late} if has_intake else {})
+    has_source_stage = bool(graph.source_stages or graph.table_quarantines)
+    has_store = any(isinstance(one.target, StoreSink) for one in graph.sinks.values())
+    rejected = {_REJECTED: graph.quarantine} if has_source_stage or has_store else {}
+    return rejected | ({_LATE: graph.late} if has_source_stage else {})
 
 
 def _say_nothing_more() -> None:

@@ -85,9 +85,9 @@ class Fleet:
         graph: Graph, name: str, *, queries: Queries, patience: Patience, since: datetime | None
     ) -> QueryKeeper:
         is_lake = isinstance(graph.target(name), LakeSink)
-        source = graph.intakes[name].source_name if name in graph.intakes else None
+        source = graph.source_stages[name].source_name if name in graph.source_stages else None
         status = QueryStatus(name, _kind(graph, name), is_real_time=not is_lake, source=source)
-        checks = graph.intakes[name].checks if name in graph.intakes else ()
+        checks = graph.source_stages[name].checks if name in graph.source_stages else ()
         return QueryKeeper(
             status,
             partial(queries.start, name),
@@ -102,6 +102,6 @@ class Fleet:
 
 
 def _kind(graph: Graph, name: str) -> QueryKind:
-    if name in graph.intakes or name in graph.table_intakes:
+    if name in graph.source_stages or name in graph.table_quarantines:
         return "intake"
-    return "step" if name in graph.steps else "outlet"
+    return "step" if name in graph.processing_stages else "outlet"

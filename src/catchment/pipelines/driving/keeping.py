@@ -20,7 +20,7 @@ from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.progress import Progress, ProgressReader, last_batch
 from catchment.pipelines.driving.status import QueryStatus
-from catchment.pipelines.execution.intake import CHECKS_METRIC, STOPPED_BY_CHECK
+from catchment.pipelines.execution.source_stage import CHECKS_METRIC, STOPPED_BY_CHECK
 from catchment.pipelines.specification import Check
 
 _logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from catchment.client.errors import ClientError
 from catchment.client.offsets import LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.client.topic_metadata import Place
-from catchment.pipelines.naming import outlet_query
+from catchment.pipelines.naming import sink_query
 from catchment.spark.connection import Connection
 
 _logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class KeptAside:
 def queries_in(headers: pyarrow.Array) -> list[str]:
     """The query that has kept each record aside: that of a sink, or the stage that reads a source."""
     stages, sinks = _values(headers, _STAGE), _values(headers, _SINK)
-    return [outlet_query(sinks[record]) if record in sinks else stage for record, stage in stages.items()]
+    return [sink_query(sinks[record]) if record in sinks else stage for record, stage in stages.items()]
 
 
 def _values(headers: pyarrow.Array, name: str) -> dict[int, str]:

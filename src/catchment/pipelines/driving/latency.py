@@ -20,7 +20,7 @@ class _Point(NamedTuple):
 
 
 class Latency:
-    """That of one outlet."""
+    """That of one sink."""
 
     def __init__(self, since: datetime | None = None) -> None:
         self._since_ms = since.timestamp() * 1000 if since is not None else float("-inf")

@@ -46,7 +46,7 @@ QUERY_METRICS: Final = (
     QueryMetric(
         "catchment_pipeline_dropped_rows_total",
         CounterMetricFamily,
-        "Rows that Spark dropped as late downstream of the intake: more than none is a fault.",
+        "Rows that Spark dropped as late downstream of the source stage: more than none is a fault.",
         "dropped_rows",
     ),
 )

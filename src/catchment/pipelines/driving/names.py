@@ -24,8 +24,8 @@ def target_name(graph: Graph, query: str) -> str | None:
 
 
 def origins(graph: Graph) -> dict[str, str]:
-    """For each topic that an intake writes, the one that it reads: the one that people know."""
-    return {intake.boundary.topic: intake.source.topic for intake in graph.intakes.values()}
+    """For each topic that a source stage writes, the one that it reads: the one that people know."""
+    return {source_stage.boundary.topic: source_stage.source.topic for source_stage in graph.source_stages.values()}
 
 
 def inputs_of(graph: Graph, query: str, servers: str) -> list[Dataset]:
@@ -35,15 +35,15 @@ def inputs_of(graph: Graph, query: str, servers: str) -> list[Dataset]:
 
 def outputs_of(graph: Graph, query: str, servers: str, folder: Path) -> list[Dataset]:
     """What a query writes; `folder` is what paths of stores and lakes are relative to."""
-    if query in graph.intakes:
-        boundary = graph.intakes[query].boundary
+    if query in graph.source_stages:
+        boundary = graph.source_stages[query].boundary
         return [topic_dataset(servers, one) for one in (boundary.topic, graph.quarantine, graph.late)]
-    if query in graph.table_intakes:
+    if query in graph.table_quarantines:
         return [topic_dataset(servers, graph.quarantine)]
-    if query in graph.steps:
-        boundary_of_step = graph.boundary(query)
-        return [topic_dataset(servers, boundary_of_step.topic)] if boundary_of_step else []
-    match graph.outlets_by_query[query].target:
+    if query in graph.processing_stages:
+        boundary_of_stage = graph.boundary(query)
+        return [topic_dataset(servers, boundary_of_stage.topic)] if boundary_of_stage else []
+    match graph.sinks_by_query[query].target:
         case StoreSink() as sink:
             return [table_dataset(expanded(sink.store, folder), sink.table), topic_dataset(servers, graph.quarantine)]
         case LakeSink() as sink:

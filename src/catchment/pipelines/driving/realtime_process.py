@@ -26,7 +26,7 @@ from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.jvm import end_jvm
 from catchment.pipelines.driving.stop_flag import StopFlag
 from catchment.pipelines.execution.pipeline_session import carry_modules
-from catchment.pipelines.execution.run import workplace
+from catchment.pipelines.execution.run import run_context
 from catchment.pipelines.execution.spark_errors import cause_of, text_of
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
@@ -116,7 +116,9 @@ def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping:
         # The driver has written down which state the alerts may go on with.
         versions = kept_versions(home, specification.version)
         queries = start_all(
-            workplace(spark, Graph(specification), home=home, folder=loaded.folder, servers=servers, versions=versions)
+            run_context(
+                spark, Graph(specification), home=home, folder=loaded.folder, servers=servers, versions=versions
+            )
         )
         with suppress(BrokenPipeError):
             # Who is gone has closed the input too.

@@ -93,7 +93,7 @@ class RunStatus:
     def faults(self) -> list[str]:
         """What should not be, though the pipeline runs."""
         found = [
-            f"{one.name}: Spark dropped {one.dropped_rows} rows as late that its intake had let through"
+            f"{one.name}: Spark dropped {one.dropped_rows} rows as late that its source stage had let through"
             for one in self.queries
             if one.dropped_rows
         ]
@@ -151,7 +151,7 @@ def _account(query: QueryStatus) -> dict[str, Any]:
 
 
 def worst_latency(queries: Sequence[QueryStatus]) -> dict[str, float] | None:
-    """That of the slowest outlet, but of a lake only where there is nothing else: it waits on purpose."""
+    """That of the slowest sink, but of a lake only where there is nothing else: it waits on purpose."""
     real_time = [one for one in queries if one.latency_ms is not None and one.is_real_time]
     known = [one.latency_ms for one in real_time or queries if one.latency_ms is not None]
     return {name: max(one[name] for one in known) for name in ("p50", "p99")} if known else None

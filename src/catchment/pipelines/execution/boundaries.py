@@ -20,7 +20,7 @@ from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.row_values import as_json, row_columns, row_values, value_schema
 from catchment.pipelines.execution.row_values import decoding_options as row_decoding_options
-from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.graph import Boundary
 from catchment.pipelines.row_formats import RowFormat
 
@@ -57,64 +57,64 @@ def to_records(
     )
 
 
-def stream_options(place: Workplace, topic: str, query: str, noted: tuple[str, ...] = ()) -> dict[str, str]:
+def stream_options(context: RunContext, topic: str, query: str, noted: tuple[str, ...] = ()) -> dict[str, str]:
     """The options by which every query of a pipeline reads a topic; `noted` are the topics of tables that it joins."""
-    options = place.connection | {
+    options = context.connection | {
         "subscribe": topic,
         "startingOffsets": "earliest",
         "kafka.isolation.level": "read_committed",
-        "kafka.group.id": f"{place.pipeline}.{query}",
+        "kafka.group.id": f"{context.pipeline}.{query}",
         "maxOffsetsPerTrigger": "auto",
         "targetBatchSeconds": str(_TARGET_BATCH_S),
         "maxBytesPerTrigger": _MOST_BATCH_BYTES,
     }
-    if place.graph.goes_by_clock(query):
+    if context.graph.goes_by_clock(query):
         options["batchAtStart"] = "true"
     return options | {"noteTopics": ",".join(noted)} if noted else options
 
 
-def sink_options(place: Workplace, query: str) -> dict[str, str]:
+def sink_options(context: RunContext, query: str) -> dict[str, str]:
     """The options by which every query of a pipeline writes to topics, each record exactly once."""
     own = {
-        "checkpointLocation": place.checkpoint(query),
+        "checkpointLocation": context.checkpoint(query),
         "kafka.max.request.size": str(LARGEST_RECORD_BYTES),
     }
-    if query in place.graph.intakes or query in place.graph.steps:
+    if query in context.graph.source_stages or query in context.graph.processing_stages:
         # Readers tell batches apart by their times: a clock that is set back must not put one among earlier ones.
         own["risingTimestamps"] = "true"
-    return own | place.connection
+    return own | context.connection
 
 
 def read_boundary(
-    place: Workplace, name: str, query: str, noted: tuple[str, ...] = (), *, with_key: bool = False
+    context: RunContext, name: str, query: str, noted: tuple[str, ...] = (), *, with_key: bool = False
 ) -> DataFrame:
-    """The rows that an intake or a step has written, for a query that reads them as a stream."""
-    boundary = place.graph.boundary(name)
+    """The rows that a source stage or a processing stage has written, for a query that reads them as a stream."""
+    boundary = context.graph.boundary(name)
     assert boundary is not None, f"{name} has a topic if somebody reads it"
-    options = stream_options(place, boundary.topic, query, noted) | {
+    options = stream_options(context, boundary.topic, query, noted) | {
         "admission": "timestamp",
-        "admitUpTo": place.checkpoint(name),
+        "admitUpTo": context.checkpoint(name),
     }
-    columns, written = place.schemas[name], place.written_rows(name)
+    columns, written = context.schemas[name], context.written_rows(name)
     options |= row_decoding_options(columns, written.format, written.schemas)
-    reader = read_stream(place.spark, name).format("catchment").options(**options)
+    reader = read_stream(context.spark, name).format("catchment").options(**options)
     wanted = StructType().add("key", "binary") if with_key else StructType()
     rows = reader.schema(wanted.add("value", value_schema(columns, written.format, written.schemas))).load()
     return with_watermark(rows.select(*record_key(with_key), *row_columns(columns)), boundary)
 
 
-def read_boundary_once(place: Workplace, name: str, ends: Mapping[str, Mapping[str, int]]) -> DataFrame:
+def read_boundary_once(context: RunContext, name: str, ends: Mapping[str, Mapping[str, int]]) -> DataFrame:
     """The rows of a boundary from its beginning up to given offsets, at rest."""
-    boundary = place.graph.boundary(name)
+    boundary = context.graph.boundary(name)
     assert boundary is not None, f"{name} has a topic if somebody reads it"
-    options = place.connection | {
+    options = context.connection | {
         "subscribe": boundary.topic,
         "endingOffsets": json.dumps(ends),
         "kafka.isolation.level": "read_committed",
     }
-    columns, written = place.schemas[name], place.written_rows(name)
+    columns, written = context.schemas[name], context.written_rows(name)
     options |= row_decoding_options(columns, written.format, written.schemas)
-    reader = place.spark.read.format("catchment").options(**options)
+    reader = context.spark.read.format("catchment").options(**options)
     wanted = StructType().add("value", value_schema(columns, written.format, written.schemas))
     return reader.schema(wanted).load().select(*row_columns(columns))
 

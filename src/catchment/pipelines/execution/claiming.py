@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 
 from catchment.client.errors import ClientError
 from catchment.pipelines.execution.regular_work import RegularWork
-from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.lakes.lake import Lake
 from catchment.pipelines.ownership.notes import Notes, begun, claimant, new_owner
 from catchment.pipelines.ownership.owner import Asking, Claimant, Found, NotOwned, Owner, objection
@@ -31,7 +31,7 @@ _LOOK_AGAIN_S: Final = 5.0
 class _Claim:
     """A query and the place that it is to write to."""
 
-    place: Workplace
+    context: RunContext
     query: str
     target: Place
     beside: frozenset[str]
@@ -40,18 +40,18 @@ class _Claim:
     """As it is to be recorded."""
 
     @classmethod
-    def of(cls, place: Workplace, query: str) -> _Claim:
-        places = dict(written_places(place.graph, place.folder))
-        version = place.version(query)
-        query_id = begun(place.home, query, version)
+    def of(cls, context: RunContext, query: str) -> _Claim:
+        places = dict(written_places(context.graph, context.folder))
+        version = context.version(query)
+        query_id = begun(context.home, query, version)
         beside = frozenset(one for one, other in places.items() if other.digest == places[query].digest)
         return cls(
-            place,
+            context,
             query,
             places[query],
             beside,
-            claimant(place.home, query, version),
-            new_owner(place.home, query, version, query_id),
+            claimant(context.home, query, version),
+            new_owner(context.home, query, version, query_id),
         )
 
     def check(self, found: Found) -> None:
@@ -68,7 +68,7 @@ class _Claim:
 
     @property
     def _folder(self) -> Path:
-        return _checkpoint(self.place, self.query)
+        return _checkpoint(self.context, self.query)
 
 
 class ClaimedTopic(NamedTuple):
@@ -84,10 +84,10 @@ class ClaimsWatch:
     A run from a copy of the checkpoints may have claimed them, on another machine. Tables and lakes are asked with every batch.
     """
 
-    def __init__(self, place: Workplace, claimed: Sequence[ClaimedTopic], pause_s: float = _LOOK_AGAIN_S) -> None:
+    def __init__(self, context: RunContext, claimed: Sequence[ClaimedTopic], pause_s: float = _LOOK_AGAIN_S) -> None:
         self.lost: str | None = None
         """What is to be said once a topic has another owner."""
-        self._place = place
+        self._context = context
         self._claimed = tuple(claimed)
         self._work = RegularWork("owners of topics", self._look, pause_s) if claimed else None
 
@@ -100,7 +100,7 @@ class ClaimsWatch:
 
     def _look(self) -> None:
         try:
-            with TopicOwners(self._place.servers, self._place.kafka, _LOOK_AGAIN_S) as owners:
+            with TopicOwners(self._context.servers, self._context.kafka, _LOOK_AGAIN_S) as owners:
                 recorded = owners.read()
         except ClientError as error:
             # That brokers are away is reported by the queries.
@@ -115,16 +115,16 @@ class ClaimsWatch:
             self.lost = f"topic {one.topic} is now owned by {whom}, so this run writes no more. Run a pipeline once."
 
 
-def claim_topics(place: Workplace, queries: Collection[str]) -> list[ClaimedTopic]:
+def claim_topics(context: RunContext, queries: Collection[str]) -> list[ClaimedTopic]:
     """Claim the topics that these queries write, all or none, and note which brokers and topics all of them work with."""
     if not queries:
         return []
     claims = [
-        _Claim.of(place, query)
-        for query, one in written_places(place.graph, place.folder)
+        _Claim.of(context, query)
+        for query, one in written_places(context.graph, context.folder)
         if one.topic is not None and query in queries
     ]
-    with TopicOwners(place.servers, place.kafka) as owners:
+    with TopicOwners(context.servers, context.kafka) as owners:
         for one in claims:
             one.note()
         owners.claim([TopicClaim(_topic(one), one.owner, partial(_check_topic, one, owners)) for one in claims])
@@ -132,18 +132,18 @@ def claim_topics(place: Workplace, queries: Collection[str]) -> list[ClaimedTopi
     for one in claims:
         one.confirm()
     for query in queries:
-        _note_brokers(place, query, facts)
+        _note_brokers(context, query, facts)
     return [ClaimedTopic(_topic(one), one.owner) for one in claims]
 
 
-def claim_table(place: Workplace, query: str, store: RealTimeStore) -> None:
+def claim_table(context: RunContext, query: str, store: RealTimeStore) -> None:
     """Claim a version of a table."""
-    _claim(_Claim.of(place, query), store.claim)
+    _claim(_Claim.of(context, query), store.claim)
 
 
-def claim_lake(place: Workplace, query: str, lake: Lake) -> None:
+def claim_lake(context: RunContext, query: str, lake: Lake) -> None:
     """Claim a lake."""
-    _claim(_Claim.of(place, query), lake.claim)
+    _claim(_Claim.of(context, query), lake.claim)
 
 
 def _claim(claim: _Claim, record: Callable[[Owner, Asking, Callable[[Found], None]], None]) -> None:
@@ -159,16 +159,16 @@ def _check_topic(claim: _Claim, topics: TopicOwners, owners: tuple[Owner, ...]) 
     claim.check(Found(owners, has_other_rows=has_other_rows))
 
 
-def _note_brokers(place: Workplace, query: str, facts: BrokerFacts) -> None:
-    topics = {one: facts.topics[one] for one in topics_of(place.graph, query) if facts.topics.get(one)}
-    notes = Notes.read(_checkpoint(place, query))
+def _note_brokers(context: RunContext, query: str, facts: BrokerFacts) -> None:
+    topics = {one: facts.topics[one] for one in topics_of(context.graph, query) if facts.topics.get(one)}
+    notes = Notes.read(_checkpoint(context, query))
     noted = notes.model_copy(update={"cluster_id": facts.cluster_id, "topics": topics})
     if noted != notes:
-        noted.write(_checkpoint(place, query))
+        noted.write(_checkpoint(context, query))
 
 
-def _checkpoint(place: Workplace, query: str) -> Path:
-    return place.home.checkpoint(query, place.version(query))
+def _checkpoint(context: RunContext, query: str) -> Path:
+    return context.home.checkpoint(query, context.version(query))
 
 
 def _topic(claim: _Claim) -> str:

@@ -1,4 +1,4 @@
-"""The event times of each batch that an outlet reads, as points of their distribution: Spark itself reports only the mean and the ends.
+"""The event times of each batch that a sink reads, as points of their distribution: Spark itself reports only the mean and the ends.
 
 The points divide the rows of a batch into hundredths. Points of many batches, weighed by their rows, give the quantiles of all rows.
 """

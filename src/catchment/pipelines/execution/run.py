@@ -18,12 +18,12 @@ from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.claiming import ClaimedTopic, claim_topics
 from catchment.pipelines.execution.handling import for_each_batch
-from catchment.pipelines.execution.intake import intake_records
-from catchment.pipelines.execution.outlets import changelog_handler, outlet_writer, topic_writer
-from catchment.pipelines.execution.steps import step_rows
-from catchment.pipelines.execution.table_intake import table_intake_records
+from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.execution.sinks import changelog_handler, sink_writer, topic_writer
+from catchment.pipelines.execution.source_stage import source_stage_records
+from catchment.pipelines.execution.stages import stage_rows
+from catchment.pipelines.execution.table_quarantine import table_quarantine_records
 from catchment.pipelines.execution.topics import make_topics
-from catchment.pipelines.execution.workplace import Workplace
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.row_formats import WrittenRows
@@ -32,7 +32,7 @@ from catchment.spark.spark_checkpoint import SparkCheckpoint
 _EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
-def workplace(
+def run_context(
     spark: SparkSession,
     graph: Graph,
     *,
@@ -41,10 +41,10 @@ def workplace(
     servers: str | None = None,
     versions: Mapping[str, int] | None = None,
     rows: Mapping[str, WrittenRows] | None = None,
-) -> Workplace:
+) -> RunContext:
     """The surroundings of a run, from what the pipeline says and what the caller says instead."""
     specification = graph.specification
-    return Workplace(
+    return RunContext(
         spark,
         # A query that began anew has a topic of its own.
         Graph(specification, versions),
@@ -60,8 +60,8 @@ def workplace(
 class Run:
     """The queries of one pipeline in one session."""
 
-    def __init__(self, place: Workplace) -> None:
-        self.place = place
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
         self.queries: dict[str, StreamingQuery] = {}
         self.claimed: list[ClaimedTopic] = []
         """The topics that are the run's own."""
@@ -72,23 +72,23 @@ class Run:
 
         Queries that others read are planned in any case: their columns are learned from that.
         """
-        make_topics(self.place, self._parallelism)
-        *below, outlets = self.place.graph.order
+        make_topics(self.context, self._parallelism)
+        *below, sinks = self.context.graph.order
         try:
-            for name in (*chain(*below), *(one for one in outlets if only is None or one in only)):
+            for name in (*chain(*below), *(one for one in sinks if only is None or one in only)):
                 writer = self._writer(name)
                 if only is None or name in only:
                     self._writers[name] = writer
-            self.claimed += claim_topics(self.place, self._writers)
+            self.claimed += claim_topics(self.context, self._writers)
         except BaseException:
-            self.place.at_end.close()
+            self.context.at_end.close()
             raise
 
-    def add(self, outlets: Collection[str]) -> None:
-        """Make the plans of outlets that `build` has left out."""
-        for name in outlets:
+    def add(self, sinks: Collection[str]) -> None:
+        """Make the plans of sinks that `build` has left out."""
+        for name in sinks:
             self._writers[name] = self._writer(name)
-        self.claimed += claim_topics(self.place, outlets)
+        self.claimed += claim_topics(self.context, sinks)
 
     def start(self) -> None:
         """Start all queries, those that others read first."""
@@ -97,35 +97,37 @@ class Run:
 
     def start_query(self, name: str, *, available_now: bool = False) -> StreamingQuery:
         """Start one query, or start it again: for ever, or to process what is there now and end."""
-        context = self.place.spark.sparkContext
+        context = self.context.spark.sparkContext
         # Queries share the cores evenly: one with much to do does not hold up the others.
         context.setLocalProperty("spark.scheduler.pool", name)
         trigger = (
-            {"availableNow": True} if available_now else {"processingTime": interval(self.place.graph.trigger_ms(name))}
+            {"availableNow": True}
+            if available_now
+            else {"processingTime": interval(self.context.graph.trigger_ms(name))}
         )
         with self._empty_batches(name, is_endless=not available_now):
-            query = self._writers[name].queryName(f"{self.place.pipeline}.{name}").trigger(**trigger).start()
+            query = self._writers[name].queryName(f"{self.context.pipeline}.{name}").trigger(**trigger).start()
         self.queries[name] = query
         return query
 
     def drain(self) -> None:
         """Process what is there now, level by level, and end."""
-        for level in self.place.graph.order:
+        for level in self.context.graph.order:
             started = [self.start_query(name, available_now=True) for name in level if name in self._writers]
             for query in started:
                 query.awaitTermination()
-        self.place.at_end.close()
+        self.context.at_end.close()
 
     def has_finished(self, name: str) -> bool:
         """Whether all batches are done that a query has planned."""
-        checkpoint = SparkCheckpoint.at(self.place.checkpoint(name))
+        checkpoint = SparkCheckpoint.at(self.context.checkpoint(name))
         return checkpoint.newest_planned() == checkpoint.newest_finished()
 
     def stop(self) -> None:
         """Stop all queries at once: each may take as long as the batch that it has under way."""
         with ThreadPoolExecutor(max(1, len(self.queries))) as threads:
             list(threads.map(StreamingQuery.stop, self.queries.values()))
-        self.place.at_end.close()
+        self.context.at_end.close()
 
     @contextmanager
     def _empty_batches(self, name: str, *, is_endless: bool) -> Iterator[None]:
@@ -133,10 +135,10 @@ class Run:
 
         A query takes the setting with it when it starts.
         """
-        if is_endless or not self.place.graph.goes_by_clock(name):
+        if is_endless or not self.context.graph.goes_by_clock(name):
             yield
             return
-        settings = self.place.spark.conf
+        settings = self.context.spark.conf
         before = settings.get(_EMPTY_BATCHES, "true") or "true"
         settings.set(_EMPTY_BATCHES, "false")
         try:
@@ -146,26 +148,28 @@ class Run:
 
     @property
     def _parallelism(self) -> int:
-        return self.place.graph.specification.parallelism or self.place.spark.sparkContext.defaultParallelism
+        return self.context.graph.specification.parallelism or self.context.spark.sparkContext.defaultParallelism
 
     def _writer(self, name: str) -> DataStreamWriter:
-        place, graph = self.place, self.place.graph
-        if name in graph.intakes:
-            return topic_writer(place, intake_records(place, graph.intakes[name]), name)
-        if name in graph.table_intakes:
-            return topic_writer(place, table_intake_records(place, graph.table_intakes[name]), name)
-        if name in graph.steps:
-            return self._step_writer(name)
-        return outlet_writer(place, graph.outlets_by_query[name], name)
+        context, graph = self.context, self.context.graph
+        if name in graph.source_stages:
+            return topic_writer(context, source_stage_records(context, graph.source_stages[name]), name)
+        if name in graph.table_quarantines:
+            return topic_writer(context, table_quarantine_records(context, graph.table_quarantines[name]), name)
+        if name in graph.processing_stages:
+            return self._stage_writer(name)
+        return sink_writer(context, graph.sinks_by_query[name], name)
 
-    def _step_writer(self, name: str) -> DataStreamWriter:
-        place, step = self.place, self.place.graph.steps[name]
-        assert step.boundary is not None, "a step without a boundary is computed by its outlets"
-        rows = step_rows(place, step, name)
-        place.schemas[name] = rows.schema
-        topic, key, rows_as = step.boundary.topic, step.boundary.key, place.written_rows(name).format
-        if step.stage.mode == "append":
-            return topic_writer(place, to_records(rows, topic, key, rows_as=rows_as), name)
-        handler = changelog_handler(place, topic, key, name, rows_as)
-        checkpointed = rows.writeStream.outputMode(step.stage.mode).option("checkpointLocation", place.checkpoint(name))
+    def _stage_writer(self, name: str) -> DataStreamWriter:
+        context, stage = self.context, self.context.graph.processing_stages[name]
+        assert stage.boundary is not None, "a processing stage without a boundary is computed by its sinks"
+        rows = stage_rows(context, stage, name)
+        context.schemas[name] = rows.schema
+        topic, key, rows_as = stage.boundary.topic, stage.boundary.key, context.written_rows(name).format
+        if stage.declaration.mode == "append":
+            return topic_writer(context, to_records(rows, topic, key, rows_as=rows_as), name)
+        handler = changelog_handler(context, topic, key, name, rows_as)
+        checkpointed = rows.writeStream.outputMode(stage.declaration.mode).option(
+            "checkpointLocation", context.checkpoint(name)
+        )
         return checkpointed.foreachBatch(for_each_batch(handler))

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.execution.run_context import RunContext
 
 READING: Final = {"onDecodeError": "null", "includeBytes": "true", "includeHeaders": "true"}
 """How records are read of which some may have to be set aside. The number of the batch comes with `watermarkFrom`."""
@@ -26,12 +26,12 @@ def undecodable() -> Column:
     return F.when(F.col("valueError").isNotNull(), F.concat(F.lit("does not decode: "), F.col("valueError")))
 
 
-def headers(place: Workplace, stage: str, record: str, reason: Column) -> Column:
+def headers(context: RunContext, stage: str, record: str, reason: Column) -> Column:
     """The headers that a record had and behind them ours, as text: arrays, even null ones, double the time that Spark needs to hand
     a row to Python."""
     facts = {
         "error": reason,
-        "pipeline": F.lit(place.pipeline),
+        "pipeline": F.lit(context.pipeline),
         "stage": F.lit(stage),
         "topic": F.col(f"{record}.topic"),
         "partition": F.col(f"{record}.partition"),

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from catchment.client.errors import ClientError, SettingsError, Unreachable
 from catchment.pipelines.alerts.rule import log_topic, undelivered_topic
 from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
-from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import REPLAYED_SUFFIX
 from catchment.pipelines.specification import Alert, StoreSink, TopicOut
@@ -62,11 +62,11 @@ class TopicAdmin:
                 raise _explained(f"topic {topic} cannot be deleted", cause) from cause
 
 
-def make_topics(place: Workplace, parallelism: int) -> None:
+def make_topics(context: RunContext, parallelism: int) -> None:
     """Make those that are missing; topics that others write are left to them."""
-    admin = _client(place.servers, place.kafka)
-    there = _create(admin, wanted_topics(place.graph, parallelism).values())
-    _check_times(admin, there & {boundary.topic for boundary in place.graph.topics()})
+    admin = _client(context.servers, context.kafka)
+    there = _create(admin, wanted_topics(context.graph, parallelism).values())
+    _check_times(admin, there & {boundary.topic for boundary in context.graph.topics()})
 
 
 def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
@@ -101,10 +101,10 @@ def retention_notes(graph: Graph, admin: TopicAdmin, there: Collection[str]) -> 
 def _kept(graph: Graph) -> list[str]:
     """The topics of what is kept aside, and of alerts: their records exist nowhere else."""
     pipeline = graph.specification.pipeline
-    has_intake = bool(graph.intakes or graph.table_intakes)
-    has_store = any(isinstance(one.target, StoreSink) for one in graph.outlets.values())
-    kept = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}"] if has_intake or has_store else []
-    kept += [graph.late] if has_intake else []
+    has_source_stage = bool(graph.source_stages or graph.table_quarantines)
+    has_store = any(isinstance(one.target, StoreSink) for one in graph.sinks.values())
+    kept = [graph.quarantine, f"{pipeline}{REPLAYED_SUFFIX}"] if has_source_stage or has_store else []
+    kept += [graph.late] if has_source_stage else []
     alerts = graph.specification.alerts.values()
     kept += [log_topic(pipeline)] if alerts else []
     tells_people = any(not isinstance(one, TopicOut) for alert in alerts for one in alert.to)
@@ -126,8 +126,8 @@ def _client(servers: str, kafka: Mapping[str, str]) -> AdminClient:
 def _named(graph: Graph) -> dict[str, int | None]:
     """Topics that sinks and alerts write to, with the partitions that one of them asks for."""
     named: dict[str, int | None] = {}
-    for outlet in graph.outlets.values():
-        for one in outlet.target.to if isinstance(outlet.target, Alert) else (outlet.target,):
+    for sink in graph.sinks.values():
+        for one in sink.target.to if isinstance(sink.target, Alert) else (sink.target,):
             if isinstance(one, TopicOut):
                 named[one.topic] = named.get(one.topic) or one.partitions
     return named

@@ -21,9 +21,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from catchment.pipelines.addresses import without_credentials
 from catchment.pipelines.execution.boundaries import as_key, sink_options
 from catchment.pipelines.execution.row_values import as_json
+from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.setting_aside import own_headers
-from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.graph import Outlet
+from catchment.pipelines.graph import Sink
 from catchment.pipelines.specification import StoreSink
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
@@ -33,44 +33,44 @@ _REASON: Final = "__catchment_unstorable"
 
 
 class UnstorableRows:
-    """Those of one outlet."""
+    """Those of one sink."""
 
-    def __init__(self, place: Workplace, outlet: Outlet, sink: StoreSink, key: tuple[str, ...]) -> None:
-        self._place = place
-        self._outlet = outlet
+    def __init__(self, context: RunContext, sink: Sink, target: StoreSink, key: tuple[str, ...]) -> None:
+        self._context = context
         self._sink = sink
+        self._declared = target
         self._key = key
 
     def set_aside(self, batch: DataFrame, rows: pyarrow.Table, reasons: pyarrow.ChunkedArray, batch_id: int) -> None:
         """Write rows of a batch to the quarantine, once, each with its reason."""
-        place, query = self._place, self._outlet.query
+        context, query = self._context, self._sink.query
         with_reasons = rows.append_column(_REASON, compute.cast(reasons, pyarrow.string()))
         schema = StructType([*batch.schema.fields, StructField(_REASON, StringType())])
         # In a single task, whatever the session's cores are: a repeated batch has to have the same ones.
         found = batch.sparkSession.createDataFrame(with_reasons, schema).coalesce(1)
-        time_ms = SparkCheckpoint.at(place.checkpoint(query)).plan(batch_id).time_ms
+        time_ms = SparkCheckpoint.at(context.checkpoint(query)).plan(batch_id).time_ms
         records = found.select(
-            F.lit(place.graph.quarantine).alias("topic"),
+            F.lit(context.graph.quarantine).alias("topic"),
             (as_key(self._key) if self._key else F.lit(None).cast("binary")).alias("key"),
             as_json(batch.columns).alias("value"),
             F.to_json(own_headers(self._facts(batch_id))).alias("headers"),
             F.timestamp_millis(F.lit(time_ms)).alias("timestamp"),
         )
-        records.write.format("catchment").options(**sink_options(place, query)).mode("append").save()
-        told = f"{rows.num_rows} rows of batch {batch_id} are in topic {place.graph.quarantine}"
-        _logger.warning("%s: %s cannot take them: %s", told, self._target, reasons[0].as_py())
+        records.write.format("catchment").options(**sink_options(context, query)).mode("append").save()
+        told = f"{rows.num_rows} rows of batch {batch_id} are in topic {context.graph.quarantine}"
+        _logger.warning("%s: %s cannot take them: %s", told, self._where, reasons[0].as_py())
 
     @property
-    def _target(self) -> str:
-        return f"table {self._sink.table} of store {without_credentials(self._sink.store)}"
+    def _where(self) -> str:
+        return f"table {self._declared.table} of store {without_credentials(self._declared.store)}"
 
     def _facts(self, batch_id: int) -> dict[str, Column]:
-        advice = f". Give such rows another value in {self._sink.from_}, or leave them out there."
-        error = F.concat(F.lit(f"cannot be stored: in {self._target}, "), F.col(_REASON), F.lit(advice))
+        advice = f". Give such rows another value in {self._declared.from_}, or leave them out there."
+        error = F.concat(F.lit(f"cannot be stored: in {self._where}, "), F.col(_REASON), F.lit(advice))
         return {
             "error": error,
-            "pipeline": F.lit(self._place.pipeline),
-            "stage": F.lit(self._sink.from_),
-            "sink": F.lit(self._outlet.name),
+            "pipeline": F.lit(self._context.pipeline),
+            "stage": F.lit(self._declared.from_),
+            "sink": F.lit(self._sink.name),
             "batch": F.lit(batch_id),
         }

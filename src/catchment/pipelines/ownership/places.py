@@ -50,14 +50,14 @@ def sink_place(sink: StoreSink | LakeSink | TopicSink, folder: Path) -> Place:
 
 def written_places(graph: Graph, folder: Path) -> Iterator[tuple[str, Place]]:
     """The queries of a pipeline that write rows, each with its place. Alerts have none: their log says what has fired."""
-    for query in graph.table_intakes:
+    for query in graph.table_quarantines:
         yield query, topic_place(graph.quarantine, is_boundary=False)
-    for query in (*graph.intakes, *graph.steps):
+    for query in (*graph.source_stages, *graph.processing_stages):
         if (boundary := graph.boundary(query)) is not None:
             yield query, topic_place(boundary.topic, is_boundary=True)
-    for query, outlet in graph.outlets_by_query.items():
-        if not isinstance(outlet.target, Alert):
-            yield query, sink_place(outlet.target, folder)
+    for query, sink in graph.sinks_by_query.items():
+        if not isinstance(sink.target, Alert):
+            yield query, sink_place(sink.target, folder)
 
 
 def topics_of(graph: Graph, query: str) -> Iterator[str]:
@@ -69,7 +69,9 @@ def topics_of(graph: Graph, query: str) -> Iterator[str]:
             yield graph.sources[name].topic
         elif (boundary := graph.boundary(name)) is not None:
             yield boundary.topic
-    if (query in graph.intakes or query in graph.steps) and (written := graph.boundary(query)) is not None:
+    if (query in graph.source_stages or query in graph.processing_stages) and (
+        written := graph.boundary(query)
+    ) is not None:
         yield written.topic
 
 

@@ -28,14 +28,14 @@ from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.durations import interval
 from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.execution.decoding import decoding_options
-from catchment.pipelines.execution.intake import check_reserved
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.row_values import require_crossing
-from catchment.pipelines.execution.steps import computed
-from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.graph import Boundary, Graph, Outlet, Step
+from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.execution.source_stage import check_reserved
+from catchment.pipelines.execution.stages import computed
+from catchment.pipelines.graph import Boundary, Graph, ProcessingStage, Sink
 from catchment.pipelines.mistakes import Finding, Path, Place, Unresolved, dotted
-from catchment.pipelines.naming import alert_name, alert_outlet, is_intake
+from catchment.pipelines.naming import alert_name, alert_sink, is_source_stage
 from catchment.pipelines.planning import kept_columns
 from catchment.pipelines.planning.spark_columns import SparkColumns, objection
 from catchment.pipelines.planning.state_of_plans import state_of
@@ -53,19 +53,19 @@ class Resolved:
     """Rows without a row in them, for what their columns and their plans say."""
 
     inputs: dict[str, DataFrame] = field(default_factory=dict)
-    """What a query reads, by the names of tables, of sources, and of intakes or steps with a boundary."""
+    """What a query reads, by names of tables, sources, and stages with a boundary."""
     results: dict[str, DataFrame] = field(default_factory=dict)
-    """What each step computes."""
+    """What each processing stage computes."""
     schemas: dict[str, StructType] = field(default_factory=dict)
     """The columns of each source."""
 
 
-def resolve(place: Workplace) -> Resolved:
+def resolve(context: RunContext) -> Resolved:
     """The rows of all that is declared; raises `Unresolved` with everything that is wrong.
 
     The schemas of the topics between queries are left in `place`.
     """
-    resolving = _Resolving(place)
+    resolving = _Resolving(context)
     resolving.all()
     if resolving.found:
         raise Unresolved(list(dict.fromkeys(resolving.found)))
@@ -81,7 +81,7 @@ def columns_of(topic: TopicIn, folder: FilePath) -> StructType:
 
 @dataclass
 class _Resolving:
-    place: Workplace
+    context: RunContext
     found: list[Finding] = field(default_factory=list)
     resolved: Resolved = field(default_factory=Resolved)
     doubtful: set[str] = field(default_factory=set)
@@ -89,14 +89,14 @@ class _Resolving:
 
     @property
     def graph(self) -> Graph:
-        return self.place.graph
+        return self.context.graph
 
     def all(self) -> None:
         self._tables()
         self._sources()
         self._intakes()
-        for step in self.graph.sorted_steps:
-            self._step(step)
+        for stage in self.graph.sorted_stages:
+            self._stage(stage)
         self._sinks()
         for name, alert in self.graph.specification.alerts.items():
             self._alert(name, alert)
@@ -104,7 +104,7 @@ class _Resolving:
     def _tables(self) -> None:
         for name, table in self.graph.tables.items():
             if (schema := self._schema(("tables", name, "schema"), table)) is not None:
-                rows = self.place.spark.createDataFrame([], schema)
+                rows = self.context.spark.createDataFrame([], schema)
                 self.resolved.inputs[name] = F.broadcast(rows)
                 self.found += column_checks.of_table(name, table, SparkColumns(f"table {name}", rows))
 
@@ -118,47 +118,49 @@ class _Resolving:
     def _intakes(self) -> None:
         """What is cleaned has the columns that it came with."""
         specification = self.graph.specification
-        for intake in self.graph.intakes.values():
-            if (schema := self.resolved.schemas.get(intake.source_name)) is None:
+        for source_stage in self.graph.source_stages.values():
+            if (schema := self.resolved.schemas.get(source_stage.source_name)) is None:
                 continue
-            if intake.source_name in self.doubtful:
-                self.doubtful.add(intake.name)
-            self._boundary(intake.name, schema, intake.boundary)
-            self._attempt(("sources", intake.source_name, "schema"), partial(check_reserved, schema, intake))
+            if source_stage.source_name in self.doubtful:
+                self.doubtful.add(source_stage.name)
+            self._boundary(source_stage.name, schema, source_stage.boundary)
+            self._attempt(
+                ("sources", source_stage.source_name, "schema"), partial(check_reserved, schema, source_stage)
+            )
         for name, stage in specification.stages.items():
             sources = [one for one in stage.from_ if one in self.resolved.schemas]
-            if len(sources) == 1 and (stage.checks or stage.dedupe or is_intake(specification, stage)):
+            if len(sources) == 1 and (stage.checks or stage.dedupe or is_source_stage(specification, stage)):
                 given = SparkColumns(f"source {sources[0]}", self.resolved.inputs[sources[0]])
                 self._note(name, column_checks.of_cleaning(name, stage, given))
-                if is_intake(specification, stage):
+                if is_source_stage(specification, stage):
                     self._note(name, column_checks.of_result(name, stage, SparkColumns(f"stage {name}", given.rows)))
 
-    def _step(self, step: Step) -> None:
-        inputs = [self.resolved.inputs.get(one) for one in step.inputs]
+    def _stage(self, stage: ProcessingStage) -> None:
+        inputs = [self.resolved.inputs.get(one) for one in stage.inputs]
         frames = [one for one in inputs if one is not None]
         if len(frames) < len(inputs):
             return
         try:
-            rows = computed(self.place, step, frames)
+            rows = computed(self.context, stage, frames)
         except Exception as error:
-            self.found.append(_failed(error, step, self.place.folder))
+            self.found.append(_failed(error, stage, self.context.folder))
             return
-        self.resolved.results[step.name] = rows
+        self.resolved.results[stage.name] = rows
         specification = self.graph.specification
-        again = [Finding(*one) for one in counted(specification, step.name, lambda: _operators(rows))]
+        again = [Finding(*one) for one in counted(specification, stage.name, lambda: _operators(rows))]
         self.found += again
-        if again or self.doubtful & set(step.inputs):
-            self.doubtful.add(step.name)
+        if again or self.doubtful & set(stage.inputs):
+            self.doubtful.add(stage.name)
         else:
-            self._attempt(("stages", step.name), lambda: require_streamable(rows, step.name, step.stage.mode))
-        columns = SparkColumns(f"stage {step.name}", rows)
-        self._note(step.name, column_checks.of_result(step.name, step.stage, columns))
-        if step.boundary is not None:
-            self._boundary(step.name, rows.schema, step.boundary)
+            self._attempt(("stages", stage.name), lambda: require_streamable(rows, stage.name, stage.declaration.mode))
+        columns = SparkColumns(f"stage {stage.name}", rows)
+        self._note(stage.name, column_checks.of_result(stage.name, stage.declaration, columns))
+        if stage.boundary is not None:
+            self._boundary(stage.name, rows.schema, stage.boundary)
 
     def _boundary(self, name: str, schema: StructType, boundary: Boundary) -> None:
         """Rows as they are read from the topic between two queries."""
-        self.place.schemas[name] = schema
+        self.context.schemas[name] = schema
         self._attempt(("stages", name), lambda: require_crossing(schema, name, boundary.rows_as))
         rows = self.resolved.inputs[name] = self._stream(name, schema)
         if (event_time := boundary.event_time) is not None and name not in self.doubtful:
@@ -169,35 +171,35 @@ class _Resolving:
         self.resolved.inputs[name] = rows.withWatermark(event_time, interval(lateness_ms))
 
     def _sinks(self) -> None:
-        outlets = [one for one in self.graph.outlets.values() if not isinstance(one.target, Alert)]
-        for number, (sink, outlet) in enumerate(zip(self.graph.specification.sinks, outlets, strict=True)):
-            if (columns := self._columns(outlet)) is not None:
-                stage = self.graph.specification.stages.get(sink.from_)
-                wrong = list(column_checks.of_sink(number, sink, columns))
-                self.found += wrong or kept_columns.of_sink(number, sink, stage, columns)
+        sinks = [one for one in self.graph.sinks.values() if not isinstance(one.target, Alert)]
+        for number, (target, sink) in enumerate(zip(self.graph.specification.sinks, sinks, strict=True)):
+            if (columns := self._columns(sink)) is not None:
+                stage = self.graph.specification.stages.get(target.from_)
+                wrong = list(column_checks.of_sink(number, target, columns))
+                self.found += wrong or kept_columns.of_sink(number, target, stage, columns)
 
     def _alert(self, name: str, alert: Alert) -> None:
-        outlet = self.graph.outlets[alert_outlet(name)]
-        if (columns := self._columns(outlet)) is None:
+        sink = self.graph.sinks[alert_sink(name)]
+        if (columns := self._columns(sink)) is None:
             return
         wrong = list(column_checks.of_alert(name, alert, columns))
         self.found += wrong
-        if not wrong and outlet.reads not in self.doubtful:
-            self._attempt(("alerts", name), lambda: self._candidates(outlet, alert, columns.rows))
+        if not wrong and sink.reads not in self.doubtful:
+            self._attempt(("alerts", name), lambda: self._candidates(sink, alert, columns.rows))
 
-    def _candidates(self, outlet: Outlet, alert: Alert, rows: DataFrame) -> None:
+    def _candidates(self, sink: Sink, alert: Alert, rows: DataFrame) -> None:
         """Raises what the query of an alert would, with all that the declaration says of it."""
-        event_time = event_time_of(self.graph, outlet.reads, rows.columns)
-        step = self.graph.steps.get(outlet.reads)
+        event_time = event_time_of(self.graph, sink.reads, rows.columns)
+        stage = self.graph.processing_stages.get(sink.reads)
         if alert.absent_for is not None:
-            if step is not None and step.boundary is None:
+            if stage is not None and stage.boundary is None:
                 # What tells of silence adds rows and changes none.
-                require_streamable(rows, step.name, "append")
+                require_streamable(rows, stage.name, "append")
             rows, event_time = absent_rows(rows, alert.key, event_time, alert.absent_for), LAST_SEEN
         topics = [one for one in alert.to if isinstance(one, TopicOut)]
         rule = AlertRule(
-            pipeline=self.place.pipeline,
-            name=alert_name(outlet.name),
+            pipeline=self.context.pipeline,
+            name=alert_name(sink.name),
             when=alert.when or _ALWAYS,
             key=alert.key,
             event_time=event_time,
@@ -207,12 +209,12 @@ class _Resolving:
         )
         candidate_rows(rows, rule)
 
-    def _columns(self, outlet: Outlet) -> SparkColumns | None:
-        """Those of what an outlet reads, by the name that its author knows; None if they are not known."""
-        known = self.resolved.results.get(outlet.reads)
-        rows = self.resolved.inputs.get(outlet.reads) if known is None else known
-        kind = "source" if outlet.target.from_ in self.graph.sources else "stage"
-        return None if rows is None else SparkColumns(f"{kind} {outlet.target.from_}", rows)
+    def _columns(self, sink: Sink) -> SparkColumns | None:
+        """Those of what a sink reads, by the name that its author knows; None if they are not known."""
+        known = self.resolved.results.get(sink.reads)
+        rows = self.resolved.inputs.get(sink.reads) if known is None else known
+        kind = "source" if sink.target.from_ in self.graph.sources else "stage"
+        return None if rows is None else SparkColumns(f"{kind} {sink.target.from_}", rows)
 
     def _note(self, name: str, found: Iterable[Finding]) -> None:
         """Take down what is wrong with a source or a stage; without its time, what reads it cannot be judged as a stream."""
@@ -230,13 +232,13 @@ class _Resolving:
 
     def _schema(self, path: Path, topic: TopicIn) -> StructType | None:
         try:
-            return columns_of(topic, self.place.folder)
+            return columns_of(topic, self.context.folder)
         except SettingsError as error:
             self.found.append(Finding(path, f"{dotted(path)}: {error}"))
             return None
 
     def _stream(self, name: str, schema: StructType) -> DataFrame:
-        nothing = read_stream(self.place.spark, name).format("rate").load()
+        nothing = read_stream(self.context.spark, name).format("rate").load()
         return nothing.select(*(F.lit(None).cast(one.dataType).alias(one.name) for one in schema))
 
 
@@ -245,24 +247,24 @@ def _operators(rows: DataFrame) -> list[str]:
     return [one.kind for one in state_of(rows).operators]
 
 
-def _failed(error: Exception, step: Step, folder: FilePath) -> Finding:
+def _failed(error: Exception, stage: ProcessingStage, folder: FilePath) -> Finding:
     """What a stage's code raises is its author's to correct; raises it again where it says that Spark or a broker is away."""
     is_away = isinstance(error, ConnectionError | TimeoutError) or (
         isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
     )
     if is_away or (isinstance(error, ClientError) and not isinstance(error, SettingsError)):
         raise error
-    what, line = objection(error, step.names)
-    if step.stage.sql is not None:
-        path: Path = ("stages", step.name, "sql")
+    what, line = objection(error, stage.names)
+    if stage.declaration.sql is not None:
+        path: Path = ("stages", stage.name, "sql")
         return Finding((*path, line) if line else path, f"{dotted(path)}: {what}")
-    path = ("stages", step.name, "function")
-    return Finding(path, f"{dotted(path)}: {what}", _authors_line(error, step, folder))
+    path = ("stages", stage.name, "function")
+    return Finding(path, f"{dotted(path)}: {what}", _authors_line(error, stage, folder))
 
 
-def _authors_line(error: Exception, step: Step, folder: FilePath) -> Place | None:
+def _authors_line(error: Exception, stage: ProcessingStage, folder: FilePath) -> Place | None:
     """The innermost line of the file with the stage's function, or of one beside the pipeline's."""
-    own = getattr(getattr(step.stage.function, "__code__", None), "co_filename", None)
+    own = getattr(getattr(stage.declaration.function, "__code__", None), "co_filename", None)
     found = [
         Place(one.filename, one.lineno)
         for one in traceback.extract_tb(error.__traceback__)

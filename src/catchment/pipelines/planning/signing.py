@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.execution.row_values import row_schema
-from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.graph import Graph, Intake, Outlet, Step
+from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.resolving import Resolved, resolve
 from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
@@ -21,18 +21,18 @@ from catchment.pipelines.specification import Alert, StoreSink
 
 def signatures(spark: SparkSession, graph: Graph, home: Home, folder: Path) -> Current:
     """Those of all queries; raises `Unresolved` with what is wrong with the stages' code or columns."""
-    place = Workplace(spark, graph, servers="", kafka={}, home=home, folder=folder)
-    return _Signing(place, resolve(place)).all()
+    context = RunContext(spark, graph, servers="", kafka={}, home=home, folder=folder)
+    return _Signing(context, resolve(context)).all()
 
 
 @dataclass
 class _Signing:
-    place: Workplace
+    context: RunContext
     resolved: Resolved
 
     @property
     def graph(self) -> Graph:
-        return self.place.graph
+        return self.context.graph
 
     def all(self) -> Current:
         found: dict[str, Signature] = {}
@@ -42,73 +42,73 @@ class _Signing:
         return Current(version=self.graph.specification.version, queries=found)
 
     def _signature(self, name: str) -> Signature:
-        if name in self.graph.intakes:
-            return self._intake(self.graph.intakes[name])
-        if name in self.graph.table_intakes:
-            return Signature(kind="intake", reads=(self.graph.table_intakes[name].table.topic,))
-        if name in self.graph.steps:
-            return self._step(self.graph.steps[name])
-        return self._outlet(self.graph.outlets_by_query[name])
+        if name in self.graph.source_stages:
+            return self._source_stage(self.graph.source_stages[name])
+        if name in self.graph.table_quarantines:
+            return Signature(kind="intake", reads=(self.graph.table_quarantines[name].table.topic,))
+        if name in self.graph.processing_stages:
+            return self._stage(self.graph.processing_stages[name])
+        return self._sink(self.graph.sinks_by_query[name])
 
-    def _intake(self, intake: Intake) -> Signature:
-        schema = self.place.schemas[intake.name]
-        keys = _keys(intake.dedupe, schema)
+    def _source_stage(self, source_stage: SourceStage) -> Signature:
+        schema = self.context.schemas[source_stage.name]
+        keys = _keys(source_stage.dedupe, schema)
         return Signature(
             kind="intake",
-            reads=(intake.source.topic,),
+            reads=(source_stage.source.topic,),
             state=(Operator(kind="deduplication within the watermark", parts=keys),) if keys else (),
-            uses=intake.dedupe,
+            uses=source_stage.dedupe,
             columns=_columns(schema),
-            event_time=intake.boundary.event_time,
-            lateness_ms=intake.boundary.lateness_ms,
-            target=boundary_target(intake.name, intake.boundary),
-            rows_as=intake.boundary.rows_as,
+            event_time=source_stage.boundary.event_time,
+            lateness_ms=source_stage.boundary.lateness_ms,
+            target=boundary_target(source_stage.name, source_stage.boundary),
+            rows_as=source_stage.boundary.rows_as,
             row_schema=row_schema(schema),
         )
 
-    def _step(self, step: Step) -> Signature:
-        rows = self.resolved.results[step.name]
+    def _stage(self, stage: ProcessingStage) -> Signature:
+        rows = self.resolved.results[stage.name]
         state = state_of(rows)
-        assert step.boundary is not None, "a step without a boundary is computed by its outlets"
+        assert stage.boundary is not None, "a processing stage without a boundary is computed by its sinks"
         return Signature(
             kind="step",
-            reads=self._topics(step.inputs),
-            upstream=self._upstream(step.inputs),
-            mode=step.stage.mode,
+            reads=self._topics(stage.inputs),
+            upstream=self._upstream(stage.inputs),
+            mode=stage.declaration.mode,
             state=state.operators,
             uses=state.uses,
             columns=_columns(rows.schema),
-            event_time=step.boundary.event_time,
-            lateness_ms=step.boundary.lateness_ms,
-            target=boundary_target(step.name, step.boundary),
-            rows_as=step.boundary.rows_as,
+            event_time=stage.boundary.event_time,
+            lateness_ms=stage.boundary.lateness_ms,
+            target=boundary_target(stage.name, stage.boundary),
+            rows_as=stage.boundary.rows_as,
             row_schema=row_schema(rows.schema),
         )
 
-    def _outlet(self, outlet: Outlet) -> Signature:
-        step = self.graph.steps.get(outlet.reads)
-        is_inline = step is not None and step.boundary is None
-        rows = self.resolved.results[outlet.reads] if is_inline else self.resolved.inputs[outlet.reads]
-        inputs = step.inputs if step is not None and is_inline else (outlet.reads,)
+    def _sink(self, sink: Sink) -> Signature:
+        stage = self.graph.processing_stages.get(sink.reads)
+        is_inline = stage is not None and stage.boundary is None
+        rows = self.resolved.results[sink.reads] if is_inline else self.resolved.inputs[sink.reads]
+        inputs = stage.inputs if stage is not None and is_inline else (sink.reads,)
         state = state_of(rows)
         return Signature(
             kind="outlet",
             reads=self._topics(inputs),
             upstream=self._upstream(inputs),
-            mode=step.stage.mode if step is not None and is_inline else "append",
-            state=(*state.operators, *_absence(outlet, rows.schema), *self._table_key(outlet, rows.schema)),
+            mode=stage.declaration.mode if stage is not None and is_inline else "append",
+            state=(*state.operators, *_absence(sink, rows.schema), *self._table_key(sink, rows.schema)),
             uses=state.uses,
-            columns={} if isinstance(outlet.target, Alert) else _columns(rows.schema),
-            required=_required(outlet, rows.schema),
-            target=None if isinstance(outlet.target, Alert) else sink_target(outlet.target, self.place.folder),
+            columns={} if isinstance(sink.target, Alert) else _columns(rows.schema),
+            required=_required(sink, rows.schema),
+            target=None if isinstance(sink.target, Alert) else sink_target(sink.target, self.context.folder),
         )
 
-    def _table_key(self, outlet: Outlet, schema: StructType) -> tuple[Operator, ...]:
+    def _table_key(self, sink: Sink, schema: StructType) -> tuple[Operator, ...]:
         """What identifies a row of a store's table, which is state as well."""
-        if not isinstance(outlet.target, StoreSink):
+        if not isinstance(sink.target, StoreSink):
             return ()
-        stage = self.graph.specification.stages.get(outlet.reads)
-        key = outlet.target.key or (stage.key if stage else ())
+        stage = self.graph.specification.stages.get(sink.reads)
+        key = sink.target.key or (stage.key if stage else ())
         return (Operator(kind="table", parts=_keys(key, schema)),)
 
     def _topics(self, inputs: tuple[str, ...]) -> tuple[str, ...]:
@@ -122,22 +122,22 @@ class _Signing:
         return boundary.topic
 
     def _upstream(self, inputs: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(one for one in inputs if one in self.graph.intakes or one in self.graph.steps)
+        return tuple(one for one in inputs if one in self.graph.source_stages or one in self.graph.processing_stages)
 
 
 def _columns(schema: StructType) -> dict[str, str]:
     return {one.name: one.dataType.simpleString() for one in schema}
 
 
-def _absence(outlet: Outlet, schema: StructType) -> tuple[Operator, ...]:
+def _absence(sink: Sink, schema: StructType) -> tuple[Operator, ...]:
     """The timers of an alert by absence, one for each key."""
-    if not isinstance(outlet.target, Alert) or outlet.target.absent_for is None:
+    if not isinstance(sink.target, Alert) or sink.target.absent_for is None:
         return ()
-    return (Operator(kind="timers", parts=_keys(outlet.target.key, schema)),)
+    return (Operator(kind="timers", parts=_keys(sink.target.key, schema)),)
 
 
-def _required(outlet: Outlet, schema: StructType) -> tuple[str, ...]:
-    return tuple(one.name for one in schema if isinstance(outlet.target, StoreSink) and not one.nullable)
+def _required(sink: Sink, schema: StructType) -> tuple[str, ...]:
+    return tuple(one.name for one in schema if isinstance(sink.target, StoreSink) and not one.nullable)
 
 
 def _keys(names: tuple[str, ...], schema: StructType) -> tuple[Part, ...]:

@@ -5,10 +5,10 @@ Behaviour
     again. Each alert has the same id as in micro-batches, so whoever receives it can tell. It is written to the same topics
     and to the alerts topic, from which webhooks and mail are served.
     A record gives no alert that Spark cannot decode, that has no event time, or one too far ahead of the record's own, which
-    would move the watermark for good; to keep such records aside is the intake's task, in micro-batches.
+    would move the watermark for good; to keep such records aside is the source stage's task, in micro-batches.
 Gaps
     What is late is known to aggregations alone: other stages let it through. Spark takes a number for a text or a moment where
-    the intake does not.
+    the source stage does not.
     Topics are not written in one transaction, and cooldown is not kept: both need the memory that micro-batches have.
 """
 
@@ -25,8 +25,8 @@ from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.durations import interval
-from catchment.pipelines.execution.intake import DECODE_ERROR
 from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.source_stage import DECODE_ERROR
 from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.realtime.connector_settings import connector_options
 from catchment.pipelines.specification import DEFAULT_AHEAD_MS, Stage
@@ -71,7 +71,7 @@ def start_alert(records: DataFrame, name: str, options: Mapping[str, str], check
 
 
 def source_rows(spark: SparkSession, source: RealtimeSource, options: Mapping[str, str]) -> DataFrame:
-    """The topic's records, decoded, without those that the intake would set aside for what they are."""
+    """The topic's records, decoded, without those that the source stage would set aside for what they are."""
     reader = read_stream(spark, source.name).format("kafka").options(**connector_options(options))
     records = reader.option("subscribe", source.topic).option("startingOffsets", source.start).load()
     decoded = records.select("timestamp", _decoded(source).alias(_ROW)).where(_has_decoded(source))

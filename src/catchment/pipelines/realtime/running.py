@@ -13,7 +13,7 @@ from catchment.client.errors import ClientError
 from catchment.pipelines.execution.alerting import alert_rule, event_time_of
 from catchment.pipelines.execution.decoding import is_file
 from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION, pipeline_session
-from catchment.pipelines.naming import alert_outlet, outlet_query
+from catchment.pipelines.naming import alert_sink, sink_query
 from catchment.pipelines.realtime.connector_settings import require_readable_key
 from catchment.pipelines.realtime.eligibility import Path, asking_alerts, path_to, reasons_against
 from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, refusal_of_spark, require_allowed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from catchment.pipelines.execution.workplace import Workplace
+    from catchment.pipelines.execution.run_context import RunContext
 
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
 
@@ -69,18 +69,18 @@ def realtime_session(specification: PipelineSpecification, master: str, connecti
     return pipeline_session(specification, master, config=config)
 
 
-def start_all(place: Workplace) -> dict[str, StreamingQuery]:
+def start_all(context: RunContext) -> dict[str, StreamingQuery]:
     """Start the real-time alerts of a pipeline, none if one of them cannot be; the query of each."""
-    require_readable_key(place.spark, place.connection)
-    built = {name: _built(place, name) for name in realtime_alerts(place.graph.specification)}
-    require_slots(place.spark, {name: one.slots for name, one in built.items()})
+    require_readable_key(context.spark, context.connection)
+    built = {name: _built(context, name) for name in realtime_alerts(context.graph.specification)}
+    require_slots(context.spark, {name: one.slots for name, one in built.items()})
     queries = {}
     for name, one in built.items():
-        outlet = outlet_query(alert_outlet(name))
-        checkpoint = place.home.realtime_checkpoint(outlet, place.version(outlet))
+        sink = sink_query(alert_sink(name))
+        checkpoint = context.home.realtime_checkpoint(sink, context.version(sink))
         try:
             queries[name] = start_alert(
-                one.records, f"{place.pipeline}.realtime-{name}", place.connection, str(checkpoint)
+                one.records, f"{context.pipeline}.realtime-{name}", context.connection, str(checkpoint)
             )
         except PySparkException as error:
             if (reason := refusal_of_spark(error)) is not None:
@@ -102,17 +102,17 @@ def require_slots(spark: SparkSession, needed: Mapping[str, int]) -> None:
         )
 
 
-def _built(place: Workplace, name: str) -> Built:
-    path = _path(place.graph.specification, name)
-    source = declared_source(path, place.folder)
-    rows = staged_rows(source_rows(place.spark, source, place.connection), source, path.stages)
-    outlet = place.graph.outlets[alert_outlet(name)]
-    rule = alert_rule(place, outlet, event_time_of(place.graph, outlet.reads, rows.columns))
+def _built(context: RunContext, name: str) -> Built:
+    path = _path(context.graph.specification, name)
+    source = declared_source(path, context.folder)
+    rows = staged_rows(source_rows(context.spark, source, context.connection), source, path.stages)
+    sink = context.graph.sinks[alert_sink(name)]
+    rule = alert_rule(context, sink, event_time_of(context.graph, sink.reads, rows.columns))
     records = alert_records(rows, rule)
     require_allowed(records, name, is_append=all(stage.mode == "append" for _, stage in path.stages))
-    with closing(Connection.read(place.connection).new_cluster()) as cluster:
+    with closing(Connection.read(context.connection).new_cluster()) as cluster:
         partitions = len(cluster.partitions(source.topic))
-    shuffled = int(place.spark.conf.get(_SHUFFLE) or 0) if has_state(records) else 0
+    shuffled = int(context.spark.conf.get(_SHUFFLE) or 0) if has_state(records) else 0
     return Built(records, partitions + shuffled)
 
 

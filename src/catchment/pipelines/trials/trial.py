@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.naming import alert_outlet
+from catchment.pipelines.naming import alert_sink
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.pipelines.trials.row_matching import difference
 from catchment.pipelines.trials.trial_rows import Given
@@ -68,13 +68,13 @@ class Trial:
     def batches(self, name: str) -> list[list[dict[str, Any]]]:
         """What a stage gave in each batch; behind those that were given comes what the last watermark released."""
         run = self._started()
-        if name in self._graph.intakes or name in self._graph.steps:
+        if name in self._graph.source_stages or name in self._graph.processing_stages:
             run.run(name)
             return run.results[name]
         if name in self._graph.specification.alerts:
-            outlet = alert_outlet(name)
-            run.run_alert(outlet)
-            return run.results[outlet]
+            sink = alert_sink(name)
+            run.run_alert(sink)
+            return run.results[sink]
         specification = self._graph.specification
         known = [*specification.stages, *specification.alerts, QUARANTINE, LATE]
         raise UnknownName(f"no stage or alert is named {name}; there is {', '.join(known)}")

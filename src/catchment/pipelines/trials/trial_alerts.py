@@ -14,7 +14,7 @@ from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.deciding import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.execution.alerting import event_time_of
-from catchment.pipelines.graph import Graph, Outlet
+from catchment.pipelines.graph import Graph, Sink
 from catchment.pipelines.naming import alert_name
 from catchment.pipelines.specification import Alert
 from catchment.pipelines.trials.trial_rows import typed_row
@@ -23,19 +23,19 @@ MESSAGE: Final = "_message"
 
 
 def alert_collector(
-    graph: Graph, outlet: Outlet, schema: StructType, fired: list[list[dict[str, Any]]]
+    graph: Graph, sink: Sink, schema: StructType, fired: list[list[dict[str, Any]]]
 ) -> Callable[[DataFrame, int], None]:
     """What takes the batches of the rows that an alert looks at, and adds what each of them fires."""
-    alert = outlet.target
+    alert = sink.target
     assert isinstance(alert, Alert), "only alerts are asked about"
     if alert.when is None:
-        raise SettingsError(f"alert {outlet.name} goes by the clock", "Only alerts with `when` can be tried.")
+        raise SettingsError(f"alert {sink.name} goes by the clock", "Only alerts with `when` can be tried.")
     rule = AlertRule(
         pipeline=graph.specification.pipeline,
-        name=alert_name(outlet.name),
+        name=alert_name(sink.name),
         when=alert.when,
         key=alert.key,
-        event_time=event_time_of(graph, outlet.reads, schema.fieldNames()),
+        event_time=event_time_of(graph, sink.reads, schema.fieldNames()),
         cooldown_ms=alert.cooldown,
         message=alert.message,
     )

@@ -18,13 +18,13 @@ from pyspark.sql.types import StructType
 
 from catchment.pipelines.execution.boundaries import to_records, with_watermark
 from catchment.pipelines.execution.decoding import decoding_options
-from catchment.pipelines.execution.intake import cleaned_records
 from catchment.pipelines.execution.row_values import decoding_options as row_decoding_options
 from catchment.pipelines.execution.row_values import encoding_options, row_columns
-from catchment.pipelines.execution.steps import apply
-from catchment.pipelines.execution.table_intake import broken_records
-from catchment.pipelines.execution.workplace import Workplace
-from catchment.pipelines.graph import Graph, Intake, Step, TableIntake
+from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.execution.source_stage import cleaned_records
+from catchment.pipelines.execution.stages import apply
+from catchment.pipelines.execution.table_quarantine import broken_records
+from catchment.pipelines.graph import Graph, ProcessingStage, SourceStage, TableQuarantine
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.resolving import columns_of
 from catchment.pipelines.specification import Source, Table
@@ -58,7 +58,7 @@ class TrialRun:
         self._log = TrialLog()
         self._streams = TrialStreams(self.spark, self._log, self.scratch)
         home = Home(self.scratch, self.graph.specification.pipeline)
-        self._place = Workplace(self.spark, self.graph, servers="", kafka={}, home=home, folder=self.folder)
+        self._context = RunContext(self.spark, self.graph, servers="", kafka={}, home=home, folder=self.folder)
         for name, source in self.graph.sources.items():
             schema = columns_of(source, self.folder)
             batches = [[event_record(row, source, schema) for row in rows] for rows in self.given.get(name, [])]
@@ -70,96 +70,98 @@ class TrialRun:
         """Run a query, after those that it reads, unless it has run."""
         if name in self.results:
             return
-        if name in self.graph.intakes:
-            self._run_intake(self.graph.intakes[name])
+        if name in self.graph.source_stages:
+            self._run_source_stage(self.graph.source_stages[name])
         else:
-            step = self.graph.steps[name]
+            stage = self.graph.processing_stages[name]
             for above in self.graph.streams_of(name):
                 if above not in self.graph.sources:
                     self.run(above)
-            self._run_step(step)
+            self._run_stage(stage)
 
     def run_intakes(self) -> None:
-        for name in self.graph.intakes:
+        for name in self.graph.source_stages:
             self.run(name)
-        for table_intake in self.graph.table_intakes.values():
-            self._run_table_intake(table_intake)
+        for table_intake in self.graph.table_quarantines.values():
+            self._run_table_quarantine(table_intake)
 
     def run_alert(self, name: str) -> None:
         """Run the query of an alert, after those that it reads."""
         if name in self.results:
             return
-        outlet = self.graph.outlets[name]
-        step = self.graph.steps.get(outlet.reads)
-        is_inline = step is not None and step.boundary is None
-        inputs = step.inputs if step is not None and is_inline else (outlet.reads,)
+        sink = self.graph.sinks[name]
+        stage = self.graph.processing_stages.get(sink.reads)
+        is_inline = stage is not None and stage.boundary is None
+        inputs = stage.inputs if stage is not None and is_inline else (sink.reads,)
         for above in inputs:
-            if above in self.graph.intakes or above in self.graph.steps:
+            if above in self.graph.source_stages or above in self.graph.processing_stages:
                 self.run(above)
         frames = [self._input(one, name) for one in inputs]
-        rows = apply(self._place, step, frames) if step is not None and is_inline else frames[0]
+        rows = apply(self._context, stage, frames) if stage is not None and is_inline else frames[0]
         fired: list[list[dict[str, Any]]] = []
-        collect = alert_collector(self.graph, outlet, rows.schema, fired)
-        self._run_query(name, rows, step.stage.mode if step is not None and is_inline else "append", collect)
+        collect = alert_collector(self.graph, sink, rows.schema, fired)
+        self._run_query(name, rows, stage.declaration.mode if stage is not None and is_inline else "append", collect)
         self.results[name] = fired
 
     def aside(self, topic: str) -> list[dict[str, Any]]:
-        """What was set aside for a reason; only intakes do that."""
+        """What was set aside for a reason; only source stages do that."""
         self.run_intakes()
         return [aside_row(record) for record in self.asides.get(topic, [])]
 
-    def _run_intake(self, intake: Intake) -> None:
-        place = self._place
-        options = self._decoding(intake.source) | {"onDecodeError": "null", "includeBytes": "true"}
-        records = cleaned_records(place, intake, self._streams.stream(intake.source_name, intake.name, options))
+    def _run_source_stage(self, source_stage: SourceStage) -> None:
+        context = self._context
+        options = self._decoding(source_stage.source) | {"onDecodeError": "null", "includeBytes": "true"}
+        records = cleaned_records(
+            context, source_stage, self._streams.stream(source_stage.source_name, source_stage.name, options)
+        )
         written: list[list[Record]] = []
 
         def collect(rows: DataFrame, batch_id: int) -> None:
             found = [(row["topic"], _record(row)) for row in _written(rows)]
-            written.append([record for topic, record in found if topic == intake.boundary.topic])
+            written.append([record for topic, record in found if topic == source_stage.boundary.topic])
             for topic, record in found:
-                if topic != intake.boundary.topic:
+                if topic != source_stage.boundary.topic:
                     self.asides.setdefault(topic, []).append(record)
 
-        self._run_query(intake.name, records, "append", collect)
-        self._log.append(intake.name, written)
-        self.results[intake.name] = [self._rows(intake.name, batch) for batch in written]
+        self._run_query(source_stage.name, records, "append", collect)
+        self._log.append(source_stage.name, written)
+        self.results[source_stage.name] = [self._rows(source_stage.name, batch) for batch in written]
 
-    def _run_table_intake(self, intake: TableIntake) -> None:
-        if intake.name in self.results:
+    def _run_table_quarantine(self, source_stage: TableQuarantine) -> None:
+        if source_stage.name in self.results:
             return
-        options = self._decoding(intake.table) | {"onDecodeError": "null", "includeBytes": "true"}
-        rows = self._streams.stream(intake.table_name, intake.name, options)
-        records = broken_records(self._place, intake, rows)
+        options = self._decoding(source_stage.table) | {"onDecodeError": "null", "includeBytes": "true"}
+        rows = self._streams.stream(source_stage.table_name, source_stage.name, options)
+        records = broken_records(self._context, source_stage, rows)
 
         def collect(rows: DataFrame, batch_id: int) -> None:
             found = [_record(row) for row in rows.toArrow().to_pylist()]
             self.asides.setdefault(self.graph.quarantine, []).extend(found)
 
-        self._run_query(intake.name, records, "append", collect)
-        self.results[intake.name] = []
+        self._run_query(source_stage.name, records, "append", collect)
+        self.results[source_stage.name] = []
 
-    def _run_step(self, step: Step) -> None:
-        rows = apply(self._place, step, [self._input(one, step.name) for one in step.inputs])
-        self._place.schemas[step.name] = rows.schema
+    def _run_stage(self, stage: ProcessingStage) -> None:
+        rows = apply(self._context, stage, [self._input(one, stage.name) for one in stage.inputs])
+        self._context.schemas[stage.name] = rows.schema
         found: list[list[dict[str, Any]]] = []
         written: list[list[Record]] = []
 
         def collect(rows: DataFrame, batch_id: int) -> None:
             rows.persist()
             found.append(rows.toArrow().to_pylist())
-            if step.boundary is not None:
-                rows_as = self._place.written_rows(step.name).format
-                records = to_records(rows, step.boundary.topic, step.boundary.key, rows_as=rows_as)
+            if stage.boundary is not None:
+                rows_as = self._context.written_rows(stage.name).format
+                records = to_records(rows, stage.boundary.topic, stage.boundary.key, rows_as=rows_as)
                 written.append([_record(row) for row in _written(records)])
             rows.unpersist()
 
-        self._run_query(step.name, rows, step.stage.mode, collect)
-        self._log.append(step.name, written)
-        self.results[step.name] = found
+        self._run_query(stage.name, rows, stage.declaration.mode, collect)
+        self._log.append(stage.name, written)
+        self.results[stage.name] = found
 
     def _run_query(self, name: str, rows: DataFrame, mode: str, collect: Callable[[DataFrame, int], None]) -> None:
-        checkpoint = self._place.checkpoint(name)
+        checkpoint = self._context.checkpoint(name)
 
         def handle(rows: DataFrame, batch_id: int) -> None:
             self._streams.tell_watermark(name, checkpoint, batch_id)
@@ -182,14 +184,14 @@ class TrialRun:
             return rows.select("value") if source.format == "text" else rows.select("value.*")
         boundary = self.graph.boundary(name)
         assert boundary is not None, f"{name} has a topic if somebody reads it"
-        columns = self._place.schemas[name]
-        options = row_decoding_options(columns, self._place.written_rows(name).format)
+        columns = self._context.schemas[name]
+        options = row_decoding_options(columns, self._context.written_rows(name).format)
         return with_watermark(self._streams.stream(name, query, options).select(*row_columns(columns)), boundary)
 
     def _rows(self, name: str, records: list[Record]) -> list[dict[str, Any]]:
         """The rows of a boundary out of its records."""
-        columns = self._place.schemas[name]
-        if self._place.written_rows(name).format == "json":
+        columns = self._context.schemas[name]
+        if self._context.written_rows(name).format == "json":
             return [result_row(record, columns) for record in records]
         decoding = Decoding.read(row_decoding_options(columns, "avro"), [name])
         values = pa.RecordBatch.from_arrays([pa.array([one.value for one in records], pa.binary())], ["value"])

@@ -22,9 +22,9 @@ from pyspark.sql.types import StructType, TimestampType
 from catchment.pipelines.execution.catching_up import CatchingUp
 from catchment.pipelines.execution.claiming import claim_table
 from catchment.pipelines.execution.regular_work import RegularWork
+from catchment.pipelines.execution.run_context import RunContext, query_id
 from catchment.pipelines.execution.unstorable_rows import UnstorableRows
-from catchment.pipelines.execution.workplace import Workplace, query_id
-from catchment.pipelines.graph import Outlet
+from catchment.pipelines.graph import Sink
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Stage, StoreSink
 from catchment.pipelines.stores.definition import Definition
@@ -50,29 +50,31 @@ def store_layout(stage: Stage | None, sink: StoreSink, schema: StructType, versi
     )
 
 
-class StoreOutlet:
+class StoreWriter:
     """One table of one store, fed by one query."""
 
-    def __init__(self, place: Workplace, outlet: Outlet, sink: StoreSink, schema: StructType, query: str) -> None:
-        self._place = place
+    def __init__(self, context: RunContext, sink: Sink, target: StoreSink, schema: StructType, query: str) -> None:
+        self._context = context
         self._query = query
-        self._version = place.version(query)
-        stage = place.graph.specification.stages.get(outlet.reads)
-        self._layout = store_layout(stage, sink, schema, self._version)
-        self._store = open_store(expanded(sink.store, place.folder), sink.table, sink.ttl)
-        self._unstorable = UnstorableRows(place, outlet, sink, self._layout.key)
+        self._version = context.version(query)
+        stage = context.graph.specification.stages.get(sink.reads)
+        self._layout = store_layout(stage, target, schema, self._version)
+        self._store = open_store(expanded(target.store, context.folder), target.table, target.ttl)
+        self._unstorable = UnstorableRows(context, sink, target, self._layout.key)
         self._definition: Definition | None = None
         """The table's, once it is prepared."""
         # The first version is shown from the start.
-        is_later = place.shows_new_versions and self._version > 1
-        self._catching_up = CatchingUp(place, query) if is_later else None
-        self._expiry = None if sink.ttl is None else RegularWork(f"ttl of {sink.table}", self._expire, _EXPIRE_EVERY_S)
-        place.at_end.callback(self._close)
+        is_later = context.shows_new_versions and self._version > 1
+        self._catching_up = CatchingUp(context, query) if is_later else None
+        self._expiry = (
+            None if target.ttl is None else RegularWork(f"ttl of {target.table}", self._expire, _EXPIRE_EVERY_S)
+        )
+        context.at_end.callback(self._close)
 
     def handle(self, rows: DataFrame, batch_id: int) -> bool:
         """Put a batch into the store. All rows are computed, also of a batch that the store has already."""
         arrow = rows.toArrow()
-        with self._place.store_calls.under_way(self._query):
+        with self._context.store_calls.under_way(self._query):
             definition = self._definition = self._definition or self._prepared(arrow.schema)
             reasons = self._store.unstorable(arrow, definition)
         if reasons.null_count < len(reasons):
@@ -81,16 +83,16 @@ class StoreOutlet:
             is_unstorable = compute.invert(is_storable)
             self._unstorable.set_aside(rows, arrow.filter(is_unstorable), reasons.filter(is_unstorable), batch_id)
             arrow = arrow.filter(is_storable)
-        with self._place.store_calls.under_way(self._query):
+        with self._context.store_calls.under_way(self._query):
             self._store.write(arrow, query_id(rows), batch_id, self._version)
         if self._catching_up is not None and self._catching_up.is_done(batch_id):
-            with self._place.store_calls.under_way(self._query):
+            with self._context.store_calls.under_way(self._query):
                 self._store.show_new(self._version)
             self._catching_up = None
         return True
 
     def _prepared(self, schema: pyarrow.Schema) -> Definition:
-        claim_table(self._place, self._query, self._store)
+        claim_table(self._context, self._query, self._store)
         # What Spark takes for never null today may be null after a change of the stage.
         self._store.prepare(pyarrow.schema([one.with_nullable(True) for one in schema]), self._layout)
         return self._store.definition(self._version)
@@ -105,5 +107,5 @@ class StoreOutlet:
     def _close(self) -> None:
         # A store that does not answer has the connection, and would have whoever closes it wait: it ends with the process.
         has_ended = self._expiry is None or self._expiry.close()
-        if has_ended and not self._place.store_calls.lasts_s(self._query):
+        if has_ended and not self._context.store_calls.lasts_s(self._query):
             self._store.close()

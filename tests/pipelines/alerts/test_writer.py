@@ -1,4 +1,4 @@
-"""The outlet in Spark: from a stage's rows to alerts in topics, batch after batch."""
+"""The sink in Spark: from a stage's rows to alerts in topics, batch after batch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.pipelines.alerts.alert_world import alert_id, connection, ids, new_ru
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.deciding import Candidate, Decision
-from catchment.pipelines.alerts.outlet import AlertOutlet
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.execution.handling import for_each_batch
 from catchment.pipelines.realtime.query import alert_records
 
@@ -35,8 +35,8 @@ def at(second: int) -> str:
 
 def test_an_alert_tells_what_happened_to_what_and_when(spark: SparkSession, catchment_logs: CatchmentLogs) -> None:
     rule = new_rule(catchment_logs, message="{district}: {count:,} reports, load {load:.1f}", version=3)
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        outlet.handle(rows(spark, f"('Harbour', {at(1)}, 1234, 2.55D)", f"('Hill', {at(1)}, 40, 0D)"), 0)
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
+        sink.handle(rows(spark, f"('Harbour', {at(1)}, 1234, 2.55D)", f"('Hill', {at(1)}, 40, 0D)"), 0)
     (message,) = catchment_logs.messages(rule.topics[0])
     assert message.key() == b"Harbour"
     key, time_us = '{"district":"Harbour"}', 1_772_366_401_500_000
@@ -79,14 +79,14 @@ def test_batches_share_the_cooldown_and_repeated_ones_change_nothing(
         rows(spark, f"('Harbour', {at(9)}, 70, 0D)", f"('Hill', {at(9)}, 70, 0D)"),
         rows(spark, f"('Harbour', {at(11)}, 80, 0D)"),
     ]
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
         for number, batch in enumerate(batches):
-            outlet.handle(batch, number)
-        assert (outlet.counts.fired, outlet.counts.cooling) == (3, 2)
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+            sink.handle(batch, number)
+        assert (sink.counts.fired, sink.counts.cooling) == (3, 2)
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
         for number, batch in enumerate(batches):
-            outlet.handle(batch, number)
-        assert (outlet.counts.fired, outlet.counts.repeated, outlet.counts.cooling) == (0, 3, 2)
+            sink.handle(batch, number)
+        assert (sink.counts.fired, sink.counts.repeated, sink.counts.cooling) == (0, 3, 2)
     found = [json.loads(value or b"") for value in catchment_logs.settled_values(rule.topics[0])]
     assert [(one["key"]["district"], one["row"]["count"]) for one in found] == [
         ("Harbour", 50),
@@ -113,35 +113,35 @@ def test_a_burst_is_decided_in_slices_and_fires_what_it_would_as_a_whole(
     whole, sliced, broken = (
         new_rule(catchment_logs, when="true", cooldown_ms=30, candidates_at_once=limit) for limit in (1000, 16, 16)
     )
-    with closing(AlertOutlet(whole, connection(catchment_logs))) as outlet:
-        outlet.handle(burst(spark), 0)
-        expected = outlet.counts
+    with closing(AlertWriter(whole, connection(catchment_logs))) as sink:
+        sink.handle(burst(spark), 0)
+        expected = sink.counts
     assert expected.fired + expected.cooling == 200
     assert expected.without_time == 2
 
     sizes: list[int] = []
-    fire = AlertOutlet.fire
+    fire = AlertWriter.fire
 
-    def dying_fire(self: AlertOutlet, candidates: list[Candidate]) -> Decision:
+    def dying_fire(self: AlertWriter, candidates: list[Candidate]) -> Decision:
         sizes.append(len(candidates))
         if self._rule is broken and len(sizes) == 6:
             raise RuntimeError("killed")
         return fire(self, candidates)
 
-    monkeypatch.setattr(AlertOutlet, "fire", dying_fire)
-    with closing(AlertOutlet(sliced, connection(catchment_logs))) as outlet:
-        outlet.handle(burst(spark), 0)
-        assert outlet.counts == expected
+    monkeypatch.setattr(AlertWriter, "fire", dying_fire)
+    with closing(AlertWriter(sliced, connection(catchment_logs))) as sink:
+        sink.handle(burst(spark), 0)
+        assert sink.counts == expected
     assert (len(sizes), max(sizes)) == (13, 16)
     sizes.clear()
     with (
-        closing(AlertOutlet(broken, connection(catchment_logs))) as outlet,
+        closing(AlertWriter(broken, connection(catchment_logs))) as sink,
         pytest.raises(RuntimeError, match="killed"),
     ):
-        outlet.handle(burst(spark), 0)
-    with closing(AlertOutlet(broken, connection(catchment_logs))) as outlet:
-        outlet.handle(burst(spark), 0)
-        assert outlet.counts.repeated > 0
+        sink.handle(burst(spark), 0)
+    with closing(AlertWriter(broken, connection(catchment_logs))) as sink:
+        sink.handle(burst(spark), 0)
+        assert sink.counts.repeated > 0
     assert fired(catchment_logs, whole) == fired(catchment_logs, sliced) == fired(catchment_logs, broken)
 
 
@@ -153,9 +153,9 @@ def test_rows_without_a_time_or_with_a_key_that_is_null_or_no_utf_8_harm_nobody(
     batch = rows(
         spark, "('Harbour', NULL, 50, 0D)", f"(NULL, {at(1)}, 60, 0D)", f"('Hill', {at(1)}, NULL, 0D)", not_utf_8
     )
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        outlet.handle(batch, 0)
-        assert (outlet.counts.fired, outlet.counts.without_time) == (2, 1)
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
+        sink.handle(batch, 0)
+        assert (sink.counts.fired, sink.counts.without_time) == (2, 1)
     found = sorted(catchment_logs.messages(rule.topics[0]), key=lambda one: one.key() or b"")
     assert [one.key() for one in found] == [None, "\N{REPLACEMENT CHARACTER}".encode()]
     assert json.loads(found[0].value() or b"")["message"] == "null: 60"
@@ -166,8 +166,8 @@ def test_several_columns_make_a_key_and_strange_names_are_columns_too(
 ) -> None:
     rule = replace(new_rule(catchment_logs), key=("a b", "c`d"), when="true", message="{{{a b}}} {c`d}")
     batch = spark.sql(f"SELECT 1 AS `a b`, 'x' AS `c``d`, {at(1)} AS at")
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        outlet.handle(batch, 0)
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
+        sink.handle(batch, 0)
     (message,) = catchment_logs.messages(rule.topics[0])
     assert message.key() == b'{"a b":1,"c`d":"x"}'
     assert json.loads(message.value() or b"")["message"] == "{1} x"
@@ -180,8 +180,8 @@ def test_a_topic_may_have_a_key_of_its_own_and_the_alert_stays_the_same(
     first, second, third = rule.topics
     rule = replace(rule, topic_keys={second: ("district",), third: ("load", "district")})
     batch = rows(spark, f"('Harbour', {at(1)}, 50, 2.5D)", f"(NULL, {at(2)}, 60, 0D)")
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
-        outlet.handle(batch, 0)
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
+        sink.handle(batch, 0)
     keys = {topic: [one.key() for one in catchment_logs.messages(topic)] for topic in (*rule.topics, rule.log_topic)}
     harbour, nowhere = b'{"district":"Harbour","count":50}', b'{"district":null,"count":60}'
     assert keys == {
@@ -232,17 +232,17 @@ def test_a_stage_with_state_is_computed_once_and_whole(
     )
     counts = stream.groupBy("district", "at").count()
 
-    def run(outlet: AlertOutlet, checkpoint: str) -> None:
+    def run(sink: AlertWriter, checkpoint: str) -> None:
         writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / checkpoint))
-        query = writer.trigger(availableNow=True).foreachBatch(for_each_batch(outlet.handle)).start()
+        query = writer.trigger(availableNow=True).foreachBatch(for_each_batch(sink.handle)).start()
         query.awaitTermination()
         assert query.exception() is None
 
-    with closing(AlertOutlet(rule, connection(catchment_logs))) as outlet:
+    with closing(AlertWriter(rule, connection(catchment_logs))) as sink:
         for districts in ([b"Harbour", b"Hill"], [b"Harbour", b"Hill"], [b"Harbour", b"Hill", b"Harbour"]):
             catchment_logs.fill(source, districts)
-            run(outlet, "fires")
-    with closing(AlertOutlet(never, connection(catchment_logs))) as outlet:
-        run(outlet, "never-fires")
+            run(sink, "fires")
+    with closing(AlertWriter(never, connection(catchment_logs))) as sink:
+        run(sink, "never-fires")
     found = [json.loads(value or b"") for value in catchment_logs.settled_values(rule.topics[0])]
     assert sorted((one["key"]["district"], one["row"]["count"]) for one in found) == [("Harbour", 4), ("Hill", 3)]

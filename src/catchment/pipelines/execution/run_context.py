@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from catchment.pipelines.alerts.outlet import AlertCounts
+from catchment.pipelines.alerts.writer import AlertCounts
 from catchment.pipelines.execution.store_calls import StoreCalls
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
@@ -21,7 +21,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
-class Workplace:
+class RunContext:
     """The surroundings of the queries of one run."""
 
     spark: SparkSession
@@ -43,7 +43,7 @@ class Workplace:
     alert_counts: dict[str, AlertCounts] = field(default_factory=dict)
     """What has become of the candidates of each alert, known once its query is built."""
     at_end: ExitStack = field(default_factory=ExitStack)
-    """What outlets have open, to be closed when no query runs any more."""
+    """What sinks have open, to be closed when no query runs any more."""
 
     @property
     def pipeline(self) -> str:

@@ -1,6 +1,6 @@
 """The end of an alert's query: each batch's candidates are looked at here, on the driver, and those that fire are written.
 
-    rows.writeStream.foreachBatch(for_each_batch(AlertOutlet(rule, connection).handle))
+    rows.writeStream.foreachBatch(for_each_batch(AlertWriter(rule, connection).handle))
 
 A batch is decided in slices of a bounded size, each written in a transaction of its own. What has fired is known from the log
 alone. Whenever a write fails, its outcome may be unknown: the log is opened anew, read back, and the slice decided again.
@@ -42,7 +42,7 @@ class AlertCounts:
     without_time: int = 0
 
 
-class AlertOutlet:
+class AlertWriter:
     """Fires one alert, exactly once for each key and event time. Batches come one after another."""
 
     def __init__(self, rule: AlertRule, connection: Connection) -> None:

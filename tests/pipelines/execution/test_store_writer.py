@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.declared import Declared
-from catchment.pipelines.execution.storing import StoreOutlet
-from catchment.pipelines.execution.workplace import Workplace
+from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.execution.store_writer import StoreWriter
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.specification import StoreSink
@@ -44,9 +44,9 @@ def test_rows_whose_time_is_over_go_though_no_others_come(tmp_path: Path) -> Non
         store.write(pyarrow.table({"id": ["a"]}, schema=schema), "query", 0, 1)
         assert store.read().num_rows == 1
         # Nothing of Spark is asked for before a batch comes.
-        place = Workplace(cast("SparkSession", None), graph, "", {}, Home(tmp_path, "city"), tmp_path)
-        outlet = graph.outlets["kept"]
-        assert isinstance(outlet.target, StoreSink)
-        with place.at_end:
-            StoreOutlet(place, outlet, outlet.target, StructType().add("id", "string"), "outlet-kept")
+        context = RunContext(cast("SparkSession", None), graph, "", {}, Home(tmp_path, "city"), tmp_path)
+        sink = graph.sinks["kept"]
+        assert isinstance(sink.target, StoreSink)
+        with context.at_end:
+            StoreWriter(context, sink, sink.target, StructType().add("id", "string"), "outlet-kept")
             wait_for("the row is gone", lambda: store.read().num_rows == 0)
