@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.coordinators.offsets_topic import OFFSETS_TOPIC
 from catchment.broker.network.routing import api
-from catchment.broker.transactions.client_capabilities import fenced_as_told_to
+from catchment.broker.transactions.client_capabilities import fenced_error_code
 from catchment.coordination.coordinator_shard import Producer
 from catchment.protocol.errors import ApiError
 
@@ -36,5 +36,5 @@ async def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRe
             _TRANSACTION_VERSION,
         )
     except ApiError as refused:
-        error = fenced_as_told_to(context, refused.code, _FIRST_WITH_PRODUCER_FENCED)
+        error = fenced_error_code(context, refused.code, _FIRST_WITH_PRODUCER_FENCED)
     return AddOffsetsToTxnResponse(throttle_time=NO_THROTTLE, error_code=error)

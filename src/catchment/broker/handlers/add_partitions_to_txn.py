@@ -26,7 +26,7 @@ from kio.static.primitive import i32
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.broker.transactions.client_capabilities import fenced_as_told_to
+from catchment.broker.transactions.client_capabilities import fenced_error_code
 from catchment.broker.turns import Turns
 from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.commands import FIRST_VERSION_WITH_EPOCH_BUMP
@@ -64,7 +64,7 @@ async def _added(
                         [
                             AddPartitionsToTxnPartitionResult(
                                 partition_index=i32(number),
-                                partition_error_code=fenced_as_told_to(
+                                partition_error_code=fenced_error_code(
                                     context, outcomes[topic.name, number], _FIRST_WITH_PRODUCER_FENCED
                                 ),
                             )

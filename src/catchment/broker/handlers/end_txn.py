@@ -20,7 +20,7 @@ from kio.static.primitive import i16
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.broker.transactions.client_capabilities import fenced_as_told_to
+from catchment.broker.transactions.client_capabilities import fenced_error_code
 from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.transactions.commands import (
     FIRST_VERSION_WITH_EPOCH_BUMP,
@@ -46,7 +46,7 @@ async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResp
             )
         )
     except ApiError as error:
-        return _answer(NO_PRODUCER, fenced_as_told_to(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
+        return _answer(NO_PRODUCER, fenced_error_code(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
     return _answer(producer if raises_epoch else NO_PRODUCER, ErrorCode.none)
 
 

@@ -1,21 +1,24 @@
-"""TxnOffsetCommit (key 28): remember how far a group has come, if a transaction commits.
+"""TxnOffsetCommit (key 28): store a group's offsets as part of a transaction.
 
 Behaviour
-    The offsets are logged as part of the producer's transaction and count once it commits; until then OffsetFetch tells
-    those who want stable offsets to wait. A member's generation is checked as by OffsetCommit, except that a producer may
-    leave it out. Before the first offsets of a transaction the transaction coordinator is asked whether the group belongs
-    to it, as for a Produce (KIP-890). Partitions that do not exist fail alone.
+    The offsets are logged as part of the producer's transaction and take effect when it commits; until then OffsetFetch with
+    `require_stable` reports UNSTABLE_OFFSET_COMMIT. The generation is checked as by OffsetCommit, except that a producer may leave
+    it out. Before the first offsets of a transaction the transaction coordinator verifies that the group belongs to the
+    transaction, as for a Produce (KIP-890). Partitions that do not exist fail alone.
 Versions
-    0-5. Generation, member and instance from 3 on. TRANSACTION_ABORTABLE from 4 on, where older clients get
-    INVALID_TXN_STATE. With 5 (transactions v2) the group need not have been added with AddOffsetsToTxn.
+    0-5. Generation, member and instance since 3. TRANSACTION_ABORTABLE since 4; older clients get INVALID_TXN_STATE.
+    Since 5 (transactions v2) the group need not have been added with AddOffsetsToTxn.
 Gaps
     None.
 """
 
 import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
-from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from kio.schema.txn_offset_commit.v5.response import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -24,26 +27,50 @@ from kio.schema.txn_offset_commit.v5.response import (
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.broker.transactions.verification import Abilities, Questions
+from catchment.broker.transactions.client_capabilities import ClientCapabilities
+from catchment.broker.transactions.verification import VerificationRequest
 from catchment.broker.turns import Turns
+from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.groups.records import OffsetToCommit
 from catchment.protocol.errors import ApiError
+from catchment.replication.partition import Partition
+from catchment.replication.verification import Verification
 
-_FIRST_WITH_ABORTABLE = 4
-_FIRST_THAT_ADDS = 5
-_UNKNOWN = ErrorCode.unknown_topic_or_partition
-_MOST_OFFSETS = 5000
-"""They are one batch and one step, so that no marker comes between. Kafka's limit is the size of that batch, about twice as many."""
+_FIRST_WITH_TRANSACTION_ABORTABLE = 4
+_FIRST_THAT_ADDS_PARTITIONS = 5
+_MAX_OFFSETS = 5000
+"""They are written as one batch in one step, so that no marker is written in between. Kafka's limit is the size of that batch,
+about twice as many."""
 _NO_SEQUENCE = 0
 """Offsets have no sequence numbers, so none can be out of order."""
 
 Outcomes = list[ErrorCode]
 
 
+class _Commit(NamedTuple):
+    """The offsets of existing partitions, ready to be written."""
+
+    context: RequestContext
+    request: TxnOffsetCommitRequest
+    offsets: list[OffsetToCommit]
+    producer: Producer
+
+    def start(self) -> "asyncio.Future[Outcomes]":
+        request = self.request
+        return self.context.services.groups.begin_transactional_commit(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            self.offsets,
+            self.producer,
+        )
+
+
 @api(28, versions=(0, 5))
 async def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    # Judged by one image: topics may come and go while the offsets are written.
+    # Resolved against one image: topics may be created and deleted while the offsets are written.
     image, turns = context.image, Turns()
     offsets = [
         OffsetToCommit(
@@ -57,74 +84,81 @@ async def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitReq
         async for partition in turns(topic.partitions)
         if image.partition(topic.name, partition.partition_index) is not None
     ]
-    try:
-        outcomes = await _commit(context, request, offsets) if offsets else []
-    except ApiError as error:
-        outcomes = [error.code] * len(offsets)
-    following = iter(outcomes)
+    outcomes = iter(await _outcomes(context, request, offsets))
     return TxnOffsetCommitResponse(
         throttle_time=NO_THROTTLE,
-        topics=tuple(
-            [
-                TxnOffsetCommitResponseTopic(
-                    name=topic.name,
-                    partitions=tuple(
-                        [
-                            TxnOffsetCommitResponsePartition(
-                                partition_index=partition.partition_index,
-                                error_code=_UNKNOWN
-                                if image.partition(topic.name, partition.partition_index) is None
-                                else next(following),
-                            )
-                            async for partition in turns(topic.partitions)
-                        ]
-                    ),
-                )
-                async for topic in turns(request.topics)
-            ]
-        ),
+        topics=tuple([await _response_topic(image, topic, outcomes, turns) async for topic in turns(request.topics)]),
     )
 
 
-async def _commit(context: RequestContext, request: TxnOffsetCommitRequest, offsets: list[OffsetToCommit]) -> Outcomes:
-    if not request.group_id:
-        raise ApiError(ErrorCode.invalid_group_id)
-    if len(offsets) > _MOST_OFFSETS:
-        raise ApiError(ErrorCode.invalid_commit_offset_size)
-    version = context.header.api_version
-    abilities = Abilities(version >= _FIRST_WITH_ABORTABLE, version >= _FIRST_THAT_ADDS)
-    questions = Questions(context.services, request.transactional_id, abilities, ApiError)
-    partition = context.services.groups.partition_of(request.group_id)
-    producer = Producer(request.producer_id, request.producer_epoch)
-    if not questions.concerns(partition, producer):
-        return await _begin(context, request, offsets, producer)
-    verification = partition.verifications.of(*producer, _NO_SEQUENCE)
-    begun: asyncio.Future[asyncio.Future[Outcomes]] = asyncio.get_running_loop().create_future()
-
-    def verified(refusal: ApiError | None) -> None:
-        """Write the offsets in this very step, before any marker can come between."""
-        if refusal is not None:
-            begun.set_exception(refusal)
-            return
-        try:
-            begun.set_result(_begin(context, request, offsets, producer))
-        except ApiError as error:
-            begun.set_exception(error)
-        partition.verifications.finish(verification)
-
-    questions.add(partition, verification, _NO_SEQUENCE, verified)
-    await questions.ask()
-    return await (await begun)
+async def _outcomes(
+    context: RequestContext, request: TxnOffsetCommitRequest, offsets: list[OffsetToCommit]
+) -> Outcomes:
+    if not offsets:
+        return []
+    try:
+        if not request.group_id:
+            raise ApiError(ErrorCode.invalid_group_id)
+        if len(offsets) > _MAX_OFFSETS:
+            raise ApiError(ErrorCode.invalid_commit_offset_size)
+        producer = Producer(request.producer_id, request.producer_epoch)
+        return await _commit(_Commit(context, request, offsets, producer))
+    except ApiError as error:
+        return [error.code] * len(offsets)
 
 
-def _begin(
-    context: RequestContext, request: TxnOffsetCommitRequest, offsets: list[OffsetToCommit], producer: Producer
-) -> "asyncio.Future[Outcomes]":
-    return context.services.groups.begin_transactional_commit(
-        request.group_id,
-        request.generation_id,
-        request.member_id,
-        request.group_instance_id,
-        offsets,
-        producer,
+async def _commit(commit: _Commit) -> Outcomes:
+    """Write the offsets, after the transaction coordinator has verified the group if these are its first."""
+    services, request = commit.context.services, commit.request
+    version = commit.context.header.api_version
+    capabilities = ClientCapabilities(
+        version >= _FIRST_WITH_TRANSACTION_ABORTABLE, version >= _FIRST_THAT_ADDS_PARTITIONS
+    )
+    verifying = VerificationRequest(services, request.transactional_id, capabilities, ApiError)
+    partition = services.groups.partition_of(request.group_id)
+    if not verifying.is_required(partition, commit.producer):
+        return await commit.start()
+    verification = partition.verifications.of(*commit.producer, _NO_SEQUENCE)
+    started: asyncio.Future[asyncio.Future[Outcomes]] = asyncio.get_running_loop().create_future()
+    verified = partial(_verified, commit, partition, verification, started)
+    verifying.add(partition, verification, _NO_SEQUENCE, verified)
+    await verifying.send()
+    return await (await started)
+
+
+def _verified(
+    commit: _Commit,
+    partition: Partition,
+    verification: Verification,
+    started: "asyncio.Future[asyncio.Future[Outcomes]]",
+    error: ApiError | None,
+) -> None:
+    """The coordinator has answered: write the offsets in the same step, so that no marker can be written in between."""
+    if error is not None:
+        started.set_exception(error)
+        return
+    try:
+        started.set_result(commit.start())
+    except ApiError as rejection:
+        started.set_exception(rejection)
+    partition.verifications.finish(verification)
+
+
+async def _response_topic(
+    image: MetadataImage, topic: TxnOffsetCommitRequestTopic, outcomes: Iterator[ErrorCode], turns: Turns
+) -> TxnOffsetCommitResponseTopic:
+    """Merge the errors of partitions that do not exist with the outcomes of the others, which follow in the same order."""
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=tuple(
+            [
+                TxnOffsetCommitResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.unknown_topic_or_partition
+                    if image.partition(topic.name, partition.partition_index) is None
+                    else next(outcomes),
+                )
+                async for partition in turns(topic.partitions)
+            ]
+        ),
     )

@@ -1,8 +1,8 @@
 """Write the markers that end a transaction on the partitions that this broker leads.
 
-All markers are appended before anything is awaited, and a partition's outcome is told once its marker cannot be lost. A
-partition of the offsets topic belongs to the group coordinator, which takes on or drops the pending offsets in the very step
-in which the marker is appended.
+All markers are appended before anything is awaited, and a partition's outcome is returned once its marker is durable. A
+partition of the offsets topic belongs to the group coordinator, which commits or drops the pending offsets in the same step
+that appends the marker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from catchment.storage.control_record import TransactionMarker, encode_marker
 _logger = logging.getLogger(__name__)
 
 _ALL = -1
-_FIRST_WITH_BUMPED_EPOCHS = 2
+_FIRST_WITH_EPOCH_BUMP = 2
 """From this transaction version on, a marker has a higher epoch than the records before it (KIP-890)."""
 
 
@@ -39,7 +39,7 @@ class MarkerToWrite(NamedTuple):
 
 
 class AppendedMarkers:
-    """The markers of one transaction: appended where they may be, and perhaps not safe yet."""
+    """The markers of one transaction: appended where that was possible, and perhaps not durable yet."""
 
     def __init__(
         self, replicas: Replicas, groups: GroupCoordinator, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
@@ -55,24 +55,24 @@ class AppendedMarkers:
     def append(self, name: str, number: int) -> None:
         self._outcomes[name, number] = ErrorCode.none
         try:
-            safe = _append(self._replicas.find(name, number), self._groups, self._marker)
+            durable = _append(self._replicas.find(name, number), self._groups, self._marker)
         except ApiError as error:
             self._outcomes[name, number] = _marker_error(error.code)
         except Exception:
-            # The other partitions have their markers: written again with this one's, they would have them twice.
-            _logger.exception("a marker for %s-%d could not be written", name, number)
+            # The other partitions have their markers: a retry of all would write those a second time.
+            _logger.exception("could not write a transaction marker to %s-%d", name, number)
             self._outcomes[name, number] = ErrorCode.unknown_server_error
         else:
-            if safe is not None:
-                # A delivery that is cancelled awaits no outcome.
-                safe.add_done_callback(_retrieve)
-                self._waiting.append(((name, number), safe))
+            if durable is not None:
+                # A cancelled delivery does not await the outcome.
+                durable.add_done_callback(_retrieve)
+                self._waiting.append(((name, number), durable))
 
     async def outcomes(self) -> dict[TopicPartition, ErrorCode]:
-        """The outcome for each partition, once it is known for all; `none` where the marker is safe."""
-        for partition, safe in self._waiting:
+        """The outcome for each partition, once it is known for all; `none` where the marker is durable."""
+        for partition, durable in self._waiting:
             try:
-                await safe
+                await durable
             except ApiError as error:
                 self._outcomes[partition] = _marker_error(error.code)
         return self._outcomes
@@ -81,24 +81,24 @@ class AppendedMarkers:
 async def write_markers(
     replicas: Replicas, groups: GroupCoordinator, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """The outcome for each partition, once it is known for all; `none` where the marker is safe."""
+    """The outcome for each partition, once it is known for all; `none` where the marker is durable."""
     return await AppendedMarkers(replicas, groups, marker, partitions).outcomes()
 
 
-def _retrieve(safe: asyncio.Future[None]) -> None:
-    if not safe.cancelled():
-        safe.exception()
+def _retrieve(durable: asyncio.Future[None]) -> None:
+    if not durable.cancelled():
+        durable.exception()
 
 
 def _append(partition: Partition, groups: GroupCoordinator, marker: MarkerToWrite) -> asyncio.Future[None] | None:
-    """What to await until the marker is safe; None if it is so already, ApiError if it may not be written."""
-    if marker.transaction_version >= _FIRST_WITH_BUMPED_EPOCHS:
+    """A future that is done once the marker is durable, None if it is already; ApiError if it must not be written."""
+    if marker.transaction_version >= _FIRST_WITH_EPOCH_BUMP:
         partition.log.producers.check_bumped_epoch(marker.producer_id, marker.producer_epoch)
     control = TransactionMarker(marker.is_commit, marker.coordinator_epoch)
-    safe: asyncio.Future[None] | None
+    durable: asyncio.Future[None] | None
     if partition.topic == OFFSETS_TOPIC:
         producer = Producer(marker.producer_id, marker.producer_epoch)
-        safe = groups.end_transaction(partition.number, producer, control)
+        durable = groups.end_transaction(partition.number, producer, control)
     else:
         batch = encode_marker(
             control,
@@ -106,14 +106,14 @@ def _append(partition: Partition, groups: GroupCoordinator, marker: MarkerToWrit
             producer_epoch=marker.producer_epoch,
             timestamp_ms=partition.log.now_ms(),
         )
-        safe = partition.durable(partition.append(memoryview(batch), _ALL, is_from_client=False))
-    # Whoever asked before this marker whether the transaction is open has an answer that is out of date.
+        durable = partition.durable(partition.append(memoryview(batch), _ALL, is_from_client=False))
+    # A verification that was requested before this marker is out of date.
     partition.verifications.cancel(marker.producer_id)
-    return safe
+    return durable
 
 
 def _marker_error(code: ErrorCode) -> ErrorCode:
-    """Kafka's transaction coordinators know nothing of group coordinators: they look for the leader again."""
+    """Transaction coordinators do not expect errors of group coordinators: NOT_LEADER_OR_FOLLOWER makes them look up the leader."""
     if code in (
         ErrorCode.coordinator_not_available,
         ErrorCode.coordinator_load_in_progress,
