@@ -19,6 +19,8 @@ from tests.shared_fixtures import catchment_logs, kafka_logs, logs, peer_jars, s
 
 __all__ = ["catchment_logs", "kafka_logs", "logs", "peer_jars", "session_config", "spark", "spark_with_peer"]
 
+pytest_plugins = ["tests.worker_connection"]
+
 _BUSY = frozenset({"applications", "docs", "pipelines", "spark"})
 _WAITING = frozenset({"broker", "cli", "compat", "compat/outside", "examples"})
 _HERE = Path(__file__).parent

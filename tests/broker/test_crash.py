@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.broker.child_broker import ChildBroker
 from tests.broker.ledger import Auditor, Ledger, assert_none_lost
+from tests.seeds import seed_from
 
 import catchment
 
@@ -44,8 +45,7 @@ def audit(ledger: Ledger, auditor: Auditor) -> None:
 
 @pytest.mark.timeout(1500 + 5 * CRASHES)
 def test_kill_9_at_random_moments_loses_alters_and_repeats_nothing(tmp_path: Path) -> None:
-    seed = Random().getrandbits(32)
-    random = Random(seed)
+    random = Random(seed_from("CATCHMENT_CRASH_SEED"))
     with ChildBroker(tmp_path, SMALL_SEGMENTS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
@@ -62,15 +62,14 @@ def test_kill_9_at_random_moments_loses_alters_and_repeats_nothing(tmp_path: Pat
         audit(ledger, auditor)
         again = Auditor(broker.bootstrap_servers, TOPIC, PARTITIONS)
         audit(ledger, again)
-        assert again.places == auditor.places, f"records changed their places (seed {seed})"
+        assert again.places == auditor.places, "records changed their offsets"
         assert len(ledger.acknowledged) > CRASHES
         assert broker.stop() == 0, broker.log_tail()
 
 
 @pytest.mark.timeout(1500 + 5 * CRASHES)
 def test_power_losses_at_random_moments_lose_alter_and_repeat_nothing() -> None:
-    seed = Random().getrandbits(32)
-    random = Random(seed)
+    random = Random(seed_from("CATCHMENT_CRASH_SEED"))
     with catchment.Broker(settings=SMALL_SEGMENTS) as broker:
         broker.create_topic(TOPIC, PARTITIONS)
         bootstrap_servers = broker.bootstrap_servers
@@ -83,4 +82,4 @@ def test_power_losses_at_random_moments_lose_alter_and_repeat_nothing() -> None:
             broker.start()
         ledger.finish()
         audit(ledger, auditor)
-        assert len(ledger.acknowledged) > CRASHES, f"hardly anything was acknowledged (seed {seed})"
+        assert len(ledger.acknowledged) > CRASHES, "hardly anything was acknowledged"

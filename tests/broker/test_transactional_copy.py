@@ -21,6 +21,7 @@ from tests.broker.child_broker import ChildBroker
 from tests.broker.copy_watch import Follower, transactions_of
 from tests.checkers.history import Poll, Transaction
 from tests.checkers.log_checker import check
+from tests.seeds import seed_from
 from tests.waiting import wait_until
 
 KILLS = int(os.environ.get("CATCHMENT_COPY_KILLS", "12"))
@@ -100,8 +101,7 @@ def sources(polls: list[Transaction]) -> dict[int, list[tuple[int, int]]]:
 
 @pytest.mark.timeout(1500 + 15 * KILLS)
 def test_every_record_is_copied_once_and_in_order_whoever_is_killed(tmp_path: Path) -> None:
-    seed = Random().getrandbits(32)
-    random = Random(seed)
+    random = Random(seed_from("CATCHMENT_COPY_SEED"))
     with ChildBroker(tmp_path, SETTINGS) as broker:
         fill(broker.bootstrap_servers)
         job = JobProcess(broker.bootstrap_servers, tmp_path)
@@ -126,9 +126,9 @@ def test_every_record_is_copied_once_and_in_order_whoever_is_killed(tmp_path: Pa
         wait_for_all(again)
         again.stop()
     history = [*transactions_of(job.notes_path), *follower.polls, *again.polls]
-    assert check(history) == [], f"seed {seed}"
+    assert check(history) == []
     expected = {number: [(number, offset) for offset in range(RECORDS // PARTITIONS)] for number in range(PARTITIONS)}
-    assert sources(again.polls) == expected, f"seed {seed}"
+    assert sources(again.polls) == expected
 
 
 def wait_for_all(follower: Follower) -> None:
