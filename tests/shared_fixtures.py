@@ -31,7 +31,7 @@ def catchment_logs() -> Iterator[CatchmentLogs]:
 @pytest.fixture(scope="session")
 def kafka_logs() -> Iterator[KafkaLogs]:
     require_java()
-    # Shards of coordinators are made when they are first asked for: one each is enough here.
+    # CoordinatorRuntime of coordinators are made when they are first asked for: one each is enough here.
     few = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
     with KafkaServer({**SETTINGS, **few}) as server:
         yield KafkaLogs(server.bootstrap_servers)

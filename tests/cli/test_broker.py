@@ -20,7 +20,7 @@ NEEDED_LATER = (
         "catchment.coordination.groups.share",
     ),
     *("catchment.coordination.share_state.shard", "catchment.coordination.transactions.shard"),
-    *("catchment.broker.share.leader", "catchment.broker.coordinators.adopted_transactions"),
+    *("catchment.broker.share.leader",),
 )
 """The other commands alone import the first line, and the first group, transaction or adopted directory the rest."""
 

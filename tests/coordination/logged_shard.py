@@ -8,12 +8,12 @@ from typing import ClassVar, Generic, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.coordinator_shard import EncodedRecord, Shard, Write
+from catchment.coordination.coordinator_shard import CoordinatorShard, EncodedRecord, Write
 from catchment.coordination.timers import Moment
 
 START_MS = 1_700_000_000_000
 
-ShardT = TypeVar("ShardT", bound=Shard)
+ShardT = TypeVar("ShardT", bound=CoordinatorShard)
 Result = TypeVar("Result")
 
 
@@ -68,15 +68,15 @@ class Logged(abc.ABC, Generic[ShardT]):
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, deadline by deadline."""
-        end_ms = self.now.steady_ms + milliseconds
+        end_ms = self.now.monotonic_ms + milliseconds
         while (deadline_ms := self.shard.next_deadline_ms) is not None and deadline_ms <= end_ms:
-            self.move_to(max(deadline_ms, self.now.steady_ms))
-            self.call(lambda shard, now: shard.on_time(now))
+            self.move_to(max(deadline_ms, self.now.monotonic_ms))
+            self.call(lambda shard, now: shard.run_timers(now))
         self.move_to(end_ms)
 
-    def move_to(self, steady_ms: int) -> None:
+    def move_to(self, monotonic_ms: int) -> None:
         """Let time pass, and wake nobody."""
-        self.now = Moment(self.now.wall_ms + steady_ms - self.now.steady_ms, steady_ms)
+        self.now = Moment(self.now.wall_ms + monotonic_ms - self.now.monotonic_ms, monotonic_ms)
 
     def _drain(self) -> None:
         while writes := self.shard.take_writes():

@@ -1,17 +1,17 @@
 """Deadlines: each fires once, in order, at its latest setting."""
 
-from catchment.coordination.timers import MOST_AT_ONCE, Key, Moment, Timers
+from catchment.coordination.timers import MAX_EXPIRED_PER_RUN, Key, Moment, Timers
 
 
 def key(name: str) -> Key:
     return ("session", "g", name)
 
 
-def moment(steady_ms: int) -> Moment:
-    return Moment(0, steady_ms)
+def moment(monotonic_ms: int) -> Moment:
+    return Moment(0, monotonic_ms)
 
 
-class Bell:
+class FetchWaiter:
     def __init__(self) -> None:
         self.timers = Timers()
         self.rung: list[str] = []
@@ -19,14 +19,14 @@ class Bell:
     def set(self, name: str, deadline_ms: int) -> None:
         self.timers.set(key(name), deadline_ms, lambda _: self.rung.append(name))
 
-    def run(self, steady_ms: int) -> list[str]:
-        self.timers.run_due(moment(steady_ms))
+    def run(self, monotonic_ms: int) -> list[str]:
+        self.timers.run_due(moment(monotonic_ms))
         rung, self.rung = self.rung, []
         return rung
 
 
 def test_deadlines_ring_once_and_in_order() -> None:
-    bell = Bell()
+    bell = FetchWaiter()
     bell.set("b", 20)
     bell.set("a", 10)
     assert bell.timers.next_deadline_ms == 10
@@ -37,7 +37,7 @@ def test_deadlines_ring_once_and_in_order() -> None:
 
 
 def test_a_later_setting_counts() -> None:
-    bell = Bell()
+    bell = FetchWaiter()
     bell.set("a", 10)
     bell.set("a", 30)
     assert bell.run(20) == []
@@ -45,7 +45,7 @@ def test_a_later_setting_counts() -> None:
 
 
 def test_an_earlier_setting_counts() -> None:
-    bell = Bell()
+    bell = FetchWaiter()
     bell.set("a", 30)
     bell.set("a", 10)
     assert bell.run(10) == ["a"]
@@ -53,7 +53,7 @@ def test_an_earlier_setting_counts() -> None:
 
 
 def test_what_is_cancelled_does_not_ring() -> None:
-    bell = Bell()
+    bell = FetchWaiter()
     bell.set("a", 10)
     bell.timers.cancel(key("a"))
     assert bell.run(10) == []
@@ -66,8 +66,8 @@ def test_an_action_may_set_its_own_timer_again() -> None:
     seen: list[int] = []
 
     def again(now: Moment) -> None:
-        seen.append(now.steady_ms)
-        timers.set(key("a"), now.steady_ms + 10, again)
+        seen.append(now.monotonic_ms)
+        timers.set(key("a"), now.monotonic_ms + 10, again)
 
     timers.set(key("a"), 10, again)
     timers.run_due(moment(15))
@@ -76,7 +76,7 @@ def test_an_action_may_set_its_own_timer_again() -> None:
 
 
 def test_a_deadline_that_moves_all_the_time_does_not_fill_the_queue() -> None:
-    bell = Bell()
+    bell = FetchWaiter()
     for now_ms in range(10_000):
         bell.set("a", now_ms + 1000)
         bell.run(now_ms)
@@ -85,11 +85,11 @@ def test_a_deadline_that_moves_all_the_time_does_not_fill_the_queue() -> None:
 
 
 def test_what_is_too_much_at_once_stays_due() -> None:
-    bell = Bell()
-    names = [f"{number:03d}" for number in range(MOST_AT_ONCE + 1)]
+    bell = FetchWaiter()
+    names = [f"{number:03d}" for number in range(MAX_EXPIRED_PER_RUN + 1)]
     for name in names:
         bell.set(name, 10)
-    assert bell.run(20) == names[:MOST_AT_ONCE]
+    assert bell.run(20) == names[:MAX_EXPIRED_PER_RUN]
     assert bell.timers.next_deadline_ms == 10
-    assert bell.run(20) == names[MOST_AT_ONCE:]
+    assert bell.run(20) == names[MAX_EXPIRED_PER_RUN:]
     assert bell.timers.next_deadline_ms is None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from catchment.broker.network.connection import Connection
     from catchment.broker.quotas.enforcement import Quotas
     from catchment.broker.quotas.meter import RequestMeter
-    from catchment.broker.share.partitions import SharePartitions
+    from catchment.broker.share.manager import SharePartitionManager
     from catchment.cluster.controller import Controller
     from catchment.ports.clock import Clock
     from catchment.ports.disk import Disk
@@ -56,7 +56,7 @@ class Services:
     groups: GroupCoordinator
     share_state: ShareStateCoordinator
     share_groups: ShareGroupCoordinator = field(kw_only=True)
-    share_partitions: SharePartitions = field(kw_only=True)
+    share_partitions: SharePartitionManager = field(kw_only=True)
     transactions: TransactionCoordinator = field(kw_only=True)
     quotas: Quotas = field(kw_only=True)
     traffic: Traffic = field(default_factory=Traffic)

@@ -17,16 +17,16 @@ from catchment.broker.admin.config_changes import check_topic_settings
 from catchment.broker.consumed_retention import ConsumedRetention
 from catchment.broker.context import Services
 from catchment.broker.coordinators.groups import GroupCoordinator
+from catchment.broker.coordinators.internal_topics import TRANSACTIONS_TOPIC
 from catchment.broker.coordinators.share_groups import ShareGroupCoordinator
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.broker.coordinators.transactions import TransactionCoordinator
-from catchment.broker.coordinators.transactions_topic import TRANSACTIONS_TOPIC
 from catchment.broker.fetch_sessions import FetchSessions
 from catchment.broker.network.buffers import BufferPool
 from catchment.broker.network.listeners import Connections, bind
 from catchment.broker.network.routing import Interceptor, Router
 from catchment.broker.quotas.enforcement import Quotas
-from catchment.broker.share.partitions import SharePartitions
+from catchment.broker.share.manager import SharePartitionManager
 from catchment.broker.transactions.markers import write_markers
 from catchment.cluster.controller import Controller
 from catchment.cluster.local_store import DIRECTORY_NAME, LocalStore
@@ -130,8 +130,8 @@ class BrokerServer:
             FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"), self._randomness),
             groups,
             share_state,
-            share_groups=ShareGroupCoordinator(groups.shards, share_state, controller),
-            share_partitions=SharePartitions(settings, controller, replicas, share_state, clock),
+            share_groups=ShareGroupCoordinator(groups.runtime, share_state, controller),
+            share_partitions=SharePartitionManager(settings, controller, replicas, share_state, clock),
             transactions=TransactionCoordinator(
                 settings, controller, replicas, clock, partial(write_markers, replicas, groups)
             ),
@@ -233,7 +233,7 @@ class BrokerServer:
                 elif topic not in controller.image.topics:
                     found.setdefault(topic, {})[number] = log
         if found:
-            from catchment.broker.coordinators.adopted_transactions import highest_producer_id
+            from catchment.broker.coordinators.transactions import highest_producer_id
 
             # New producers must not be taken for those whose sequences or transactions the logs remember.
             adopted = [log for logs in found.values() for log in logs.values()]

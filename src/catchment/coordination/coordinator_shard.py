@@ -1,6 +1,6 @@
 """What the shards of all coordinators have in common: they decide, and only replaying what was written changes what is logged.
 
-A shard never writes. It leaves `Write`s in its `Decisions`, and whoever runs it appends them, replays them at once, and
+A shard never writes. It leaves `Write`s in its `ShardOutput`, and whoever runs it appends them, replays them at once, and
 tells the outcome when it is known. Nor does it look at a clock: it is told the time, and says when it wants to be woken.
 """
 
@@ -41,12 +41,12 @@ class Write(NamedTuple):
     """Whose open transaction the records belong to: they count once it commits."""
 
 
-class Shard(Protocol):
+class CoordinatorShard(Protocol):
     """One partition's worth of a coordinator, as whoever runs it sees it."""
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` wants to be called, by the steady clock; None while nobody waits for anything."""
+        """When `run_timers` wants to be called, by the steady clock; None while nobody waits for anything."""
 
     def take_writes(self) -> list[Write]:
         """What the last calls want to be written, in order."""
@@ -60,7 +60,7 @@ class Shard(Protocol):
     def loaded(self, now: Moment) -> None:
         """All of the log is replayed: begin to live."""
 
-    def on_time(self, now: Moment) -> None:
+    def run_timers(self, now: Moment) -> None:
         """Do what is due."""
 
     def close(self, error: ErrorCode) -> None:
@@ -75,7 +75,7 @@ def _nothing_failed(_: ErrorCode, __: Moment) -> None:
     return
 
 
-class Decisions:
+class ShardOutput:
     """What a shard wants from whoever runs it: records to be written, and to be woken in time."""
 
     __slots__ = ("_writes", "timers")

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-MOST_AT_ONCE: Final = 32
+MAX_EXPIRED_PER_RUN: Final = 32
 """Deadlines that pass together, as when all members of a large group are gone: others must have their turn in between."""
 
 
@@ -16,7 +16,7 @@ class Moment(NamedTuple):
     """The time of a command, by both clocks: what is written down has the wall's, deadlines go by the other."""
 
     wall_ms: int
-    steady_ms: int
+    monotonic_ms: int
     """Milliseconds that never jump nor go back."""
 
 
@@ -64,7 +64,7 @@ class Timers:
         """Run what is due, in the order of the deadlines. If that is much, some of it stays due: look when to call next."""
         queue = self._queue
         run_count = 0
-        while queue and queue[0][0] <= now.steady_ms and run_count < MOST_AT_ONCE:
+        while queue and queue[0][0] <= now.monotonic_ms and run_count < MAX_EXPIRED_PER_RUN:
             queued_ms, key = heapq.heappop(queue)
             if self._queued_ms.get(key) != queued_ms:
                 continue
@@ -72,7 +72,7 @@ class Timers:
             timer = self._timers.get(key)
             if timer is None:
                 continue
-            if timer.deadline_ms > now.steady_ms:
+            if timer.deadline_ms > now.monotonic_ms:
                 self._enqueue(key, timer.deadline_ms)
                 continue
             del self._timers[key]

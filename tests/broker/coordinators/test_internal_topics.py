@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from catchment.broker.coordinators.offsets_topic import offsets_topic
-from catchment.broker.coordinators.share_state import share_state_topic
-from catchment.broker.coordinators.transactions_topic import transactions_topic
+from catchment.broker.coordinators.internal_topics import offsets_topic, share_state_topic, transactions_topic
 from catchment.cluster.metadata import MetadataImage
 from catchment.cluster.new_topic import NewTopic
 from catchment.settings.broker import BrokerSettings

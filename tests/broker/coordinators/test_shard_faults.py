@@ -32,7 +32,7 @@ from catchment.storage.config import LogConfig
 from catchment.storage.control_record import TransactionMarker
 
 _TIMEOUT_S = 150
-CALLS = ("next_deadline_ms", "take_writes", "replay", "end_transaction", "loaded", "on_time", "committed")
+CALLS = ("next_deadline_ms", "take_writes", "replay", "end_transaction", "loaded", "run_timers", "committed")
 """Those that a run without any fault makes; `close` and `failed` follow from faults."""
 _LIMITS = GroupLimits(initial_rebalance_delay_ms=5)
 _JOIN = JoinRequest("joined", "", None, "c", "h", 10_000, 10_000, "consumer", (("range", b""),), "id", False)
@@ -91,8 +91,8 @@ class FaultyShard(GroupShard):
     def loaded(self, now: Moment) -> None:
         self._faults.call("loaded", partial(super().loaded, now))
 
-    def on_time(self, now: Moment) -> None:
-        self._faults.call("on_time", partial(super().on_time, now))
+    def run_timers(self, now: Moment) -> None:
+        self._faults.call("run_timers", partial(super().run_timers, now))
 
     def close(self, error: ErrorCode) -> None:
         self._faults.call("close", partial(super().close, error))

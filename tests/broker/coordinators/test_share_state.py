@@ -11,7 +11,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.waiting import until
 
-from catchment.broker.coordinators.share_state import SHARE_STATE_TOPIC, ShareStateCoordinator
+from catchment.broker.coordinators.internal_topics import SHARE_STATE_TOPIC
+from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.share_state.batches import ACKNOWLEDGED, NO_START, StateBatch

@@ -11,10 +11,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests import waiting
 
-from catchment.broker.coordinators.chores import every
+from catchment.broker.coordinators.internal_topics import transactions_topic
 from catchment.broker.coordinators.marker_delivery import MarkerDelivery
+from catchment.broker.coordinators.runtime import run_periodically
 from catchment.broker.coordinators.transactions import TransactionCoordinator
-from catchment.broker.coordinators.transactions_topic import transactions_topic
 from catchment.broker.server import BrokerServer
 from catchment.broker.transactions.markers import MarkerToWrite
 from catchment.cluster.metadata import MetadataImage
@@ -167,7 +167,7 @@ async def test_others_are_served_while_many_late_transactions_are_aborted() -> N
             return 0 in counts
 
         assert not await all_have_ended()
-        aborting = asyncio.create_task(every(1, transactions.abort_late))
+        aborting = asyncio.create_task(run_periodically(1, transactions.abort_timed_out))
         await until(all_have_ended)
         aborting.cancel()
         assert counts > {0, 100}

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.share.in_flight import RecordRules
 from catchment.broker.share.leader import ShareLeader
-from catchment.broker.share.terms import Rules
 from catchment.coordination.share_state.batches import NO_START, StateBatch
 from catchment.coordination.share_state.records import ShareKey, ShareState
 from catchment.ports.clock import ManualClock
@@ -22,7 +22,7 @@ from catchment.replication.partition import Partition
 from catchment.storage.config import LogConfig
 from catchment.storage.recovery import create_log
 
-RULES = Rules(lock_duration_ms=30_000, max_delivery_count=5, max_record_locks=2000)
+RULES = RecordRules(lock_duration_ms=30_000, max_delivery_count=5, max_record_locks=2000)
 KEY = ShareKey("group", UUID(int=1), 0)
 LEADER_EPOCH = 4
 STATE_EPOCH = 2
@@ -72,7 +72,7 @@ class Keeper:
 class Led:
     """The leader of a share partition, its log, its clock and the keeper of its state."""
 
-    def __init__(self, keeper: Keeper | None = None, rules: Rules = RULES) -> None:
+    def __init__(self, keeper: Keeper | None = None, rules: RecordRules = RULES) -> None:
         self.keeper = keeper or Keeper()
         self.clock = ManualClock()
         self.disk = MemoryDisk()

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from catchment.broker.share.spans import RecordState
-from catchment.broker.share.terms import Extent, Rules
+from catchment.broker.share.in_flight import LogBatch, RecordRules, RecordState
 from catchment.coordination.share_state.batches import StateBatch
 
 
@@ -51,9 +50,9 @@ class Store:
 
 
 class Model:
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: RecordRules) -> None:
         self.rules = rules
-        self.extents: list[Extent] = []
+        self.extents: list[LogBatch] = []
         self.fates: dict[int, Fate] = {}
         """Of the records that can be delivered at all."""
         self.log_start = 0
@@ -62,7 +61,7 @@ class Model:
     def append(self, size: int, gap: int, *, is_deliverable: bool) -> None:
         base = self.log_end + gap
         self.log_end = base + size
-        self.extents.append(Extent(base, self.log_end - 1, is_deliverable))
+        self.extents.append(LogBatch(base, self.log_end - 1, is_deliverable))
         if is_deliverable:
             self.fates.update({offset: Fate() for offset in range(base, self.log_end)})
 

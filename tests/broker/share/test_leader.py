@@ -9,18 +9,24 @@ from kio.schema.errors import ErrorCode
 from tests.broker.share.led_partition import RULES, Keeper, Led, undecided
 from tests.waiting import until
 
-from catchment.broker.share.spans import RecordState
-from catchment.broker.share.terms import Acknowledgement, AcknowledgeType, Acquired, Extent, Wish
+from catchment.broker.share.in_flight import (
+    Acknowledgement,
+    AcknowledgeType,
+    AcquiredRecords,
+    FetchLimits,
+    LogBatch,
+    RecordState,
+)
 from catchment.coordination.share_state.batches import StateBatch
 from catchment.protocol.errors import ApiError
 
-WISH = Wish(max_records=100, batch_size=100)
-TEN = [Extent(0, 9)]
+LIMITS = FetchLimits(max_records=100, batch_size=100)
+TEN = [LogBatch(0, 9)]
 ACCEPT = [AcknowledgeType.ACCEPT]
 
 
-async def acquired(led: Led, member: str = "member") -> list[Acquired]:
-    return led.leader.acquire(member, 0, TEN, WISH)
+async def acquired(led: Led, member: str = "member") -> list[AcquiredRecords]:
+    return led.leader.acquire(member, 0, TEN, LIMITS)
 
 
 async def test_a_persisted_state_is_taken_up() -> None:
@@ -28,7 +34,12 @@ async def test_a_persisted_state_is_taken_up() -> None:
     led = Led(Keeper(1, (archived, StateBatch(5, 5, RecordState.AVAILABLE, 2))))
     leader = await led.load()
     assert leader.next_fetch_offset() == 1
-    assert await acquired(led) == [Acquired(1, 1, 1), Acquired(4, 4, 1), Acquired(5, 5, 3), Acquired(6, 9, 1)]
+    assert await acquired(led) == [
+        AcquiredRecords(1, 1, 1),
+        AcquiredRecords(4, 4, 1),
+        AcquiredRecords(5, 5, 3),
+        AcquiredRecords(6, 9, 1),
+    ]
 
 
 async def test_where_a_group_begins_is_persisted_before_the_first_record_goes_out() -> None:
@@ -122,7 +133,7 @@ async def test_locks_end_by_themselves_and_waiting_members_hear_of_it() -> None:
     await until(lambda: bool(rung))
     await led.settled()
     assert led.keeper.writes == [(0, (StateBatch(0, 9, RecordState.AVAILABLE, 1),), 0)]
-    assert await acquired(led, "other") == [Acquired(0, 9, 2)]
+    assert await acquired(led, "other") == [AcquiredRecords(0, 9, 2)]
     leader.close()
 
 
@@ -185,4 +196,4 @@ async def test_a_member_that_goes_before_its_acknowledgement_is_persisted_leaves
     leader.release("member")
     led.keeper.gate.set()
     await led.settled()
-    assert await acquired(led, "other") == [Acquired(0, 9, 2)]
+    assert await acquired(led, "other") == [AcquiredRecords(0, 9, 2)]

@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
+from catchment.broker.share.in_flight import (
+    Acknowledgement,
+    AcknowledgeType,
+    AcquiredRecords,
+    FetchLimits,
+    LogBatch,
+    RecordRules,
+    RecordState,
+)
 from catchment.broker.share.partition import MOST_TAKEN_UP_AT_ONCE, SharePartition
-from catchment.broker.share.spans import RecordState
-from catchment.broker.share.terms import Acknowledgement, AcknowledgeType, Acquired, Extent, Rules, Wish
 from catchment.coordination.share_state.batches import StateBatch
 
-_ALL = Wish(max_records=1_000_000, batch_size=1_000_000)
+_ALL = FetchLimits(max_records=1_000_000, batch_size=1_000_000)
 
 
-def accept(share: SharePartition, first_offset: int, last_offset: int, rules: Rules) -> None:
+def accept(share: SharePartition, first_offset: int, last_offset: int, rules: RecordRules) -> None:
     accepted = Acknowledgement(first_offset, last_offset, [AcknowledgeType.ACCEPT])
     share.commit(share.acknowledge("a", [accepted], rules, 0))
 
 
 def test_the_end_of_a_batch_that_has_no_room_yet_is_not_taken_for_a_gap() -> None:
-    rules = Rules(lock_duration_ms=1000, max_delivery_count=5, max_record_locks=20)
-    extents = [Extent(0, 29), Extent(35, 39)]
+    rules = RecordRules(lock_duration_ms=1000, max_delivery_count=5, max_record_locks=20)
+    extents = [LogBatch(0, 29), LogBatch(35, 39)]
     share = SharePartition(0, [StateBatch(25, 25, RecordState.ACKNOWLEDGED, 1)])
-    assert share.acquire("a", 0, extents, _ALL, rules, 0) == [Acquired(0, 24, 1)]
+    assert share.acquire("a", 0, extents, _ALL, rules, 0) == [AcquiredRecords(0, 24, 1)]
     accept(share, 0, 24, rules)
     assert share.next_fetch_offset(rules) == 26
-    assert share.acquire("a", 26, extents, _ALL, rules, 0) == [Acquired(26, 29, 1), Acquired(35, 39, 1)]
+    assert share.acquire("a", 26, extents, _ALL, rules, 0) == [AcquiredRecords(26, 29, 1), AcquiredRecords(35, 39, 1)]
 
 
 def test_a_batch_of_very_many_records_is_handed_out_in_parts() -> None:
-    rules = Rules(lock_duration_ms=1000, max_delivery_count=5, max_record_locks=100)
+    rules = RecordRules(lock_duration_ms=1000, max_delivery_count=5, max_record_locks=100)
     last_offset = 2 * MOST_TAKEN_UP_AT_ONCE
-    extents = [Extent(0, last_offset), Extent(last_offset + 5, last_offset + 5)]
+    extents = [LogBatch(0, last_offset), LogBatch(last_offset + 5, last_offset + 5)]
     share = SharePartition(0)
-    taken: list[Acquired] = []
+    taken: list[AcquiredRecords] = []
     while acquired := share.acquire("a", share.end_offset, extents, _ALL, rules, 0):
         assert share.end_offset - share.start_offset <= MOST_TAKEN_UP_AT_ONCE
         taken += acquired
         accept(share, acquired[0].first_offset, acquired[0].last_offset, rules)
         extents = [extent for extent in extents if extent.last_offset >= share.end_offset]
     assert taken == [
-        Acquired(0, MOST_TAKEN_UP_AT_ONCE - 1, 1),
-        Acquired(MOST_TAKEN_UP_AT_ONCE, last_offset - 1, 1),
-        Acquired(last_offset, last_offset, 1),
-        Acquired(last_offset + 5, last_offset + 5, 1),
+        AcquiredRecords(0, MOST_TAKEN_UP_AT_ONCE - 1, 1),
+        AcquiredRecords(MOST_TAKEN_UP_AT_ONCE, last_offset - 1, 1),
+        AcquiredRecords(last_offset, last_offset, 1),
+        AcquiredRecords(last_offset + 5, last_offset + 5, 1),
     ]

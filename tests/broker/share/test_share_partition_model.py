@@ -15,9 +15,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kio.schema.errors import ErrorCode
 from tests.broker.share.share_model import Fate, Model, Store
 
+from catchment.broker.share.in_flight import (
+    Acknowledgement,
+    AcknowledgeType,
+    Decision,
+    FetchLimits,
+    RecordRules,
+    RecordState,
+)
 from catchment.broker.share.partition import SharePartition
-from catchment.broker.share.spans import RecordState
-from catchment.broker.share.terms import Acknowledgement, AcknowledgeType, Decision, Rules, Wish
 from catchment.coordination.share_state.batches import StateBatch
 from catchment.protocol.errors import ApiError
 
@@ -40,7 +46,7 @@ class Writing(NamedTuple):
 class SharePartitionMachine(RuleBasedStateMachine):
     @initialize(limit=st.integers(2, 5), locks=st.integers(3, 15))
     def start(self, limit: int, locks: int) -> None:
-        self.model = Model(Rules(lock_duration_ms=1000, max_delivery_count=limit, max_record_locks=locks))
+        self.model = Model(RecordRules(lock_duration_ms=1000, max_delivery_count=limit, max_record_locks=locks))
         self.store = Store()
         self.share = SharePartition(0)
         self.writing: list[Writing] = []
@@ -52,8 +58,8 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from(MEMBERS), max_records=st.integers(1, 8), is_exact=st.booleans())
     def fetch(self, member: str, max_records: int, is_exact: bool) -> None:
-        wish = Wish(max_records, batch_size=3, is_exact=is_exact)
-        taken = self._fetch(member, wish)
+        limits = FetchLimits(max_records, batch_size=3, is_exact=is_exact)
+        taken = self._fetch(member, limits)
         assert not is_exact or taken <= max_records
 
     @rule(member=st.sampled_from(MEMBERS), data=st.data())
@@ -149,7 +155,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         while self.writing:
             self.fail_write()
         self.let_time_pass(10_000)
-        while self.writing or self._fetch("a", Wish(100, 100)):
+        while self.writing or self._fetch("a", FetchLimits(100, 100)):
             while self.writing:
                 self.finish_write()
             for offset in self.model.held("a"):
@@ -157,12 +163,12 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert all(fate.state.is_final for fate in self.model.fates.values())
         assert all(fate.delivery_count <= self.model.rules.max_delivery_count for fate in self.model.fates.values())
 
-    def _fetch(self, member: str, wish: Wish) -> int:
+    def _fetch(self, member: str, limits: FetchLimits) -> int:
         taken = 0
         offset = self.share.next_fetch_offset(self.model.rules)
         while offset is not None and not taken:
             extents = [extent for extent in self.model.extents if extent.last_offset >= offset][:READ_AT_ONCE]
-            for acquired in self.share.acquire(member, offset, extents, wish, self.model.rules, self.now_ms):
+            for acquired in self.share.acquire(member, offset, extents, limits, self.model.rules, self.now_ms):
                 for each in range(acquired.first_offset, acquired.last_offset + 1):
                     self.model.acquire(each, member, acquired.delivery_count, self.now_ms)
                     taken += 1

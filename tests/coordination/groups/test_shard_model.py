@@ -184,7 +184,7 @@ class ShardMachine(RuleBasedStateMachine):
             assert (group.state is GroupState.EMPTY) <= (not group.members)
             assert set(group.static_ids.values()) <= set(group.members)
             assert group.leader_id in group.members or not group.members
-            assert set(group.missing_syncs) <= set(group.members)
+            assert set(group.pending_syncs) <= set(group.members)
             for member in group.members.values():
                 # A static member that comes back waits until its new id is logged.
                 waits_for_log = member.is_static and group.state is GroupState.STABLE

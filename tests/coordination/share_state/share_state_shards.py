@@ -63,7 +63,7 @@ class LoggedShard(Logged[ShareStateShard]):
         return {key: state for key in states if (state := states.get(key)) is not None}
 
     def pass_time(self, milliseconds: int) -> None:
-        self.move_to(self.now.steady_ms + milliseconds)
+        self.move_to(self.now.monotonic_ms + milliseconds)
 
     def prune(self) -> int:
         """Cut off what is not needed; how many records that were."""

@@ -238,10 +238,10 @@ def test_whoever_waits_for_the_end_is_woken_when_the_shard_goes() -> None:
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
     shard, producer = with_open_transaction()
     shard.advance(TIMEOUT_MS)
-    shard.abort_late()
+    shard.abort_timed_out()
     assert shard.transaction().state is TransactionState.ONGOING
     shard.advance(1)
-    shard.abort_late()
+    shard.abort_timed_out()
     (markers,) = shard.deliver_all()
     assert (markers.producer, markers.is_commit) == (Producer(1000, 1), False)
     assert shard.add(producer, T0) == [ErrorCode.producer_fenced]
@@ -255,7 +255,7 @@ def test_the_time_counts_from_the_first_partition() -> None:
     shard.advance(TIMEOUT_MS - 1)
     shard.add(producer, ("u", 0))
     shard.advance(2)
-    shard.abort_late()
+    shard.abort_timed_out()
     assert shard.transaction().state is TransactionState.PREPARE_ABORT
 
 
@@ -264,6 +264,6 @@ def test_a_late_transaction_of_the_last_epoch_is_aborted_too() -> None:
     producer = shard.producer(epoch=LAST_EPOCH)
     shard.add(producer, T0)
     shard.advance(TIMEOUT_MS + 1)
-    shard.abort_late()
+    shard.abort_timed_out()
     shard.deliver_all()
     assert (shard.transaction().producer_id, shard.transaction().producer_epoch) == (1001, 0)

@@ -194,7 +194,7 @@ class TransactionMachine(RuleBasedStateMachine):
                 shard.advance(1000)
             case "time out":
                 shard.advance(TIMEOUT_MS + 1)
-                shard.abort_late()
+                shard.abort_timed_out()
             case "expire":
                 shard.advance(11 * TIMEOUT_MS)
                 shard.call(lambda transactions, now: transactions.queries.expire(now))

@@ -80,7 +80,7 @@ class LoggedTransactions(Logged[TransactionShard]):
             self.deliver(markers)
         return delivered
 
-    def abort_late(self) -> None:
+    def abort_timed_out(self) -> None:
         for late in self.call(lambda shard, now: shard.ending.timed_out(now)):
             self._abort(late)
 

@@ -12,11 +12,9 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.coordinators.chores import every
-from catchment.broker.coordinators.consumer_groups import ConsumerGroupCoordinator, consumer_group_limits
-from catchment.broker.coordinators.offsets_topic import group_limits, offsets_topic
-from catchment.broker.coordinators.shards import Shards, answer_now
-from catchment.broker.coordinators.share_groups import share_terms
+from catchment.broker.coordinators.internal_topics import offsets_topic
+from catchment.broker.coordinators.runtime import CoordinatorRuntime, answer_now, run_periodically
+from catchment.broker.coordinators.share_groups import share_group_limits
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.coordination.coordinator_shard import Producer
@@ -27,6 +25,7 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
 from catchment.settings.broker import BrokerSettings
+from catchment.settings.groups import GroupSettings
 from catchment.storage.control_record import TransactionMarker
 
 if TYPE_CHECKING:
@@ -37,10 +36,13 @@ if TYPE_CHECKING:
         SyncAnswer,
         SyncRequest,
     )
+    from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
     from catchment.coordination.groups.offsets import TopicPartition
     from catchment.coordination.groups.queries import DescribedGroup, ListedGroup, Positions
     from catchment.coordination.groups.records import OffsetToCommit
-    from catchment.coordination.groups.shard import GroupShard
+    from catchment.coordination.groups.shard import DescribedConsumerGroup, GroupShard
+    from catchment.coordination.groups.state import GroupLimits
+    from catchment.coordination.timers import Moment
 
 
 class GroupCoordinator:
@@ -55,7 +57,7 @@ class GroupCoordinator:
         self._settings = settings
         self._controller = controller
         self._randomness = randomness
-        self._shards = Shards(
+        self._runtime = CoordinatorRuntime(
             lambda image: offsets_topic(settings, image),
             self._new_shard,
             controller,
@@ -64,25 +66,25 @@ class GroupCoordinator:
             node_id=settings.node_id,
             commit_timeout_ms=settings.integer("offsets.commit.timeout.ms"),
         )
-        self.consumer_groups = ConsumerGroupCoordinator(self._shards)
+        self.consumer_groups = ConsumerGroupCoordinator(self._runtime)
         self._expiring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
-        await self._shards.start()
+        await self._runtime.start()
         self._controller.subscribe(self._forget_deleted_topics)
         interval_ms = self._settings.integer("offsets.retention.check.interval.ms")
-        self._expiring = asyncio.get_running_loop().create_task(every(interval_ms, self._expire))
+        self._expiring = asyncio.get_running_loop().create_task(run_periodically(interval_ms, self._expire))
 
     async def close(self) -> None:
         if self._expiring is not None:
             self._expiring.cancel()
-        self._shards.close()
+        self._runtime.close()
 
     @property
-    def shards(self) -> Shards[GroupShard]:
+    def runtime(self) -> CoordinatorRuntime[GroupShard]:
         """For the parts of the broker that look after one kind of group."""
-        return self._shards
+        return self._runtime
 
     def _new_shard(self) -> GroupShard:
         # A quarter of what a broker would import at its start, and no record needs it.
@@ -93,7 +95,7 @@ class GroupCoordinator:
             group_limits(settings),
             lambda: controller.image,
             consumer_group_limits(settings, lambda: controller.image),
-            share_terms(settings, controller),
+            share_group_limits(settings, controller),
         )
 
     def new_member_id(self) -> str:
@@ -102,28 +104,28 @@ class GroupCoordinator:
 
     async def find(self, group_id: str) -> PartitionImage:
         """The partition that the group belongs to; its topic is made if this is the first group of all."""
-        return await self._shards.find(group_id)
+        return await self._runtime.find(group_id)
 
     async def join(self, request: JoinRequest) -> JoinAnswer:
         def command(shard: GroupShard, now: Moment, reply: Callable[[JoinAnswer], None]) -> None:
             shard.classic.join(request, reply, now)
 
-        return await self._shards.ask(request.group_id, command)
+        return await self._runtime.ask(request.group_id, command)
 
     async def sync(self, request: SyncRequest) -> SyncAnswer:
         def command(shard: GroupShard, now: Moment, reply: Callable[[SyncAnswer], None]) -> None:
             shard.classic.sync(request, reply, now)
 
-        return await self._shards.ask(request.group_id, command)
+        return await self._runtime.ask(request.group_id, command)
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
         return answer_now(
-            self._shards.runner_of(group_id),
+            self._runtime.runner_of(group_id),
             lambda shard, now: shard.classic.heartbeat(group_id, generation, member_id, instance_id, now),
         )
 
     async def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> list[ErrorCode]:
-        runner = self._shards.runner_of(group_id)
+        runner = self._runtime.runner_of(group_id)
         outcomes = answer_now(runner, lambda shard, now: shard.classic.leave(group_id, leaving, now))
         await runner.settled()
         return outcomes
@@ -144,7 +146,7 @@ class GroupCoordinator:
                 group_id, generation, member_id, instance_id, offsets, reply, now, producer=None, version=version
             )
 
-        return await self._shards.ask(group_id, command)
+        return await self._runtime.ask(group_id, command)
 
     def begin_transactional_commit(
         self,
@@ -160,15 +162,15 @@ class GroupCoordinator:
         def command(shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
             shard.offsets.commit(group_id, generation, member_id, instance_id, offsets, reply, now, producer)
 
-        return self._shards.begin(group_id, command)
+        return self._runtime.begin(group_id, command)
 
     def partition_of(self, group_id: str) -> Partition:
         """The partition that keeps the group; ApiError where this broker does not lead it."""
-        return self._shards.runner_of(group_id).partition
+        return self._runtime.runner_of(group_id).partition
 
     def end_transaction(self, number: int, producer: Producer, marker: TransactionMarker) -> asyncio.Future[None]:
         """Write a marker to a partition of the offsets topic: its pending offsets count, or are dropped, at once."""
-        runner = self._shards.runner_at(number)
+        runner = self._runtime.runner_at(number)
         if runner is None:
             raise ApiError(ErrorCode.not_coordinator)
         return runner.end_transaction(producer, marker)
@@ -177,26 +179,26 @@ class GroupCoordinator:
         self, group_id: str, member_id: str | None = None, epoch: int = NO_EPOCH
     ) -> Mapping[TopicPartition, CommittedOffset]:
         """All that the group has committed, asked by a member of a consumer group or by anybody else."""
-        runner = self._shards.runner_of(group_id)
+        runner = self._runtime.runner_of(group_id)
         found = answer_now(runner, lambda shard, _: dict(shard.offsets.fetch(group_id, member_id, epoch)))
         await runner.settled()
         return found
 
     def pending_offsets(self, group_id: str) -> frozenset[TopicPartition]:
         """The partitions whose offsets an open transaction may still change."""
-        runner = self._shards.runner_of(group_id)
+        runner = self._runtime.runner_of(group_id)
         return answer_now(runner, lambda shard, _: frozenset(shard.offsets.pending(group_id)))
 
     async def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
         def command(shard: GroupShard, _: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
             shard.offsets.delete(group_id, partitions, reply)
 
-        return await self._shards.ask(group_id, command)
+        return await self._runtime.ask(group_id, command)
 
     async def listing(self) -> Sequence[ListedGroup]:
         """The groups of every shard that can be asked; ApiError while one is still loading."""
         found: list[ListedGroup] = []
-        for runner in self._shards:
+        for runner in self._runtime:
             try:
                 listed = answer_now(runner, lambda shard, _: shard.groups.listing())
                 await runner.settled()
@@ -211,7 +213,7 @@ class GroupCoordinator:
         """How far every group has come with the topic, and which share groups read it; ApiError unless all can be asked."""
         found: dict[str, Positions] = {}
         share_groups: list[str] = []
-        for runner in self._shards.all_led():
+        for runner in self._runtime.all_led():
             positions = answer_now(runner, lambda shard, _: shard.consumed.positions(topic.name))
             concerned = answer_now(
                 runner, lambda shard, _: shard.share_groups.offsets.concerned_with(topic.name, topic.id)
@@ -222,7 +224,7 @@ class GroupCoordinator:
         return found, share_groups
 
     async def describe(self, group_id: str) -> DescribedGroup:
-        runner = self._shards.runner_of(group_id)
+        runner = self._runtime.runner_of(group_id)
         described = answer_now(runner, lambda shard, _: shard.groups.describe(group_id))
         await runner.settled()
         return described
@@ -231,22 +233,74 @@ class GroupCoordinator:
         def command(shard: GroupShard, _: Moment, reply: Callable[[ErrorCode], None]) -> None:
             shard.groups.delete(group_id, reply)
 
-        return await self._shards.ask(group_id, command)
+        return await self._runtime.ask(group_id, command)
 
     def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
         """Whoever makes a topic of a deleted one's name must not begin at the offsets of the old one."""
         for name, topic in old.topics.items():
             successor = new.topics.get(name)
             if successor is None or successor.id != topic.id:
-                for runner in self._shards:
+                for runner in self._runtime:
                     with contextlib.suppress(ApiError):
                         runner.run(partial(_forget_topic, name))
 
     async def _expire(self) -> None:
-        for runner in self._shards:
+        for runner in self._runtime:
             with contextlib.suppress(ApiError):
                 runner.run(lambda shard, now: shard.offsets.expire(now))
 
 
 def _forget_topic(name: str, shard: GroupShard, _: Moment) -> None:
     shard.offsets.delete_topic(name)
+
+
+class ConsumerGroupCoordinator:
+    def __init__(self, shards: CoordinatorRuntime[GroupShard]) -> None:
+        self._runtime = shards
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+        def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatAnswer], None]) -> None:
+            shard.consumer.heartbeats.heartbeat(request, reply, now)
+
+        runner = self._runtime.runner_of(request.group_id)
+        answer = await self._runtime.ask(request.group_id, command)
+        # It may rest on what an earlier request has written, which must not be lost either.
+        await runner.settled()
+        return answer
+
+    async def describe(self, group_id: str) -> DescribedConsumerGroup:
+        runner = self._runtime.runner_of(group_id)
+        described = answer_now(runner, lambda shard, _: shard.consumer.describe(group_id))
+        await runner.settled()
+        return described
+
+
+def consumer_group_limits(settings: BrokerSettings, image: Callable[[], MetadataImage]) -> ConsumerGroupLimits:
+    from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, GroupTiming, MigrationPolicy
+
+    def timing_of(group_id: str) -> GroupTiming:
+        group = GroupSettings(settings, image().group_settings.get(group_id, {}))
+        return GroupTiming(
+            group.integer("consumer.session.timeout.ms"), group.integer("consumer.heartbeat.interval.ms")
+        )
+
+    assignors = settings["group.consumer.assignors"]
+    return ConsumerGroupLimits(
+        timing_of,
+        settings.integer("group.consumer.max.size"),
+        assignors if isinstance(assignors, tuple) else (),
+        MigrationPolicy((settings.text("group.consumer.migration.policy") or "").lower()),
+    )
+
+
+def group_limits(settings: BrokerSettings) -> GroupLimits:
+    from catchment.coordination.groups.state import GroupLimits
+
+    return GroupLimits(
+        min_session_timeout_ms=settings.integer("group.min.session.timeout.ms"),
+        max_session_timeout_ms=settings.integer("group.max.session.timeout.ms"),
+        max_size=settings.integer("group.max.size"),
+        initial_rebalance_delay_ms=settings.integer("group.initial.rebalance.delay.ms"),
+        offset_metadata_max_bytes=settings.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=settings.integer("offsets.retention.minutes") * 60_000,
+    )

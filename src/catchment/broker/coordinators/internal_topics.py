@@ -1,6 +1,11 @@
 """What the topics of all coordinators have in common: sizes that are asked for, within what is possible."""
 
+from __future__ import annotations
+
+from typing import Final
+
 from catchment.cluster.metadata import MetadataImage
+from catchment.cluster.new_topic import NewTopic
 from catchment.settings.broker import BrokerSettings
 from catchment.settings.definitions.topics import SMALLEST_SEGMENT_BYTES
 
@@ -13,3 +18,63 @@ def replication_factor(settings: BrokerSettings, name: str, image: MetadataImage
 def segment_bytes(settings: BrokerSettings, name: str) -> str:
     """The size that the setting says, but no smaller than a topic may have it: Kafka's definition allows one byte."""
     return str(max(settings.integer(name), SMALLEST_SEGMENT_BYTES))
+
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+def offsets_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
+    """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves groups too."""
+    replicas = replication_factor(settings, "offsets.topic.replication.factor", image)
+    return NewTopic(
+        OFFSETS_TOPIC,
+        settings.integer("offsets.topic.num.partitions"),
+        replicas,
+        settings={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": segment_bytes(settings, "offsets.topic.segment.bytes"),
+        },
+    )
+
+
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+
+
+def transactions_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
+    """The topic as Kafka makes it, but with no more replicas than there are brokers."""
+    replicas = replication_factor(settings, "transaction.state.log.replication.factor", image)
+    min_isr = min(settings.integer("transaction.state.log.min.isr"), replicas)
+    return NewTopic(
+        TRANSACTIONS_TOPIC,
+        settings.integer("transaction.state.log.num.partitions"),
+        replicas,
+        settings={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min_isr),
+            "segment.bytes": segment_bytes(settings, "transaction.state.log.segment.bytes"),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+
+
+def share_state_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
+    """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves it too."""
+    replicas = replication_factor(settings, "share.coordinator.state.topic.replication.factor", image)
+    min_in_sync = min(settings.integer("share.coordinator.state.topic.min.isr"), replicas)
+    return NewTopic(
+        SHARE_STATE_TOPIC,
+        settings.integer("share.coordinator.state.topic.num.partitions"),
+        replicas,
+        settings={
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(min_in_sync),
+            "retention.ms": "-1",
+            "segment.bytes": segment_bytes(settings, "share.coordinator.state.topic.segment.bytes"),
+        },
+    )

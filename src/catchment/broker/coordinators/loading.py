@@ -2,7 +2,7 @@
 
 import asyncio
 
-from catchment.coordination.coordinator_shard import NO_PRODUCER, Shard
+from catchment.coordination.coordinator_shard import NO_PRODUCER, CoordinatorShard
 from catchment.protocol.batch import BatchHeader, iterate_headers
 from catchment.protocol.records import read_records
 from catchment.storage.control_record import read_marker
@@ -13,7 +13,7 @@ _SLICE_BYTES = 64 * 1024
 _MOST_UNCOMPRESSED_BYTES = 256 << 20
 
 
-async def replay_log(log: Log, end_offset: int, shard: Shard) -> None:
+async def replay_log(log: Log, end_offset: int, shard: CoordinatorShard) -> None:
     """Hand everything below `end_offset` to the shard, in order."""
     offset = log.log_start_offset
     while offset < end_offset:
@@ -28,7 +28,7 @@ async def replay_log(log: Log, end_offset: int, shard: Shard) -> None:
         await asyncio.sleep(0)
 
 
-def _replay_batch(batch: memoryview, header: BatchHeader, offset: int, shard: Shard) -> None:
+def _replay_batch(batch: memoryview, header: BatchHeader, offset: int, shard: CoordinatorShard) -> None:
     if header.is_control:
         marker = read_marker(batch)
         if marker is not None:

@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.coordinators.loading import replay_log
-from catchment.coordination.coordinator_shard import NO_PRODUCER, Producer, Shard, UnreadableRecord, Write
+from catchment.coordination.coordinator_shard import NO_PRODUCER, CoordinatorShard, Producer, UnreadableRecord, Write
 from catchment.coordination.timers import Moment
 from catchment.ports.clock import Clock
 from catchment.protocol.batch import CorruptBatch
@@ -36,14 +36,14 @@ _logger = logging.getLogger(__name__)
 _ALL = -1
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 1.0
-_NOBODY = Producer(NO_PRODUCER, -1)
+_NO_PRODUCER = Producer(NO_PRODUCER, -1)
 _MOST_FAULTY_LOADS = 5
 """In a row; what then still fails will fail for ever, and clients must not wait for it."""
 _PRODUCER_ERRORS = (ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_state)
 """The log refuses a producer, not the write: nothing is in doubt."""
 
 Answer = TypeVar("Answer")
-ShardT = TypeVar("ShardT", bound=Shard)
+ShardT = TypeVar("ShardT", bound=CoordinatorShard)
 
 
 class ShardRunner(Generic[ShardT]):
@@ -60,8 +60,8 @@ class ShardRunner(Generic[ShardT]):
         self._pending: dict[asyncio.Future[None], Write] = {}
         self._unanswered: dict[asyncio.Future[Any], None] = {}
         """What clients wait for; a shard that is dropped without answering them leaves them to the runner."""
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
         self._loading: asyncio.Task[None] | None = None
         self._pause_s = 0.0
         """How long to wait before the log is loaded again."""
@@ -89,8 +89,8 @@ class ShardRunner(Generic[ShardT]):
         except ApiError:
             raise
         except Exception as fault:
-            raise self._faulted(shard, fault) from fault
-        self._follow_up(shard, now)
+            raise self._handle_fault(shard, fault) from fault
+        self._apply_results(shard, now)
 
     def ask(self, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> "asyncio.Future[Answer]":
         """Run a command that replies now or later; what to await for its answer, which is an ApiError if the shard goes."""
@@ -123,12 +123,12 @@ class ShardRunner(Generic[ShardT]):
         info = self.partition.append(memoryview(batch), _ALL, is_from_client=False)
         try:
             shard.end_transaction(producer.producer_id, marker.is_commit)
-            self._tell_when_safe(shard, Write([], partial(_succeed, ended), partial(_fail, ended)), info, now)
+            self._complete_when_durable(shard, Write([], partial(_succeed, ended), partial(_fail, ended)), info, now)
         except Exception as fault:
-            raise self._faulted(shard, fault) from fault
+            raise self._handle_fault(shard, fault) from fault
         with contextlib.suppress(ApiError):
             # The marker's own outcome is in `ended`, whatever becomes of the shard.
-            self._follow_up(shard, now)
+            self._apply_results(shard, now)
         return ended
 
     @property
@@ -205,35 +205,35 @@ class ShardRunner(Generic[ShardT]):
         # What a shard writes first fails for as long as the disk is full: to load it again at once would never end.
         self._pause_longer()
         shard.loaded(now)
-        self._write_decisions(shard, now)
-        self._set_alarm(shard, now)
+        self._append_writes(shard, now)
+        self._set_timer(shard, now)
         if self._shard is shard:
             self._pause_s = 0.0
 
-    def _follow_up(self, shard: ShardT, now: Moment) -> None:
+    def _apply_results(self, shard: ShardT, now: Moment) -> None:
         """Write what the shard has decided in its last step, and wake it in time for the next."""
         try:
-            self._write_decisions(shard, now)
-            self._set_alarm(shard, now)
+            self._append_writes(shard, now)
+            self._set_timer(shard, now)
         except Exception as fault:
-            raise self._faulted(shard, fault) from fault
+            raise self._handle_fault(shard, fault) from fault
 
-    def _write_decisions(self, shard: ShardT, now: Moment) -> None:
+    def _append_writes(self, shard: ShardT, now: Moment) -> None:
         while writes := shard.take_writes():
             for write in writes:
                 if self._shard is not shard:
-                    self._tell_failed(shard, write, ErrorCode.not_coordinator, now)
+                    self._report_failed(shard, write, ErrorCode.not_coordinator, now)
                     continue
                 try:
                     self._append(shard, write, now)
                 except Exception as fault:
                     # It may be in the log, and the shard may have replayed a part of it.
-                    self._faulted(shard, fault)
-                    self._tell_failed(shard, write, ErrorCode.unknown_server_error, now)
+                    self._handle_fault(shard, fault)
+                    self._report_failed(shard, write, ErrorCode.unknown_server_error, now)
 
     def _append(self, shard: ShardT, write: Write, now: Moment) -> None:
         partition = self.partition
-        producer = write.producer or _NOBODY
+        producer = write.producer or _NO_PRODUCER
         batch = encode_batch(
             numbered(write.records),
             base_timestamp_ms=now.wall_ms,
@@ -243,28 +243,28 @@ class ShardRunner(Generic[ShardT]):
         )
         if len(batch) > partition.log.config.max_message_bytes:
             # Nothing was written, so nothing is in doubt: only this one command fails, as in Kafka.
-            self._tell_failed(shard, write, ErrorCode.unknown_server_error, now)
+            self._report_failed(shard, write, ErrorCode.unknown_server_error, now)
             return
         try:
             info = partition.append(memoryview(batch), _ALL, is_from_client=False)
         except ApiError as error:
             if write.producer is not None and error.code in _PRODUCER_ERRORS:
-                self._tell_failed(shard, write, error.code, now)
+                self._report_failed(shard, write, error.code, now)
                 return
             _logger.error("%s-%d: an append failed, loading it again: %s", partition.topic, partition.number, error)
-            self._tell_failed(shard, write, coordinator_error(error.code), now)
+            self._report_failed(shard, write, coordinator_error(error.code), now)
             self._reload(coordinator_error(error.code))
             return
         for key, value in write.records:
             shard.replay(key, value, producer.producer_id)
-        self._tell_when_safe(shard, write, info, now)
+        self._complete_when_durable(shard, write, info, now)
 
-    def _tell_when_safe(self, shard: ShardT, write: Write, info: AppendInfo, now: Moment) -> None:
+    def _complete_when_durable(self, shard: ShardT, write: Write, info: AppendInfo, now: Moment) -> None:
         """The shard has replayed what was appended: tell the outcome once it is known."""
         self._end_offset = info.last_offset + 1
         safe = self.partition.durable(info)
         if safe is None and not self._pending:
-            self._tell_committed(shard, write, now)
+            self._report_committed(shard, write, now)
             return
         if safe is None:
             # Earlier writes are safe too, but have not been told yet.
@@ -285,35 +285,35 @@ class ShardRunner(Generic[ShardT]):
         if self.partition.leader_epoch != self.leader_epoch:
             error = ApiError(ErrorCode.not_leader_or_follower)
         if error is None:
-            self._tell_committed(shard, write, now)
+            self._report_committed(shard, write, now)
         else:
             code = error.code if isinstance(error, ApiError) else ErrorCode.unknown_server_error
-            self._tell_failed(shard, write, coordinator_error(code), now)
+            self._report_failed(shard, write, coordinator_error(code), now)
             if code is not ErrorCode.request_timed_out:
                 self._reload(coordinator_error(code))
                 return
         with contextlib.suppress(ApiError):
-            self._follow_up(shard, now)
+            self._apply_results(shard, now)
 
-    def _tell_committed(self, shard: ShardT, write: Write, now: Moment) -> None:
+    def _report_committed(self, shard: ShardT, write: Write, now: Moment) -> None:
         try:
             write.committed(now)
         except Exception as fault:
-            self._faulted(shard, fault)
+            self._handle_fault(shard, fault)
             # It is safe, but the client may not know: a client that does not know asks again.
-            self._tell_failed(shard, write, ErrorCode.unknown_server_error, now)
+            self._report_failed(shard, write, ErrorCode.unknown_server_error, now)
 
-    def _tell_failed(self, shard: ShardT, write: Write, error: ErrorCode, now: Moment) -> None:
+    def _report_failed(self, shard: ShardT, write: Write, error: ErrorCode, now: Moment) -> None:
         try:
             write.failed(error, now)
         except Exception as fault:
-            self._faulted(shard, fault)
+            self._handle_fault(shard, fault)
 
     def _time_out(self, safe: "asyncio.Future[None]") -> None:
         if not safe.done():
             safe.set_exception(ApiError(ErrorCode.request_timed_out))
 
-    def _faulted(self, shard: ShardT, fault: Exception) -> ApiError:
+    def _handle_fault(self, shard: ShardT, fault: Exception) -> ApiError:
         """A fault of ours may have left the shard half changed; what the log says is sound. What to tell the caller."""
         partition = self.partition
         _logger.error("%s-%d: a fault, loading it again", partition.topic, partition.number, exc_info=fault)
@@ -329,41 +329,41 @@ class ShardRunner(Generic[ShardT]):
     def _drop(self, error: ErrorCode) -> None:
         """Give up the shard; every request that waits for it gets the error."""
         shard, self._shard = self._shard, None
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if shard is None:
             return
         pending, self._pending = self._pending, {}
         unanswered, self._unanswered = self._unanswered, {}
         now = self._now()
         for write in pending.values():
-            self._tell_failed(shard, write, error, now)
+            self._report_failed(shard, write, error, now)
         try:
             shard.close(error)
         except Exception as fault:
-            self._faulted(shard, fault)
+            self._handle_fault(shard, fault)
         for answered in unanswered:
             if not answered.done():
                 answered.set_exception(ApiError(error))
 
-    def _set_alarm(self, shard: ShardT, now: Moment) -> None:
+    def _set_timer(self, shard: ShardT, now: Moment) -> None:
         """Wake the shard when it wants to be; an alarm that comes too early costs less than moving it every time."""
         deadline_ms = shard.next_deadline_ms
         if deadline_ms is None or self._shard is not shard:
             return
-        if self._alarm is not None:
-            if self._alarm_ms <= deadline_ms:
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
                 return
-            self._alarm.cancel()
-        self._alarm_ms = deadline_ms
-        delay_s = max(deadline_ms - now.steady_ms, 0) / 1000
-        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        delay_s = max(deadline_ms - now.monotonic_ms, 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
 
-    def _ring(self) -> None:
-        self._alarm = None
+    def _on_timer(self) -> None:
+        self._timer = None
         with contextlib.suppress(ApiError):
-            self.run(lambda shard, now: shard.on_time(now))
+            self.run(lambda shard, now: shard.run_timers(now))
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), int(self._clock.monotonic_s() * 1000))

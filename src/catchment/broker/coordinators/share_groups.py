@@ -17,7 +17,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.coordinators.shards import Shards, answer_now
+from catchment.broker.coordinators.runtime import CoordinatorRuntime, answer_now
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         DescribedShareGroup,
         HeartbeatAnswer,
         HeartbeatRequest,
-        ShareTerms,
+        ShareGroupLimits,
     )
     from catchment.coordination.groups.share.group import Partitions
     from catchment.coordination.timers import Moment
@@ -45,8 +45,10 @@ _NOT_KNOWN: Final = -1
 
 
 class ShareGroupCoordinator:
-    def __init__(self, shards: Shards[GroupShard], share_state: ShareStateCoordinator, controller: Controller) -> None:
-        self._shards = shards
+    def __init__(
+        self, shards: CoordinatorRuntime[GroupShard], share_state: ShareStateCoordinator, controller: Controller
+    ) -> None:
+        self._runtime = shards
         self._share_state = share_state
         self._controller = controller
         self._initializing: set[asyncio.Task[bool]] = set()
@@ -74,7 +76,7 @@ class ShareGroupCoordinator:
         return again._replace(assignment=answer.assignment if again.assignment is None else again.assignment)
 
     async def describe(self, group_id: str) -> DescribedShareGroup:
-        runner = self._shards.runner_of(group_id)
+        runner = self._runtime.runner_of(group_id)
         described = answer_now(runner, lambda shard, _: shard.share_groups.queries.describe(group_id))
         await runner.settled()
         return described
@@ -82,24 +84,24 @@ class ShareGroupCoordinator:
     def exists(self, group_id: str) -> bool:
         """Whether there is such a share group here."""
         return answer_now(
-            self._shards.runner_of(group_id), lambda shard, _: group_id in shard.share_groups.groups.by_id
+            self._runtime.runner_of(group_id), lambda shard, _: group_id in shard.share_groups.groups.by_id
         )
 
     async def delete(self, group_id: str) -> ErrorCode:
         """Delete an empty group with all its state; if that fails half-way, the group stays."""
-        doomed: Partitions | ApiError = await self._shards.ask(
+        doomed: Partitions | ApiError = await self._runtime.ask(
             group_id, lambda shard, _, reply: shard.share_groups.initialization.begin_deleting(group_id, reply)
         )
         if isinstance(doomed, ApiError):
             return doomed.code
         error = await self._for_each(doomed, partial(self._share_state.delete, group_id))
         if error is ErrorCode.none:
-            error = await self._shards.ask(
+            error = await self._runtime.ask(
                 group_id, lambda shard, _, reply: shard.share_groups.initialization.delete_group(group_id, reply)
             )
         if error is not ErrorCode.none:
             with contextlib.suppress(ApiError):
-                self._shards.runner_of(group_id).run(
+                self._runtime.runner_of(group_id).run(
                     lambda shard, _: shard.share_groups.initialization.stop_deleting(group_id)
                 )
         return error
@@ -108,9 +110,9 @@ class ShareGroupCoordinator:
         def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatAnswer], None]) -> None:
             shard.share_groups.membership.heartbeat(request, reply, now)
 
-        answer = await self._shards.ask(request.group_id, command)
+        answer = await self._runtime.ask(request.group_id, command)
         # An answer that needs no record rests on earlier ones.
-        await self._shards.runner_of(request.group_id).settled()
+        await self._runtime.runner_of(request.group_id).settled()
         return answer
 
     async def _initialize(self, group_id: str, answer: HeartbeatAnswer) -> bool:
@@ -131,7 +133,7 @@ class ShareGroupCoordinator:
             shard.share_groups.initialization.finish(group_id, partitions, reply, has_failed=has_failed)
 
         try:
-            noted = await self._shards.ask(group_id, note)
+            noted = await self._runtime.ask(group_id, note)
         except ApiError as refused:
             noted = refused.code
         return not has_failed and noted is ErrorCode.none
@@ -156,18 +158,18 @@ class ShareGroupCoordinator:
 
     def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
         gone = frozenset(old.topics_by_id.keys() - new.topics_by_id.keys())
-        for runner in self._shards if gone else ():
+        for runner in self._runtime if gone else ():
             with contextlib.suppress(ApiError):
                 runner.run(lambda shard, _: shard.share_groups.initialization.forget_topics(gone))
 
 
-def share_terms(settings: BrokerSettings, controller: Controller) -> ShareTerms:
-    from catchment.coordination.groups.share.commands import ShareTerms
+def share_group_limits(settings: BrokerSettings, controller: Controller) -> ShareGroupLimits:
+    from catchment.coordination.groups.share.commands import ShareGroupLimits
 
     def of_group(group_id: str, name: str) -> int:
         return GroupSettings(settings, controller.image.group_settings.get(group_id, {})).integer(name)
 
-    return ShareTerms(
+    return ShareGroupLimits(
         settings.integer("group.share.max.size"),
         settings.integer("group.share.initialize.retry.interval.ms"),
         session_timeout_ms=lambda group_id: of_group(group_id, "share.session.timeout.ms"),

@@ -10,18 +10,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.coordinators.chores import every
-from catchment.broker.coordinators.internal_topics import replication_factor, segment_bytes
+from catchment.broker.coordinators.internal_topics import (
+    SHARE_STATE_TOPIC,
+    share_state_topic,
+)
+from catchment.broker.coordinators.runtime import CoordinatorRuntime, answer_now, run_periodically
 from catchment.broker.coordinators.shard_runner import ShardRunner
-from catchment.broker.coordinators.shards import Shards, answer_now
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import MetadataImage, PartitionImage
-from catchment.cluster.new_topic import NewTopic
 from catchment.coordination.share_state.records import NO_COUNT, ShareKey
 from catchment.ports.clock import Clock
 from catchment.protocol.errors import ApiError
@@ -37,15 +38,13 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-SHARE_STATE_TOPIC: Final = "__share_group_state"
-
 
 class ShareStateCoordinator:
     def __init__(self, settings: BrokerSettings, controller: Controller, replicas: Replicas, clock: Clock) -> None:
         self._settings = settings
         self._controller = controller
         self._replicas = replicas
-        self._shards = Shards(
+        self._runtime = CoordinatorRuntime(
             lambda image: share_state_topic(settings, image),
             self._new_shard,
             controller,
@@ -54,23 +53,23 @@ class ShareStateCoordinator:
             node_id=settings.node_id,
             commit_timeout_ms=settings.integer("share.coordinator.write.timeout.ms"),
         )
-        self._upkeep: list[asyncio.Task[None]] = []
+        self._periodic_tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
-        await self._shards.start()
+        await self._runtime.start()
         self._controller.subscribe(self._forget_deleted_topics)
         prune_ms = self._settings.integer("share.coordinator.state.topic.prune.interval.ms")
         cold_ms = self._settings.integer("share.coordinator.cold.partition.snapshot.interval.ms")
-        self._upkeep = [
-            asyncio.get_running_loop().create_task(every(prune_ms, self.prune)),
-            asyncio.get_running_loop().create_task(every(cold_ms, self.snapshot_cold)),
+        self._periodic_tasks = [
+            asyncio.get_running_loop().create_task(run_periodically(prune_ms, self.prune)),
+            asyncio.get_running_loop().create_task(run_periodically(cold_ms, self.snapshot_cold)),
         ]
 
     async def close(self) -> None:
-        for task in self._upkeep:
+        for task in self._periodic_tasks:
             task.cancel()
-        self._shards.close()
+        self._runtime.close()
 
     def _new_shard(self) -> ShareStateShard:
         from catchment.coordination.share_state.shard import ShareStateShard
@@ -80,7 +79,7 @@ class ShareStateCoordinator:
 
     async def find(self, coordinator_key: str) -> PartitionImage:
         """The partition that keeps the state of a "group:topic id:partition"; its topic is made if this is the first."""
-        return await self._shards.find(_coordinator_key(_parse_coordinator_key(coordinator_key)))
+        return await self._runtime.find(_coordinator_key(_parse_coordinator_key(coordinator_key)))
 
     async def initialize(
         self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, start_offset: int
@@ -129,7 +128,7 @@ class ShareStateCoordinator:
     async def prune(self) -> None:
         """Cut off what newer snapshots have made superfluous."""
         has_cut = False
-        for runner in self._shards:
+        for runner in self._runtime:
             partition = runner.partition
             # Counting records back from the end is right only where none is missing.
             if partition.log.config.is_compacted:
@@ -150,21 +149,21 @@ class ShareStateCoordinator:
     async def snapshot_cold(self) -> None:
         """Write states anew that have not been written whole for long: they hold up pruning."""
         age_ms = self._settings.integer("share.coordinator.cold.partition.snapshot.interval.ms")
-        for runner in self._shards:
+        for runner in self._runtime:
             with contextlib.suppress(ApiError):
                 runner.run(lambda shard, now: shard.snapshot_cold(age_ms, now))
 
     async def _change(self, key: ShareKey, command: Callable[[ShareStateShard, Moment, Reply], None]) -> None:
         await self._runner(key)
-        error = await self._shards.ask(_coordinator_key(key), command)
+        error = await self._runtime.ask(_coordinator_key(key), command)
         if error is not ErrorCode.none:
             raise ApiError(error)
 
     async def _runner(self, key: ShareKey) -> ShardRunner[ShareStateShard]:
         coordinator_key = _coordinator_key(key)
         if SHARE_STATE_TOPIC not in self._controller.image.topics:
-            await self._shards.find(coordinator_key)
-        runner = self._shards.runner_of(coordinator_key)
+            await self._runtime.find(coordinator_key)
+        runner = self._runtime.runner_of(coordinator_key)
         await runner.ready()
         return runner
 
@@ -174,27 +173,9 @@ class ShareStateCoordinator:
 
     def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
         gone = old.topics_by_id.keys() - new.topics_by_id.keys()
-        for runner in self._shards if gone else ():
+        for runner in self._runtime if gone else ():
             with contextlib.suppress(ApiError):
                 runner.run(lambda shard, _: shard.delete_topics(gone))
-
-
-def share_state_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
-    """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves it too."""
-    replicas = replication_factor(settings, "share.coordinator.state.topic.replication.factor", image)
-    min_in_sync = min(settings.integer("share.coordinator.state.topic.min.isr"), replicas)
-    return NewTopic(
-        SHARE_STATE_TOPIC,
-        settings.integer("share.coordinator.state.topic.num.partitions"),
-        replicas,
-        settings={
-            "cleanup.policy": "delete",
-            "compression.type": "producer",
-            "min.insync.replicas": str(min_in_sync),
-            "retention.ms": "-1",
-            "segment.bytes": segment_bytes(settings, "share.coordinator.state.topic.segment.bytes"),
-        },
-    )
 
 
 def _coordinator_key(key: ShareKey) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.coordinators.chores import every
+from catchment.broker.coordinators.internal_topics import transactions_topic
+from catchment.broker.coordinators.loading import replay_log
 from catchment.broker.coordinators.marker_delivery import MarkerDelivery, WriteMarkers
+from catchment.broker.coordinators.runtime import CoordinatorRuntime, answer_now, run_periodically
 from catchment.broker.coordinators.shard_runner import Answer, ShardRunner
-from catchment.broker.coordinators.shards import Shards, answer_now
-from catchment.broker.coordinators.transactions_topic import transaction_limits, transactions_topic
 from catchment.cluster.controller import Controller
 from catchment.cluster.metadata import PartitionImage
-from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.coordinator_shard import Producer, UnreadableRecord
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     FIRST_VERSION_WITH_EPOCH_BUMP,
@@ -27,15 +27,19 @@ from catchment.coordination.transactions.commands import (
     MarkersToWrite,
     ProducerAnswer,
     ProducerReply,
+    TransactionLimits,
 )
-from catchment.coordination.transactions.records import TopicPartition, Transaction
+from catchment.coordination.transactions.records import NO_PRODUCER_ID, TopicPartition, Transaction
 from catchment.ports.clock import Clock
+from catchment.protocol.batch import CorruptBatch
 from catchment.protocol.errors import ApiError
 from catchment.replication.replicas import Replicas
 from catchment.settings.broker import BrokerSettings
+from catchment.storage.log import Log
 
 if TYPE_CHECKING:
     from catchment.coordination.transactions.shard import TransactionShard
+
 
 _COMMIT_TIMEOUT_MS = 30_000
 _ABORTS_A_TURN = 32
@@ -56,7 +60,7 @@ class TransactionCoordinator:
         self._settings = settings
         self._controller = controller
         self._write_markers = write_markers
-        self._shards = Shards(
+        self._runtime = CoordinatorRuntime(
             lambda image: transactions_topic(settings, image),
             self._new_shard,
             controller,
@@ -65,27 +69,27 @@ class TransactionCoordinator:
             node_id=settings.node_id,
             commit_timeout_ms=_COMMIT_TIMEOUT_MS,
         )
-        self._chores: list[asyncio.Task[None]] = []
+        self._periodic_tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
-        await self._shards.start()
+        await self._runtime.start()
         loop = asyncio.get_running_loop()
         abort_ms = self._settings.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms")
         expire_ms = self._settings.integer("transaction.remove.expired.transaction.cleanup.interval.ms")
-        self._chores = [
-            loop.create_task(every(abort_ms, self.abort_late)),
-            loop.create_task(every(expire_ms, self._expire)),
+        self._periodic_tasks = [
+            loop.create_task(run_periodically(abort_ms, self.abort_timed_out)),
+            loop.create_task(run_periodically(expire_ms, self._expire)),
         ]
 
     async def close(self) -> None:
-        for chore in self._chores:
-            chore.cancel()
-        self._shards.close()
+        for task in self._periodic_tasks:
+            task.cancel()
+        self._runtime.close()
 
     async def find(self, transactional_id: str) -> PartitionImage:
         """The partition that the id belongs to; its topic is made if this is the first id of all."""
-        return await self._shards.find(transactional_id)
+        return await self._runtime.find(transactional_id)
 
     async def init(self, request: InitRequest) -> Producer:
         """Make the asking producer the only one of its transactional id."""
@@ -128,7 +132,7 @@ class TransactionCoordinator:
             if adds:
                 await self.add_partitions(transactional_id, producer, partitions, FIRST_VERSION_WITH_EPOCH_BUMP)
                 return dict.fromkeys(partitions, ErrorCode.none)
-            runner = self._shards.runner_of(transactional_id)
+            runner = self._runtime.runner_of(transactional_id)
             missing = answer_now(
                 runner, lambda shard, _: shard.partitions.missing(transactional_id, producer, partitions)
             )
@@ -138,7 +142,7 @@ class TransactionCoordinator:
         return {**dict.fromkeys(partitions, ErrorCode.none), **dict.fromkeys(missing, ErrorCode.transaction_abortable)}
 
     async def describe(self, transactional_id: str) -> Transaction:
-        runner = self._shards.runner_of(transactional_id)
+        runner = self._runtime.runner_of(transactional_id)
         described = answer_now(runner, lambda shard, _: shard.queries.describe(transactional_id))
         await runner.settled()
         return described
@@ -146,7 +150,7 @@ class TransactionCoordinator:
     async def listing(self) -> list[tuple[str, Transaction]]:
         """The transactional ids of every shard that can be asked; ApiError while one is still loading."""
         found: list[tuple[str, Transaction]] = []
-        for runner in self._shards:
+        for runner in self._runtime:
             try:
                 listed = answer_now(runner, lambda shard, _: shard.queries.listing())
                 await runner.settled()
@@ -165,10 +169,10 @@ class TransactionCoordinator:
 
         answer: ProducerAnswer
         try:
-            answer = await self._shards.ask(transactional_id, partial(with_id, None))
+            answer = await self._runtime.ask(transactional_id, partial(with_id, None))
         except FreshProducerIdNeeded:
             fresh = await self._controller.next_producer_id()
-            answer = await self._shards.ask(transactional_id, partial(with_id, fresh))
+            answer = await self._runtime.ask(transactional_id, partial(with_id, fresh))
         if answer.error is not ErrorCode.none:
             raise ApiError(answer.error)
         return answer.producer
@@ -179,7 +183,7 @@ class TransactionCoordinator:
         def command(shard: TransactionShard, now: Moment, reply: Callable[[ErrorCode], None]) -> None:
             shard.partitions.add(transactional_id, producer, partitions, client_version, reply, now)
 
-        error = await self._shards.ask(transactional_id, command)
+        error = await self._runtime.ask(transactional_id, command)
         if error is not ErrorCode.none:
             raise ApiError(error)
 
@@ -204,7 +208,7 @@ class TransactionCoordinator:
 
         patience_s = self._settings.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
         timer = loop.call_later(patience_s, wake)
-        runner = self._shards.runner_of(transactional_id)
+        runner = self._runtime.runner_of(transactional_id)
         runner.run(lambda shard, _: shard.ending.when_completed(transactional_id, wake))
         try:
             await completed
@@ -220,7 +224,7 @@ class TransactionCoordinator:
         return TransactionShard(transaction_limits(self._settings), partial(self._deliver, delivery), delivery.close)
 
     def _deliver(self, delivery: MarkerDelivery, markers: MarkersToWrite) -> None:
-        runner = self._shards.runner_of(markers.transactional_id)
+        runner = self._runtime.runner_of(markers.transactional_id)
 
         def is_needed() -> bool:
             try:
@@ -240,13 +244,13 @@ class TransactionCoordinator:
     def _exists(self, partition: TopicPartition) -> bool:
         return self._controller.image.partition(*partition) is not None
 
-    async def abort_late(self) -> None:
+    async def abort_timed_out(self) -> None:
         """Abort the transactions that have taken longer than their producers said; other requests are served in between."""
-        for runner in self._shards:
+        for runner in self._runtime:
             with contextlib.suppress(ApiError):
-                await self._abort_late(runner)
+                await self._abort_timed_out(runner)
 
-    async def _abort_late(self, runner: ShardRunner[TransactionShard]) -> None:
+    async def _abort_timed_out(self, runner: ShardRunner[TransactionShard]) -> None:
         late = answer_now(runner, lambda shard, now: shard.ending.timed_out(now))
         for count, transactional_id in enumerate(late, start=1):
             if count % _ABORTS_A_TURN == 0:
@@ -258,10 +262,32 @@ class TransactionCoordinator:
                 runner.run(partial(_abort_if_timed_out, transactional_id, fresh))
 
     async def _expire(self) -> None:
-        for runner in self._shards:
+        for runner in self._runtime:
             with contextlib.suppress(ApiError):
                 runner.run(lambda shard, now: shard.queries.expire(now))
 
 
 def _abort_if_timed_out(transactional_id: str, fresh: int | None, shard: TransactionShard, now: Moment) -> None:
     shard.ending.abort_if_timed_out(transactional_id, fresh, now)
+
+
+async def highest_producer_id(logs: Iterable[Log]) -> int:
+    """The highest id in partitions of `__transaction_state`: its producer may not have written anything yet."""
+    from catchment.coordination.transactions.shard import TransactionShard
+
+    highest = NO_PRODUCER_ID
+    for log in logs:
+        shard = TransactionShard(TransactionLimits(), lambda _: None)
+        # What cannot be read will not be served either, so nobody goes on with the ids in it.
+        with contextlib.suppress(ApiError, OSError, CorruptBatch, UnreadableRecord):
+            await replay_log(log, log.log_end_offset, shard)
+        for known in shard.state.logged.values():
+            highest = max(highest, known.producer_id, known.next_producer_id)
+    return highest
+
+
+def transaction_limits(settings: BrokerSettings) -> TransactionLimits:
+    return TransactionLimits(
+        max_timeout_ms=settings.integer("transaction.max.timeout.ms"),
+        expiration_ms=settings.integer("transactional.id.expiration.ms"),
+    )

@@ -14,7 +14,7 @@ from kio.schema.add_offsets_to_txn.v4.response import AddOffsetsToTxnResponse
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
-from catchment.broker.coordinators.offsets_topic import OFFSETS_TOPIC
+from catchment.broker.coordinators.internal_topics import OFFSETS_TOPIC
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.client_capabilities import fenced_error_code
 from catchment.coordination.coordinator_shard import Producer

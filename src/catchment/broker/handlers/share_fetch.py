@@ -35,11 +35,10 @@ from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.share.acknowledgements import Outcome, acknowledge_all, session_key
+from catchment.broker.share.fetching import FetchedRecords, FetchWaiter, Reader, locate, take
+from catchment.broker.share.in_flight import FetchLimits
 from catchment.broker.share.leader import ShareLeader
-from catchment.broker.share.reading import Reader, Taken, locate, take
 from catchment.broker.share.sessions import FINAL_EPOCH, FIRST_EPOCH, SessionKey, ShareSession, TopicPartition
-from catchment.broker.share.terms import Wish
-from catchment.broker.share.waiting import Bell
 from catchment.protocol.errors import ApiError
 from catchment.protocol.headers import RequestHeader
 from catchment.protocol.share_fetch import API_KEY, encode_response
@@ -68,7 +67,7 @@ _Acknowledgements = dict[TopicPartition, Sequence[AcknowledgementBatch]]
 
 class _Found(NamedTuple):
     partition: TopicPartition
-    taken: Taken = Taken()
+    taken: FetchedRecords = FetchedRecords()
     error: ApiError | None = None
 
 
@@ -167,7 +166,7 @@ async def _fetch(context: RequestContext, request: ShareFetchRequest, session: S
     # As with Fetch, an unknown partition is no reason to answer at once while there are others to wait for.
     may_wait = leaders and all(each.error is not None and each.error.code in _UNKNOWN for each in failed)
     max_wait_ms = request.max_wait // _MILLISECOND if may_wait else 0
-    with Bell(list(leaders.values()), max_wait_ms, context.connection) as bell:
+    with FetchWaiter(list(leaders.values()), max_wait_ms, context.connection) as bell:
         has_time = max_wait_ms > 0
         # Once the session has ended, nobody is there any more to take what would be acquired.
         while shares.sessions.is_open(session):
@@ -184,8 +183,8 @@ def _reader(context: RequestContext, request: ShareFetchRequest, key: SessionKey
     max_bytes = min(request.max_bytes, context.services.max_fetch_bytes())
     if context.meter is not None:
         max_bytes = min(max_bytes, context.meter.most_fetched_bytes())
-    wish = Wish(request.max_records, request.batch_size, request.share_acquire_mode == _RECORD_LIMIT)
-    return Reader(key.member_id, wish, max_bytes, context.services.share_partitions.reads_committed(key.group_id))
+    limits = FetchLimits(request.max_records, request.batch_size, request.share_acquire_mode == _RECORD_LIMIT)
+    return Reader(key.member_id, limits, max_bytes, context.services.share_partitions.reads_committed(key.group_id))
 
 
 def _is_enough(leaders: dict[TopicPartition, ShareLeader], reader: Reader, min_bytes: int) -> bool:
@@ -213,16 +212,16 @@ async def _take_all(
             if leader.error.code not in _NOT_THERE_YET:
                 found.append(_Found(partition, error=leader.error))
             continue
-        taken, error = Taken(), None
-        if reader.wish.max_records > 0 and reader.max_bytes > 0:
+        taken, error = FetchedRecords(), None
+        if reader.limits.max_records > 0 and reader.max_bytes > 0:
             try:
                 taken = await take(context.services, leader, reader)
             except ApiError as failure:
                 error = failure
         found.append(_Found(partition, taken, error))
-        left = max(0, reader.wish.max_records - taken.record_count)
+        left = max(0, reader.limits.max_records - taken.record_count)
         reader = reader._replace(
-            wish=reader.wish._replace(max_records=left), max_bytes=max(0, reader.max_bytes - len(taken.records))
+            limits=reader.limits._replace(max_records=left), max_bytes=max(0, reader.max_bytes - len(taken.records))
         )
     return found
 

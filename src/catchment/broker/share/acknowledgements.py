@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.share.partitions import SharePartitions
+from catchment.broker.share.in_flight import Acknowledgement, AcknowledgeType
+from catchment.broker.share.manager import SharePartitionManager
 from catchment.broker.share.sessions import SessionKey, TopicPartition
-from catchment.broker.share.terms import Acknowledgement, AcknowledgeType
 from catchment.protocol.errors import ApiError
 
 LONGEST_MEMBER_ID: Final = 36
@@ -41,7 +41,7 @@ def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
 
 
 async def acknowledge_all(
-    shares: SharePartitions,
+    shares: SharePartitionManager,
     key: SessionKey,
     batches: Mapping[TopicPartition, Sequence[AcknowledgementBatch]],
     *,
@@ -59,7 +59,7 @@ async def acknowledge_all(
 
 
 async def _acknowledge(
-    shares: SharePartitions,
+    shares: SharePartitionManager,
     key: SessionKey,
     partition: TopicPartition,
     batches: Sequence[AcknowledgementBatch],

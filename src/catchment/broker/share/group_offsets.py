@@ -14,7 +14,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import Services
-from catchment.broker.coordinators.shards import answer_now
+from catchment.broker.coordinators.runtime import answer_now
 from catchment.cluster.metadata import TopicImage
 from catchment.coordination.groups.shard import GroupShard
 from catchment.coordination.groups.share.group import StateTopic
@@ -29,7 +29,7 @@ Failures = dict[SharePartition, ApiError]
 
 async def initialized(services: Services, group_id: str) -> Mapping[UUID, StateTopic]:
     """The partitions that the group has a state of."""
-    runner = services.groups.shards.runner_of(group_id)
+    runner = services.groups.runtime.runner_of(group_id)
     topics = answer_now(runner, lambda shard, _: shard.share_groups.offsets.initialized(group_id))
     await runner.settled()
     return topics
@@ -75,7 +75,7 @@ async def _note(services: Services, group_id: str, command: Callable[[ShareGroup
     def run(shard: GroupShard, _: Moment, reply: Reply) -> None:
         results.append(command(shard.share_groups.offsets, reply))
 
-    error = await services.groups.shards.ask(group_id, run)
+    error = await services.groups.runtime.ask(group_id, run)
     if error is not ErrorCode.none:
         raise ApiError(error)
     return results[0]

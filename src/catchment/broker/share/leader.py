@@ -17,9 +17,15 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.share.in_flight import (
+    Acknowledgement,
+    AcquiredRecords,
+    FetchLimits,
+    LogBatch,
+    RecordRules,
+    RecordState,
+)
 from catchment.broker.share.partition import SharePartition
-from catchment.broker.share.spans import RecordState
-from catchment.broker.share.terms import Acknowledgement, Acquired, Extent, Rules, Wish
 from catchment.coordination.share_state.batches import NO_START, StateBatch
 from catchment.coordination.share_state.records import ShareKey, ShareState
 from catchment.ports.clock import Clock
@@ -62,7 +68,7 @@ class ShareLeader:
         partition: Partition,
         persister: Persister,
         clock: Clock,
-        rules: Callable[[], Rules],
+        rules: Callable[[], RecordRules],
         first_offset: Callable[[Partition], int],
         fenced: Callable[[ShareLeader], None],
         run: Callable[[Coroutine[Any, Any, None]], object],
@@ -87,7 +93,7 @@ class ShareLeader:
         self._state_epoch = 0
         self._is_closed = False
         self._records: SharePartition | None = None
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         self._run(self._load())
@@ -95,9 +101,9 @@ class ShareLeader:
     def close(self) -> None:
         """Stop the clock; what is being persisted goes on."""
         self._is_closed = True
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._records = None
         self.waiting.notify()
 
@@ -114,12 +120,14 @@ class ShareLeader:
         records = self.records
         return None if records is None else records.next_fetch_offset(self._rules())
 
-    def acquire(self, member_id: str, fetch_offset: int, extents: Sequence[Extent], wish: Wish) -> list[Acquired]:
+    def acquire(
+        self, member_id: str, fetch_offset: int, extents: Sequence[LogBatch], limits: FetchLimits
+    ) -> list[AcquiredRecords]:
         records = self.records
         if records is None:
             return []
-        acquired = records.acquire(member_id, fetch_offset, extents, wish, self._rules(), self._now_ms())
-        self._set_alarm()
+        acquired = records.acquire(member_id, fetch_offset, extents, limits, self._rules(), self._now_ms())
+        self._set_timer()
         return acquired
 
     async def acknowledge(self, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> None:
@@ -141,10 +149,10 @@ class ShareLeader:
             else:
                 records.commit(decision)
             finally:
-                self._set_alarm()
+                self._set_timer()
                 self.waiting.notify()
         else:
-            self._set_alarm()
+            self._set_timer()
 
     def release(self, member_id: str) -> None:
         """Set free what a member holds."""
@@ -196,24 +204,24 @@ class ShareLeader:
         if batches:
             self._run(self._try_to_persist(records, batches))
             self.waiting.notify()
-        self._set_alarm()
+        self._set_timer()
 
     async def _try_to_persist(self, records: SharePartition, batches: Sequence[StateBatch]) -> None:
         with contextlib.suppress(ApiError):
             await self._persist(records, batches)
 
-    def _set_alarm(self) -> None:
+    def _set_timer(self) -> None:
         """Wake up when the next lock ends."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         deadline_ms = None if self._records is None else self._records.next_deadline_ms
         if deadline_ms is not None:
             delay_s = max(deadline_ms - self._now_ms(), 0) / 1000
-            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
 
-    def _ring(self) -> None:
-        self._alarm = None
+    def _on_timer(self) -> None:
+        self._timer = None
         if self._records is not None:
             self._persist_later(self._records, self._records.expire(self._rules(), self._now_ms()))
 

@@ -13,8 +13,19 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.share.spans import Change, RecordState, Span, Spans
-from catchment.broker.share.terms import Acknowledgement, AcknowledgeType, Acquired, Decision, Extent, Rules, Wish
+from catchment.broker.share.in_flight import (
+    Acknowledgement,
+    AcknowledgeType,
+    AcquiredRecords,
+    Change,
+    Decision,
+    FetchLimits,
+    InFlightBatch,
+    InFlightBatches,
+    LogBatch,
+    RecordRules,
+    RecordState,
+)
 from catchment.coordination.share_state.batches import StateBatch
 from catchment.protocol.errors import ApiError
 
@@ -25,7 +36,7 @@ MOST_TAKEN_UP_AT_ONCE: Final = 10_000
 class SharePartition:
     def __init__(self, start_offset: int, batches: Iterable[StateBatch] = ()) -> None:
         """Take up what was persisted. Offsets that it does not mention have not been decided on."""
-        spans = self._spans = Spans(start_offset)
+        spans = self._spans = InFlightBatches(start_offset)
         for batch in sorted(batches):
             if batch.last_offset < spans.end_offset:
                 continue
@@ -55,7 +66,7 @@ class SharePartition:
         """How many records in flight are done, though earlier ones are not."""
         return sum(span.size for span in self._spans if span.state.is_final)
 
-    def next_fetch_offset(self, rules: Rules) -> int | None:
+    def next_fetch_offset(self, rules: RecordRules) -> int | None:
         """Where to read for a member that wants records; None while there is nothing that could be handed out."""
         for span in self._spans:
             if span.is_acquirable:
@@ -67,16 +78,22 @@ class SharePartition:
         self._spans.drop_below(log_start_offset)
 
     def acquire(
-        self, member_id: str, fetch_offset: int, extents: Iterable[Extent], wish: Wish, rules: Rules, now_ms: int
-    ) -> list[Acquired]:
+        self,
+        member_id: str,
+        fetch_offset: int,
+        extents: Iterable[LogBatch],
+        limits: FetchLimits,
+        rules: RecordRules,
+        now_ms: int,
+    ) -> list[AcquiredRecords]:
         """Lock what is free of the batches that were read from `fetch_offset` on."""
-        acquired: list[Acquired] = []
+        acquired: list[AcquiredRecords] = []
         taken = 0
         position = fetch_offset
         for extent in extents:
             self._archive_gap(position, extent.base_offset - 1)
             position = extent.last_offset + 1
-            if taken >= wish.max_records or not self._admit(extent, rules):
+            if taken >= limits.max_records or not self._admit(extent, rules):
                 break
             for span in self._spans.within(extent.base_offset, extent.last_offset):
                 if not span.is_acquirable:
@@ -86,12 +103,12 @@ class SharePartition:
                     continue
                 is_isolated = span.delivery_count >= rules.isolated_from_count
                 size = _portion(span, extent, rules) if is_isolated else span.size
-                size = min(size, wish.max_records - taken) if wish.is_exact else size
+                size = min(size, limits.max_records - taken) if limits.is_exact else size
                 if size <= 0 or (is_isolated and taken):
                     return acquired
                 for piece in self._spans.within(span.first_offset, span.first_offset + size - 1):
                     _lock(piece, member_id, now_ms + rules.lock_duration_ms)
-                    _add(acquired, piece, wish.batch_size)
+                    _add(acquired, piece, limits.batch_size)
                 taken += size
                 if is_isolated:
                     return acquired
@@ -102,10 +119,10 @@ class SharePartition:
         return acquired
 
     def acknowledge(
-        self, member_id: str, acknowledgements: Iterable[Acknowledgement], rules: Rules, now_ms: int
+        self, member_id: str, acknowledgements: Iterable[Acknowledgement], rules: RecordRules, now_ms: int
     ) -> Decision:
         """All of it or nothing: ApiError if the member does not hold one of the records. See `commit` and `roll_back`."""
-        decided: list[tuple[Span, AcknowledgeType]] = []
+        decided: list[tuple[InFlightBatch, AcknowledgeType]] = []
         previous_offset = -1
         for acknowledgement in acknowledgements:
             if acknowledgement.first_offset <= previous_offset:
@@ -132,27 +149,27 @@ class SharePartition:
 
     def commit(self, decision: Decision) -> None:
         """The change is persisted."""
-        for span in self._spans_of(decision):
+        for span in self._batches_of(decision):
             span.settle(span.next_state)
         self._tidy()
 
     def roll_back(self, decision: Decision) -> None:
         """The change could not be persisted: the member still holds the records, until its lock ends."""
-        for span in self._spans_of(decision):
+        for span in self._batches_of(decision):
             span.change = None
 
-    def expire(self, rules: Rules, now_ms: int) -> tuple[StateBatch, ...]:
+    def expire(self, rules: RecordRules, now_ms: int) -> tuple[StateBatch, ...]:
         """Set records free whose lock has ended; what of it should be persisted."""
         return self._set_free([span for span in self._spans if _is_held(span) and span.deadline_ms <= now_ms], rules)
 
-    def release(self, member_id: str, rules: Rules) -> tuple[StateBatch, ...]:
+    def release(self, member_id: str, rules: RecordRules) -> tuple[StateBatch, ...]:
         """Set free what a member holds, because it has gone; what of it should be persisted."""
         return self._set_free([span for span in self._spans if _is_held(span) and span.member_id == member_id], rules)
 
-    def _has_room(self, rules: Rules) -> bool:
+    def _has_room(self, rules: RecordRules) -> bool:
         return self.end_offset - self.start_offset < rules.max_record_locks
 
-    def _admit(self, extent: Extent, rules: Rules) -> bool:
+    def _admit(self, extent: LogBatch, rules: RecordRules) -> bool:
         """Whether records of the batch may be in flight; as with Kafka, the last batch may exceed the bound."""
         if extent.last_offset < self.end_offset:
             return True
@@ -170,13 +187,13 @@ class SharePartition:
         if last_offset >= self.end_offset:
             self._spans.append(last_offset, RecordState.ARCHIVED)
 
-    def _spans_of(self, decision: Decision) -> Iterator[Span]:
+    def _batches_of(self, decision: Decision) -> Iterator[InFlightBatch]:
         for batch in decision.batches:
             for span in self._spans.touching(batch.first_offset, batch.last_offset):
                 if span.change is decision.change:
                     yield span
 
-    def _set_free(self, held: Sequence[Span], rules: Rules) -> tuple[StateBatch, ...]:
+    def _set_free(self, held: Sequence[InFlightBatch], rules: RecordRules) -> tuple[StateBatch, ...]:
         batches: list[StateBatch] = []
         for span in held:
             state = _state_after(AcknowledgeType.RELEASE, span, rules)
@@ -197,11 +214,11 @@ def _restored_state(delivery_state: int) -> RecordState:
     return RecordState.AVAILABLE if delivery_state <= RecordState.ACQUIRED else RecordState.ARCHIVED
 
 
-def _is_held(span: Span) -> bool:
+def _is_held(span: InFlightBatch) -> bool:
     return span.state is RecordState.ACQUIRED and span.change is None
 
 
-def _check_held(span: Span, member_id: str) -> None:
+def _check_held(span: InFlightBatch, member_id: str) -> None:
     if not _is_held(span):
         raise ApiError(
             ErrorCode.invalid_record_state,
@@ -214,7 +231,7 @@ def _check_held(span: Span, member_id: str) -> None:
         )
 
 
-def _state_after(kind: AcknowledgeType, span: Span, rules: Rules) -> RecordState:
+def _state_after(kind: AcknowledgeType, span: InFlightBatch, rules: RecordRules) -> RecordState:
     if kind is AcknowledgeType.ACCEPT:
         return RecordState.ACKNOWLEDGED
     if kind is AcknowledgeType.RELEASE and span.delivery_count < rules.max_delivery_count:
@@ -222,7 +239,7 @@ def _state_after(kind: AcknowledgeType, span: Span, rules: Rules) -> RecordState
     return RecordState.ARCHIVED
 
 
-def _portion(span: Span, extent: Extent, rules: Rules) -> int:
+def _portion(span: InFlightBatch, extent: LogBatch, rules: RecordRules) -> int:
     """How many records to hand out of a span that failed often: half as many with every further try, at last one."""
     if span.delivery_count >= rules.max_delivery_count - 1 and rules.max_delivery_count > 2:
         return 1
@@ -230,14 +247,14 @@ def _portion(span: Span, extent: Extent, rules: Rules) -> int:
     return min(span.size, max(1, size >> (span.delivery_count - rules.isolated_from_count + 1)))
 
 
-def _lock(span: Span, member_id: str, deadline_ms: int) -> None:
+def _lock(span: InFlightBatch, member_id: str, deadline_ms: int) -> None:
     span.state = RecordState.ACQUIRED
     span.delivery_count += 1
     span.member_id = member_id
     span.deadline_ms = deadline_ms
 
 
-def _add(acquired: list[Acquired], span: Span, batch_size: int) -> None:
+def _add(acquired: list[AcquiredRecords], span: InFlightBatch, batch_size: int) -> None:
     """Note a span that was acquired, in one run with the last if that is not long enough yet."""
     if acquired:
         last = acquired[-1]
@@ -248,10 +265,10 @@ def _add(acquired: list[Acquired], span: Span, batch_size: int) -> None:
         ):
             acquired[-1] = last._replace(last_offset=span.last_offset)
             return
-    acquired.append(Acquired(span.first_offset, span.last_offset, span.delivery_count))
+    acquired.append(AcquiredRecords(span.first_offset, span.last_offset, span.delivery_count))
 
 
-def _add_batch(batches: list[StateBatch], span: Span, state: RecordState) -> None:
+def _add_batch(batches: list[StateBatch], span: InFlightBatch, state: RecordState) -> None:
     if batches:
         last = batches[-1]
         if last.last_offset + 1 == span.first_offset and last[2:] == (state, span.delivery_count):

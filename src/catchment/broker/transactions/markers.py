@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.coordinators.groups import GroupCoordinator
-from catchment.broker.coordinators.offsets_topic import OFFSETS_TOPIC
+from catchment.broker.coordinators.internal_topics import OFFSETS_TOPIC
 from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.groups.offsets import TopicPartition
 from catchment.protocol.errors import ApiError

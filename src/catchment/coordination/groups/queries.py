@@ -85,7 +85,7 @@ class GroupQueries:
         )
         records = [tombstone(OffsetKey(group_id, *partition)) for partition in offsets] + records
         if not records:
-            self._state.forget_if_idle(group_id)
+            self._state.remove_if_idle(group_id)
             reply(ErrorCode.none)
             return
         self._state.write(records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error))

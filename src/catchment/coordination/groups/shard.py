@@ -2,7 +2,7 @@
 
 Commands change nothing that is logged: they leave records in `take_writes`. The runner appends those, hands each to
 `replay` at once, and tells the write's outcome when the high watermark has passed it, or when it cannot be written.
-Between commands the runner calls `on_time` when `next_deadline_ms` has come. A shard whose writes failed in a way that
+Between commands the runner calls `run_timers` when `next_deadline_ms` has come. A shard whose writes failed in a way that
 leaves the log in doubt is closed and replaced by one that replays the log.
 """
 
@@ -27,17 +27,17 @@ from catchment.coordination.groups.classic.commands import (
 from catchment.coordination.groups.classic.group import GroupState
 from catchment.coordination.groups.classic.membership import Join, Membership
 from catchment.coordination.groups.classic.rebalance import Rebalance
-from catchment.coordination.groups.consumer.assignment import Progress
+from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
 from catchment.coordination.groups.consumer.classic_members import ClassicMembers
 from catchment.coordination.groups.consumer.commands import DEFAULT_LIMITS, ConsumerGroupLimits
 from catchment.coordination.groups.consumer.conversion import Conversion
-from catchment.coordination.groups.consumer.departures import Departures
 from catchment.coordination.groups.consumer.heartbeat import Heartbeats
-from catchment.coordination.groups.consumer.members import CurrentAssignment, Subscription, Target
+from catchment.coordination.groups.consumer.members import CurrentAssignment, MemberMetadata, Target
+from catchment.coordination.groups.consumer.sessions import MemberSessions
 from catchment.coordination.groups.consumer.store import ConsumerGroups
 from catchment.coordination.groups.offset_commands import OffsetCommands
 from catchment.coordination.groups.queries import Consumed, GroupQueries
-from catchment.coordination.groups.share.commands import DEFAULT_TERMS, ShareTerms
+from catchment.coordination.groups.share.commands import DEFAULT_SHARE_LIMITS, ShareGroupLimits
 from catchment.coordination.groups.share.heartbeat import ShareMembership
 from catchment.coordination.groups.share.queries import ShareQueries
 from catchment.coordination.groups.share.state_partitions import Initialization, ShareGroupOffsets
@@ -54,19 +54,19 @@ class GroupShard:
         limits: GroupLimits,
         image: Callable[[], MetadataImage] = MetadataImage,
         consumer_limits: ConsumerGroupLimits = DEFAULT_LIMITS,
-        share_terms: ShareTerms = DEFAULT_TERMS,
+        share_group_limits: ShareGroupLimits = DEFAULT_SHARE_LIMITS,
     ) -> None:
         self._state = ShardState(limits, image)
         self._rebalance = Rebalance(self._state)
         joining = Join(self._state, self._rebalance)
         membership = Membership(self._state, self._rebalance)
         consumer_groups = ConsumerGroups(self._state)
-        self.consumer = ConsumerProtocol(self._state, consumer_groups, self._rebalance, joining, consumer_limits)
+        self.consumer = ConsumerGroupCommands(self._state, consumer_groups, self._rebalance, joining, consumer_limits)
         self.classic = ClassicRequests(self._state, joining, membership, self.consumer)
         self.offsets = OffsetCommands(self._state, self._rebalance, consumer_groups)
         self.groups = GroupQueries(self._state)
         self.consumed = Consumed(self._state)
-        self.share_groups = ShareGroupCommands(self._state, share_terms)
+        self.share_groups = ShareGroupCommands(self._state, share_group_limits)
 
     @property
     def state(self) -> ShardState:
@@ -74,7 +74,7 @@ class GroupShard:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` wants to be called, by the steady clock; None while nobody waits for anything."""
+        """When `run_timers` wants to be called, by the steady clock; None while nobody waits for anything."""
         return self._state.timers.next_deadline_ms
 
     def take_writes(self) -> list[Write]:
@@ -98,21 +98,23 @@ class GroupShard:
         self.consumer.loaded(now)
         self.share_groups.loaded(now)
 
-    def on_time(self, now: Moment) -> None:
+    def run_timers(self, now: Moment) -> None:
         self._state.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
         """Answer everybody who waits: this shard will not."""
         for group in self._state.groups.values():
             for member in list(group.members.values()):
-                member.dismiss(error)
+                member.cancel_requests(error)
         self._state.groups.clear()
 
 
 class ClassicRequests:
     __slots__ = ("_consumer", "_joining", "_membership", "_state")
 
-    def __init__(self, state: ShardState, joining: Join, membership: Membership, consumer: ConsumerProtocol) -> None:
+    def __init__(
+        self, state: ShardState, joining: Join, membership: Membership, consumer: ConsumerGroupCommands
+    ) -> None:
         self._state = state
         self._joining = joining
         self._membership = membership
@@ -147,7 +149,7 @@ class ClassicRequests:
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember], now: Moment) -> list[ErrorCode]:
         if self._is_consumer(group_id):
-            return self._consumer.departures.leave_classic(group_id, leaving, now)
+            return self._consumer.sessions.leave_classic(group_id, leaving, now)
         return self._membership.leave(group_id, leaving, now)
 
     def _is_consumer(self, group_id: str) -> bool:
@@ -156,7 +158,7 @@ class ClassicRequests:
 
 class DescribedConsumer(NamedTuple):
     member_id: str
-    subscription: Subscription
+    subscription: MemberMetadata
     current: CurrentAssignment
     target: Target
 
@@ -169,8 +171,8 @@ class DescribedConsumerGroup(NamedTuple):
     members: tuple[DescribedConsumer, ...]
 
 
-class ConsumerProtocol:
-    __slots__ = ("_progress", "classic_members", "departures", "groups", "heartbeats")
+class ConsumerGroupCommands:
+    __slots__ = ("_assignments", "classic_members", "groups", "heartbeats", "sessions")
 
     def __init__(
         self,
@@ -181,14 +183,14 @@ class ConsumerProtocol:
         limits: ConsumerGroupLimits,
     ) -> None:
         self.groups = groups
-        self._progress = progress = Progress(state, limits)
+        self._assignments = assignments = AssignmentBuilder(state, limits)
         conversion = Conversion(state, rebalance, limits)
-        self.departures = Departures(state, groups, limits, progress, conversion)
-        self.heartbeats = Heartbeats(state, groups, limits, progress, self.departures, conversion)
-        self.classic_members = ClassicMembers(state, groups, limits, progress, self.departures, conversion, joining)
+        self.sessions = MemberSessions(state, groups, limits, assignments, conversion)
+        self.heartbeats = Heartbeats(state, groups, limits, assignments, self.sessions, conversion)
+        self.classic_members = ClassicMembers(state, groups, limits, assignments, self.sessions, conversion, joining)
 
     def loaded(self, now: Moment) -> None:
-        self.departures.start_all(now)
+        self.sessions.start_all(now)
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         """The group as it stands; ApiError if there is none of this kind."""
@@ -197,7 +199,7 @@ class ConsumerProtocol:
             group.state_name,
             group.epoch,
             group.assignment_epoch,
-            self._progress.assignor_of(group),
+            self._assignments.assignor_of(group),
             tuple(
                 DescribedConsumer(member_id, member, group.current(member_id), group.target(member_id))
                 for member_id, member in group.members.items()
@@ -208,7 +210,7 @@ class ConsumerProtocol:
 class ShareGroupCommands:
     __slots__ = ("groups", "initialization", "membership", "offsets", "queries")
 
-    def __init__(self, state: ShardState, terms: ShareTerms) -> None:
+    def __init__(self, state: ShardState, terms: ShareGroupLimits) -> None:
         self.groups = ShareGroups(state)
         self.initialization = Initialization(state, self.groups, terms)
         self.membership = ShareMembership(state, self.groups, self.initialization, terms)

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage
-from catchment.coordination.coordinator_shard import NO_PRODUCER, Decisions, EncodedRecord
+from catchment.coordination.coordinator_shard import NO_PRODUCER, EncodedRecord, ShardOutput
 from catchment.coordination.groups.classic.group import Group, GroupState
 from catchment.coordination.groups.offsets import CommittedOffsets, TransactionalOffsets
 from catchment.coordination.groups.records import (
@@ -56,7 +56,7 @@ class GroupKind(StrEnum):
     SHARE = "share"
 
 
-class OtherGroup(Protocol):
+class NonClassicGroup(Protocol):
     """A group of another kind than the classic one, as far as all kinds are treated alike."""
 
     @property
@@ -78,7 +78,7 @@ class OtherGroup(Protocol):
         """What deletes it, but for its offsets."""
 
 
-class ShardState(Decisions):
+class ShardState(ShardOutput):
     __slots__ = (
         "_image",
         "_is_live",
@@ -105,7 +105,7 @@ class ShardState(Decisions):
         """The classic groups, and those that have nothing but offsets."""
         self.replayers: dict[int, Replayer] = {}
         """What replays the records of other kinds of groups; records of a kind that nobody keeps are passed over."""
-        self.others: dict[str, OtherGroup] = {}
+        self.others: dict[str, NonClassicGroup] = {}
         """The groups of other kinds; change it through `claim` and `release`."""
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
@@ -150,7 +150,7 @@ class ShardState(Decisions):
             return other.kind
         return GroupKind.CLASSIC if group_id in self.groups else None
 
-    def claim(self, group_id: str, other: OtherGroup) -> None:
+    def claim(self, group_id: str, other: NonClassicGroup) -> None:
         """The first record of a group of another kind is replayed: whatever classic group had this id is no more."""
         self.others[group_id] = other
         group = self.groups.pop(group_id, None)
@@ -159,7 +159,7 @@ class ShardState(Decisions):
             self.timers.cancel(("join", group_id, ""))
             self.timers.cancel(("sync", group_id, ""))
             for member in group.members.values():
-                member.dismiss(ErrorCode.rebalance_in_progress)
+                member.cancel_requests(ErrorCode.rebalance_in_progress)
 
     def release(self, group_id: str) -> None:
         """The last record of a group of another kind is gone."""
@@ -173,13 +173,13 @@ class ShardState(Decisions):
             raise ApiError(otherwise, f"Group {group_id} {what}.")
         return group
 
-    def get_or_make(self, group_id: str) -> Group:
+    def get_or_create(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id)
         return group
 
-    def forget_if_idle(self, group_id: str) -> None:
+    def remove_if_idle(self, group_id: str) -> None:
         """Drop a group of which neither the log nor any client knows."""
         group = self.groups.get(group_id)
         if group is not None and group.is_idle and group_id not in self.logged and not self._has_offsets(group_id):
@@ -189,9 +189,9 @@ class ShardState(Decisions):
     def _follow(self, group_id: str) -> None:
         """A group exists from its first record to its last."""
         if group_id in self.logged or (self._has_offsets(group_id) and group_id not in self.others):
-            self.get_or_make(group_id)
+            self.get_or_create(group_id)
         else:
-            self.forget_if_idle(group_id)
+            self.remove_if_idle(group_id)
 
     def _has_offsets(self, group_id: str) -> bool:
         return group_id in self.offsets or group_id in self.pending_offsets

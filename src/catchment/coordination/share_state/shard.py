@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.coordinator_shard import NO_PRODUCER, Decisions, EncodedRecord, Write
+from catchment.coordination.coordinator_shard import NO_PRODUCER, EncodedRecord, ShardOutput, Write
 from catchment.coordination.share_state.batches import (
     ACKNOWLEDGED,
     ARCHIVED,
@@ -45,21 +45,21 @@ _UNINITIALIZED: Final = ShareState(0, 0, 0, NO_START, 0, 0, ())
 
 
 class ShareStateShard:
-    __slots__ = ("_decisions", "_has_partition", "_updates_per_snapshot", "states")
+    __slots__ = ("_has_partition", "_output", "_updates_per_snapshot", "states")
 
     def __init__(self, updates_per_snapshot: int, has_partition: Callable[[UUID, int], bool]) -> None:
         """`has_partition` says whether a topic of this id has such a partition."""
         self.states = ShareStates()
         self._updates_per_snapshot = updates_per_snapshot
         self._has_partition = has_partition
-        self._decisions = Decisions()
+        self._output = ShardOutput()
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._decisions.timers.next_deadline_ms
+        return self._output.timers.next_deadline_ms
 
     def take_writes(self) -> list[Write]:
-        return self._decisions.take_writes()
+        return self._output.take_writes()
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
         """Take on what the record says; nothing in this topic belongs to a transaction."""
@@ -72,8 +72,8 @@ class ShareStateShard:
         """Forget the states of topics that went while nobody looked after them."""
         self.delete_topics({key.topic_id for key in self.states if not self._has_partition(key.topic_id, 0)})
 
-    def on_time(self, now: Moment) -> None:
-        self._decisions.timers.run_due(now)
+    def run_timers(self, now: Moment) -> None:
+        self._output.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
         """Nobody waits for anything but a write, and whoever runs the shard answers those."""
@@ -106,7 +106,7 @@ class ShareStateShard:
         self._check_partition(key)
         if leader_epoch not in (_ANY_EPOCH, state.leader_epoch):
             unchanged = Update(state.snapshot_epoch, leader_epoch, NO_START, (), state.delivery_complete_count)
-            self._decisions.write([self._change(key, state, unchanged, now)])
+            self._output.write([self._change(key, state, unchanged, now)])
         return state
 
     def summary(self, key: ShareKey) -> ShareState:
@@ -153,7 +153,7 @@ class ShareStateShard:
         """Forget the states of topics that are gone."""
         records = [tombstone(key) for key in self.states if key.topic_id in topic_ids]
         for start in range(0, len(records), _TOMBSTONES_A_WRITE):
-            self._decisions.write(records[start : start + _TOMBSTONES_A_WRITE])
+            self._output.write(records[start : start + _TOMBSTONES_A_WRITE])
 
     def snapshot_cold(self, age_ms: int, now: Moment) -> None:
         """Write anew what was last written whole so long ago that it holds up cutting off the log, if anything is to be won."""
@@ -163,7 +163,7 @@ class ShareStateShard:
             state = self.states.get(key)
             if state is not None and now.wall_ms - state.write_time_ms >= age_ms:
                 anew = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_time_ms=now.wall_ms)
-                self._decisions.write([snapshot_record(key, anew)])
+                self._output.write([snapshot_record(key, anew)])
 
     def _initialized(self, key: ShareKey, leader_epoch: int) -> ShareState:
         _check_number(key)
@@ -191,7 +191,7 @@ class ShareStateShard:
         )
 
     def _write(self, records: list[EncodedRecord], reply: Reply) -> None:
-        self._decisions.write(records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error))
+        self._output.write(records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error))
 
 
 def _check_number(key: ShareKey) -> None:

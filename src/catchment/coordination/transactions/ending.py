@@ -62,7 +62,7 @@ class Ending:
             request.transactional_id, known, request.is_commit, request.client_version, fresh_producer_id, reply, now
         )
 
-    def abort_unasked(
+    def abort_and_fence(
         self,
         transactional_id: str,
         known: Transaction,
@@ -81,9 +81,9 @@ class Ending:
     def abort_if_timed_out(self, transactional_id: str, fresh_producer_id: int | None, now: Moment) -> None:
         known = self._state.logged.get(transactional_id)
         if known is not None and _is_late(known, now):
-            self.abort_unasked(transactional_id, known, fresh_producer_id, lambda _: None, now)
+            self.abort_and_fence(transactional_id, known, fresh_producer_id, lambda _: None, now)
 
-    def finish_decided(self) -> None:
+    def resume_decided(self) -> None:
         """Go on with what was decided before this shard was loaded."""
         for transactional_id, known in self._state.logged.items():
             if known.state.is_decided:
@@ -189,7 +189,7 @@ class Ending:
     def _log_decision(self, transactional_id: str, outcome: Transaction, reply: ProducerReply) -> None:
         def committed(now: Moment) -> None:
             reply(ProducerAnswer(ErrorCode.none, producer_of(completed(outcome, now.wall_ms))))
-            self._tell_partitions(transactional_id, outcome, now)
+            self._send_markers(transactional_id, outcome, now)
 
         def failed(error: ErrorCode, now: Moment) -> None:
             reply(ProducerAnswer(error))
@@ -197,13 +197,13 @@ class Ending:
                 # It is in the log, though nobody knows how safely. Written again, it is as safe as its repetition.
                 self._state.timers.set(
                     ("decision", transactional_id, ""),
-                    now.steady_ms + _RETRY_MS,
+                    now.monotonic_ms + _RETRY_MS,
                     lambda _: self._log_decision(transactional_id, outcome, lambda _: None),
                 )
 
         self._state.log(transactional_id, outcome, committed, failed)
 
-    def _tell_partitions(self, transactional_id: str, outcome: Transaction, now: Moment) -> None:
+    def _send_markers(self, transactional_id: str, outcome: Transaction, now: Moment) -> None:
         producer = producer_of(outcome)
         if not outcome.partitions:
             self.markers_written(transactional_id, producer, now)
@@ -217,7 +217,7 @@ def _is_late(known: Transaction, now: Moment) -> bool:
 
 
 def _wrong_state(request: EndRequest, state: TransactionState) -> ApiError:
-    wish = "commit" if request.is_commit else "abort"
+    action = "commit" if request.is_commit else "abort"
     return ApiError(
-        ErrorCode.invalid_txn_state, f"Transactional id '{request.transactional_id}' cannot {wish} in {state.title}."
+        ErrorCode.invalid_txn_state, f"Transactional id '{request.transactional_id}' cannot {action} in {state.title}."
     )

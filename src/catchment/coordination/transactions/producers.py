@@ -53,7 +53,7 @@ class Producers:
         if request.expected is not None and not _is_same_producer(known, request.expected):
             raise fenced(transactional_id, request.expected.epoch)
         if known.state is TransactionState.ONGOING:
-            self._ending.abort_unasked(transactional_id, known, fresh_producer_id, _told_to_wait(reply), now)
+            self._ending.abort_and_fence(transactional_id, known, fresh_producer_id, _as_concurrent(reply), now)
             return
         producer, last_epoch = self._raised(request, known, fresh_producer_id)
         self._log(transactional_id, initialized(known, producer, request.timeout_ms, now.wall_ms), last_epoch, reply)
@@ -98,7 +98,7 @@ def _is_same_producer(known: Transaction, expected: Producer) -> bool:
     )
 
 
-def _told_to_wait(reply: ProducerReply) -> ProducerReply:
+def _as_concurrent(reply: ProducerReply) -> ProducerReply:
     """Once the abort of the old transaction is decided, the client has to come again."""
 
     def answered(answer: ProducerAnswer) -> None:

@@ -54,9 +54,9 @@ class TransactionShard:
         """There are no transactions over the log of transactions."""
 
     def loaded(self, now: Moment) -> None:
-        self.ending.finish_decided()
+        self.ending.resume_decided()
 
-    def on_time(self, now: Moment) -> None:
+    def run_timers(self, now: Moment) -> None:
         self._state.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.coordinator_shard import Decisions, Producer
+from catchment.coordination.coordinator_shard import Producer, ShardOutput
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     FIRST_VERSION_WITH_EPOCH_BUMP,
@@ -33,7 +33,7 @@ from catchment.coordination.transactions.records import (
 from catchment.protocol.errors import ApiError
 
 
-class TransactionShardState(Decisions):
+class TransactionShardState(ShardOutput):
     __slots__ = ("last_epochs", "limits", "logged", "ongoing")
 
     def __init__(self, limits: TransactionLimits) -> None:

@@ -14,9 +14,9 @@ from catchment.coordination.groups.consumer import records
 from catchment.coordination.groups.consumer.members import (
     ClassicProtocol,
     CurrentAssignment,
+    MemberMetadata,
     MemberState,
     ResolvedRegex,
-    Subscription,
 )
 
 names = st.text(max_size=20)
@@ -27,7 +27,7 @@ times = st.integers(-(2**63), 2**63 - 1)
 partitions = st.dictionaries(st.uuids(), st.dictionaries(numbers, epochs, min_size=1, max_size=4), max_size=3)
 classic = st.builds(ClassicProtocol, numbers, st.lists(st.tuples(names, st.binary(max_size=30)), max_size=3).map(tuple))
 subscriptions = st.builds(
-    Subscription,
+    MemberMetadata,
     optional,
     optional,
     names,
@@ -41,7 +41,7 @@ subscriptions = st.builds(
 
 
 @given(subscriptions)
-def test_a_member_reads_as_it_was_written(member: Subscription) -> None:
+def test_a_member_reads_as_it_was_written(member: MemberMetadata) -> None:
     assert records.decode_member(records.encode_member(member)) == member
 
 
@@ -91,7 +91,7 @@ def test_a_tag_of_the_wrong_size_is_told() -> None:
 
 
 def test_a_member_whose_classic_protocol_is_null_or_nothing_has_none() -> None:
-    member = records.encode_member(Subscription())
+    member = records.encode_member(MemberMetadata())
     for tag in (b"\1\0\0", b"\1\0\1\0"):
         assert records.decode_member(member[:-1] + tag).classic is None
 

@@ -9,23 +9,23 @@ from tests.coordination.groups.shards import LoggedShard
 
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.coordination.groups.shard import GroupShard
-from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest, ShareTerms
+from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest, ShareGroupLimits
 from catchment.coordination.groups.share.group import Partitions, ShareGroup
 
 SESSION_MS = 45_000
 RETRY_MS = 30_000
-TERMS = ShareTerms(max_size=3)
+TERMS = ShareGroupLimits(max_size=3)
 
 
 class ShareShard(LoggedShard):
-    def __init__(self, terms: ShareTerms = TERMS) -> None:
+    def __init__(self, terms: ShareGroupLimits = TERMS) -> None:
         self.terms = terms
         self.image = MetadataImage()
         self._ids = 0
         super().__init__()
 
     def new_shard(self) -> GroupShard:
-        return GroupShard(self.limits, lambda: self.image, share_terms=self.terms)
+        return GroupShard(self.limits, lambda: self.image, share_group_limits=self.terms)
 
     def make_topic(self, name: str, count: int = 1) -> UUID:
         """Make the topic, or give it more partitions."""

@@ -68,7 +68,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
 
     def beat(self, group_id: str, member_id: str, epoch: int, topics: tuple[str, ...] | None) -> None:
         answers = self.shard.beat_later(member_id, epoch, topics, group_id)
-        self.beats.append(Beat(group_id, member_id, self.shard.now.steady_ms, len(self.shard.log), answers))
+        self.beats.append(Beat(group_id, member_id, self.shard.now.monotonic_ms, len(self.shard.log), answers))
 
     @rule(group_id=groups, member_id=members, topics=subscriptions)
     def join(self, group_id: str, member_id: str, topics: tuple[str, ...]) -> None:
@@ -138,7 +138,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
     @rule(milliseconds=st.sampled_from((10, 20_000, SESSION_MS)))
     def wait(self, milliseconds: int) -> None:
         self.shard.advance(milliseconds)
-        now_ms = self.shard.now.steady_ms
+        now_ms = self.shard.now.monotonic_ms
         self.told = {key: epoch for key, epoch in self.told.items() if self.since_ms[key] + SESSION_MS > now_ms}
         self.beats = [beat for beat in self.beats if beat.time_ms + SESSION_MS > now_ms]
 

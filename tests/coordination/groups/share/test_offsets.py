@@ -26,7 +26,7 @@ def topic(*numbers: int, name: str = "a") -> StateTopic:
     return StateTopic(name, frozenset(numbers))
 
 
-class Shard:
+class CoordinatorShard:
     """The share groups of a shard, whose writes are replayed and safe at once."""
 
     def __init__(self, log: list[EncodedRecord] | None = None) -> None:
@@ -72,33 +72,33 @@ class Shard:
 
 
 @pytest.fixture
-def shard() -> Shard:
-    return Shard()
+def shard() -> CoordinatorShard:
+    return CoordinatorShard()
 
 
-def test_a_group_begins_to_exist_with_its_offsets(shard: Shard) -> None:
+def test_a_group_begins_to_exist_with_its_offsets(shard: CoordinatorShard) -> None:
     assert shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0, 1)}, reply)) == 0
     assert shard.partitions() == StatePartitions(initializing={TOPIC: topic(0, 1)})
     shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(0)}, reply))
     assert shard.partitions() == StatePartitions({TOPIC: topic(1)}, {TOPIC: topic(0)})
     shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(1)}, reply))
     assert shard.partitions() == StatePartitions(initialized={TOPIC: topic(0, 1)})
-    assert Shard(shard.log).offsets.initialized("g") == {TOPIC: topic(0, 1)}
+    assert CoordinatorShard(shard.log).offsets.initialized("g") == {TOPIC: topic(0, 1)}
 
 
-def test_nothing_to_set_makes_no_group(shard: Shard) -> None:
+def test_nothing_to_set_makes_no_group(shard: CoordinatorShard) -> None:
     shard.ask(lambda offsets, reply: offsets.begin_alter("g", {}, reply))
     assert shard.log == []
     assert shard.offsets.initialized("g") == {}
 
 
-def test_offsets_are_set_in_the_epoch_of_the_group(shard: Shard) -> None:
+def test_offsets_are_set_in_the_epoch_of_the_group(shard: CoordinatorShard) -> None:
     shard.join("m")
     shard.leave("m")
     assert shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0)}, reply)) == 2
 
 
-def test_a_group_with_members_keeps_its_offsets(shard: Shard) -> None:
+def test_a_group_with_members_keeps_its_offsets(shard: CoordinatorShard) -> None:
     shard.join("m")
     for refuse in (
         lambda: shard.offsets.begin_alter("g", {TOPIC: topic(0)}, lambda _: None),
@@ -109,13 +109,13 @@ def test_a_group_with_members_keeps_its_offsets(shard: Shard) -> None:
         assert refused.value.code is ErrorCode.non_empty_group
 
 
-def test_what_does_not_exist_cannot_be_deleted(shard: Shard) -> None:
+def test_what_does_not_exist_cannot_be_deleted(shard: CoordinatorShard) -> None:
     with pytest.raises(ApiError) as refused:
         shard.offsets.begin_delete("g", {TOPIC: topic(0)}, lambda _: None)
     assert refused.value.code is ErrorCode.group_id_not_found
 
 
-def test_a_topic_is_noted_until_its_state_is_gone(shard: Shard) -> None:
+def test_a_topic_is_noted_until_its_state_is_gone(shard: CoordinatorShard) -> None:
     known = {TOPIC: topic(0, 1), OTHER: topic(0, name="b")}
     shard.ask(lambda offsets, reply: offsets.begin_alter("g", known, reply))
     shard.ask(lambda offsets, reply: offsets.finish_alter("g", known, reply))
@@ -130,7 +130,7 @@ def test_a_topic_is_noted_until_its_state_is_gone(shard: Shard) -> None:
     assert shard.partitions() == StatePartitions(initialized={OTHER: topic(0, name="b")})
 
 
-def test_a_topic_that_begins_anew_is_no_longer_to_be_deleted(shard: Shard) -> None:
+def test_a_topic_that_begins_anew_is_no_longer_to_be_deleted(shard: CoordinatorShard) -> None:
     shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0)}, reply))
     shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(0)}, reply))
     shard.ask(lambda offsets, reply: offsets.begin_delete("g", {TOPIC: topic(0)}, reply))

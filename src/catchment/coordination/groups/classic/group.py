@@ -40,12 +40,12 @@ class Group:
     __slots__ = (
         "generation",
         "group_id",
-        "has_newcomers",
-        "is_first_round",
+        "has_new_members",
+        "is_initial_rebalance",
         "leader_id",
         "members",
-        "missing_syncs",
         "pending_ids",
+        "pending_syncs",
         "protocol_name",
         "protocol_type",
         "state",
@@ -66,11 +66,11 @@ class Group:
         """The member id behind each instance id."""
         self.pending_ids: dict[str, None] = {}
         """Ids that were given out and have not come back yet (KIP-394)."""
-        self.missing_syncs: dict[str, None] = {}
+        self.pending_syncs: dict[str, None] = {}
         """Members that know their generation and have not asked for their assignment."""
-        self.is_first_round = False
+        self.is_initial_rebalance = False
         """Whether the group was empty before this rebalance, so that more members are likely to come."""
-        self.has_newcomers = False
+        self.has_new_members = False
 
     @classmethod
     def from_record(cls, group_id: str, record: GroupRecord) -> Group:
@@ -142,9 +142,9 @@ class Group:
             self.leader_id = member.member_id
 
     def remove(self, member: Member, error: ErrorCode = ErrorCode.unknown_member_id) -> None:
-        member.dismiss(error)
+        member.cancel_requests(error)
         del self.members[member.member_id]
-        self.missing_syncs.pop(member.member_id, None)
+        self.pending_syncs.pop(member.member_id, None)
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:
             del self.static_ids[member.instance_id]
         if self.leader_id == member.member_id:
@@ -200,8 +200,8 @@ class Group:
 
     def begin_generation(self, now_ms: int) -> None:
         self.generation = (self.generation + 1) & 0x7FFFFFFF
-        self.missing_syncs.clear()
-        self.has_newcomers = False
+        self.pending_syncs.clear()
+        self.has_new_members = False
         if self.members:
             self.protocol_name = self.select_protocol()
             self.move_to(GroupState.COMPLETING, now_ms)
@@ -332,7 +332,7 @@ class Member:
             reply, self.syncing = self.syncing, None
             reply(answer)
 
-    def dismiss(self, error: ErrorCode) -> None:
+    def cancel_requests(self, error: ErrorCode) -> None:
         """Answer whatever waits: the member is no longer part of the group."""
         self.answer_join(JoinAnswer(error))
         self.answer_sync(SyncAnswer(error))

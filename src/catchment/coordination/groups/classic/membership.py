@@ -42,7 +42,7 @@ class Membership:
         except ApiError as error:
             reply(SyncAnswer(error.code))
             return
-        group.missing_syncs.pop(member.member_id, None)
+        group.pending_syncs.pop(member.member_id, None)
         if group.state is GroupState.STABLE:
             self._rebalance.start_session(group, member, now)
             reply(_assignment(group, member))
@@ -151,11 +151,11 @@ class Join:
         try:
             self.check(request)
             if request.member_id == NO_MEMBER:
-                self._join_new(self._state.get_or_make(request.group_id), request, reply, now)
+                self._join_new(self._state.get_or_create(request.group_id), request, reply, now)
             else:
                 self._join_known(self._state.existing(request.group_id), request, reply, now)
         except ApiError as error:
-            self._state.forget_if_idle(request.group_id)
+            self._state.remove_if_idle(request.group_id)
             is_full = error.code is ErrorCode.group_max_size_reached
             reply(JoinAnswer(error.code, NO_MEMBER if is_full else request.member_id))
 
@@ -235,8 +235,8 @@ class Join:
     def _add(self, group: Group, member_id: str, request: JoinRequest, reply: JoinReply, now: Moment) -> None:
         if not group.members:
             group.protocol_type = request.protocol_type
-        if group.state is GroupState.PREPARING and group.is_first_round:
-            group.has_newcomers = True
+        if group.state is GroupState.PREPARING and group.is_initial_rebalance:
+            group.has_new_members = True
         member = _new_member(member_id, request)
         member.is_new = True
         member.joining = reply

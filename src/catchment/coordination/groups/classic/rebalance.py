@@ -36,7 +36,7 @@ class Rebalance:
     def expect(self, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
         self._state.timers.set(
             ("session", group_id, member_id),
-            now.steady_ms + timeout_ms,
+            now.monotonic_ms + timeout_ms,
             lambda then: self._expire_session(group_id, member_id, then),
         )
 
@@ -54,9 +54,9 @@ class Rebalance:
         for member in group.members.values():
             member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
         self._state.timers.cancel(("sync", group.group_id, ""))
-        group.is_first_round = group.state is GroupState.EMPTY
+        group.is_initial_rebalance = group.state is GroupState.EMPTY
         group.move_to(GroupState.PREPARING, now.wall_ms)
-        if group.is_first_round:
+        if group.is_initial_rebalance:
             delay_ms = self._state.limits.initial_rebalance_delay_ms
             self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now)
         else:
@@ -64,7 +64,7 @@ class Rebalance:
 
     def check_joined(self, group: Group, now: Moment) -> None:
         """End the join phase if all are there; the first round of a group waits for its delay in any case."""
-        if group.state is not GroupState.PREPARING or group.is_first_round:
+        if group.state is not GroupState.PREPARING or group.is_initial_rebalance:
             return
         if group.have_all_joined:
             self._complete_join(group, now)
@@ -83,7 +83,7 @@ class Rebalance:
         self.end_session(group.group_id, member_id)
         group.pending_ids.pop(member_id, None)
         self.check_joined(group, now)
-        self._state.forget_if_idle(group.group_id)
+        self._state.remove_if_idle(group.group_id)
 
     def record(self, group: Group, assignments: dict[str, bytes], now: Moment) -> EncodedRecord:
         record = group.to_record(assignments, now.wall_ms)
@@ -92,15 +92,15 @@ class Rebalance:
     def _wait_for_more(self, group: Group, delay_ms: int, remaining_ms: int, now: Moment) -> None:
         self._state.timers.set(
             ("join", group.group_id, ""),
-            now.steady_ms + delay_ms,
+            now.monotonic_ms + delay_ms,
             lambda then: self._end_first_round(group, remaining_ms, then),
         )
 
     def _end_first_round(self, group: Group, remaining_ms: int, now: Moment) -> None:
         if group.state is not GroupState.PREPARING:
             return
-        if group.has_newcomers and remaining_ms > 0:
-            group.has_newcomers = False
+        if group.has_new_members and remaining_ms > 0:
+            group.has_new_members = False
             delay_ms = min(self._state.limits.initial_rebalance_delay_ms, remaining_ms)
             self._wait_for_more(group, delay_ms, remaining_ms - delay_ms, now)
         else:
@@ -109,7 +109,7 @@ class Rebalance:
     def _await_joins(self, group: Group, now: Moment) -> None:
         self._state.timers.set(
             ("join", group.group_id, ""),
-            now.steady_ms + group.rebalance_timeout_ms,
+            now.monotonic_ms + group.rebalance_timeout_ms,
             lambda then: self._complete_join(group, then),
         )
 
@@ -125,7 +125,7 @@ class Rebalance:
             # Static members alone, and none of them has come: their sessions decide who stays.
             self._await_joins(group, now)
             return
-        group.is_first_round = False
+        group.is_initial_rebalance = False
         group.begin_generation(now.wall_ms)
         if not group.members:
             self._state.write([self.record(group, {}, now)])
@@ -133,12 +133,12 @@ class Rebalance:
         for member in group.members.values():
             member.answer_join(group.join_answer(member))
             member.is_new = False
-            group.missing_syncs[member.member_id] = None
+            group.pending_syncs[member.member_id] = None
             self.start_session(group, member, now)
         generation = group.generation
         self._state.timers.set(
             ("sync", group.group_id, ""),
-            now.steady_ms + group.rebalance_timeout_ms,
+            now.monotonic_ms + group.rebalance_timeout_ms,
             lambda then: self._expire_syncs(group, generation, then),
         )
 
@@ -146,9 +146,9 @@ class Rebalance:
         """Put out those who never asked for their assignment: the leader may be among them."""
         if group.generation != generation or group.state not in (GroupState.COMPLETING, GroupState.STABLE):
             return
-        if not group.missing_syncs:
+        if not group.pending_syncs:
             return
-        for member_id in list(group.missing_syncs):
+        for member_id in list(group.pending_syncs):
             self.end_session(group.group_id, member_id)
             group.remove(group.members[member_id])
         self.begin(group, now)

@@ -14,11 +14,11 @@ from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits
 from catchment.coordination.groups.consumer.group import ConsumerGroup
 from catchment.coordination.groups.consumer.members import (
     CurrentAssignment,
+    MemberMetadata,
     MemberState,
     Owned,
     Partitions,
     ResolvedRegex,
-    Subscription,
     Target,
 )
 from catchment.coordination.groups.consumer.store import Draft
@@ -28,10 +28,10 @@ from catchment.coordination.timers import Moment
 
 ASSIGNORS: dict[str, Assignor] = {uniform.NAME: uniform, range_assignor.NAME: range_assignor}
 
-_NEW = Subscription()
+_NEW = MemberMetadata()
 
 
-class Progress:
+class AssignmentBuilder:
     __slots__ = ("_limits", "_state")
 
     def __init__(self, state: ShardState, limits: ConsumerGroupLimits) -> None:
@@ -39,7 +39,7 @@ class Progress:
         self._limits = limits
 
     def advance(
-        self, draft: Draft, member_id: str, member: Subscription, owned: Owned | None, now: Moment
+        self, draft: Draft, member_id: str, member: MemberMetadata, owned: Owned | None, now: Moment
     ) -> CurrentAssignment:
         """Take on what a member says of itself, and move it on; where it stands then."""
         former = draft.group.members.get(member_id)
@@ -124,7 +124,7 @@ class Progress:
         return after
 
 
-def topic_ids(group: ConsumerGroup, member: Subscription, image: MetadataImage) -> frozenset[UUID]:
+def topic_ids(group: ConsumerGroup, member: MemberMetadata, image: MetadataImage) -> frozenset[UUID]:
     """The topics that exist of those that a member subscribes to."""
     found = (image.topics.get(name) for name in group.topics_of(member))
     return frozenset(topic.id for topic in found if topic is not None)

@@ -20,19 +20,19 @@ from catchment.coordination.groups.classic.commands import (
 from catchment.coordination.groups.classic.consumer_protocol import EmbeddedSubscription, read_subscription
 from catchment.coordination.groups.classic.group import CONSUMER
 from catchment.coordination.groups.classic.membership import Join
-from catchment.coordination.groups.consumer.assignment import Progress, is_waiting
+from catchment.coordination.groups.consumer.assignment import AssignmentBuilder, is_waiting
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, MigrationPolicy
 from catchment.coordination.groups.consumer.conversion import Conversion, by_topic_id, embedded_assignment
-from catchment.coordination.groups.consumer.departures import Departures
 from catchment.coordination.groups.consumer.group import ConsumerGroup
 from catchment.coordination.groups.consumer.heartbeat import replace_static
 from catchment.coordination.groups.consumer.members import (
     STATIC_LEAVING,
     ClassicProtocol,
     CurrentAssignment,
+    MemberMetadata,
     MemberState,
-    Subscription,
 )
+from catchment.coordination.groups.consumer.sessions import MemberSessions
 from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
@@ -40,23 +40,23 @@ from catchment.protocol.errors import ApiError, MalformedRequest
 
 
 class ClassicMembers:
-    __slots__ = ("_conversion", "_departures", "_groups", "_joining", "_limits", "_progress", "_state")
+    __slots__ = ("_assignments", "_conversion", "_groups", "_joining", "_limits", "_sessions", "_state")
 
     def __init__(
         self,
         state: ShardState,
         groups: ConsumerGroups,
         limits: ConsumerGroupLimits,
-        progress: Progress,
-        departures: Departures,
+        assignments: AssignmentBuilder,
+        sessions: MemberSessions,
         conversion: Conversion,
         joining: Join,
     ) -> None:
         self._state = state
         self._groups = groups
         self._limits = limits
-        self._progress = progress
-        self._departures = departures
+        self._assignments = assignments
+        self._sessions = sessions
         self._conversion = conversion
         self._joining = joining
 
@@ -101,7 +101,7 @@ class ClassicMembers:
             reply(SyncAnswer(error.code))
             return
         self._state.timers.cancel(("sync", request.group_id, request.member_id))
-        self._departures.start_session(request.group_id, request.member_id, member, now)
+        self._sessions.start_session(request.group_id, request.member_id, member, now)
         assignment = embedded_assignment(member, current.assigned, self._state.image)
         reply(SyncAnswer(ErrorCode.none, CONSUMER, classic.protocols[0][0], assignment))
 
@@ -113,7 +113,7 @@ class ClassicMembers:
             member, current, _ = self._check(group, member_id, instance_id, generation)
         except ApiError as error:
             return error.code
-        self._departures.start_session(group_id, member_id, member, now)
+        self._sessions.start_session(group_id, member_id, member, now)
         has_news = (
             current.epoch < group.epoch
             or current.state is MemberState.UNREVOKED_PARTITIONS
@@ -147,7 +147,7 @@ class ClassicMembers:
             return
         former_id = group.static_ids.get(request.instance_id or "")
         if former_id is not None:
-            self._departures.cancel_timers(group.group_id, former_id)
+            self._sessions.cancel_timers(group.group_id, former_id)
             replace_static(draft, former_id, request.member_id)
 
     def _join(
@@ -156,16 +156,16 @@ class ClassicMembers:
         group_id, member_id = request.group_id, request.member_id
         member = _subscription(request, subscription)
         owned = by_topic_id(subscription.owned, self._state.image)
-        after = self._progress.advance(draft, member_id, member, owned, now)
+        after = self._assignments.advance(draft, member_id, member, owned, now)
         live = self._groups.find(group_id)
-        self._progress.mark_checked(live)
+        self._assignments.mark_checked(live)
         if self._conversion.can_downgrade(draft.group, list(draft.group.members)):
             # It has come in the place of the last member that spoke the consumer protocol.
             self._join_downgraded(draft, live, request, reply, now)
             return
-        self._departures.start_session(group_id, member_id, member, now)
+        self._sessions.start_session(group_id, member_id, member, now)
         self._state.timers.cancel(("rejoin", group_id, member_id))
-        self._departures.expect("sync", group_id, member_id, member.rebalance_timeout_ms, now)
+        self._sessions.expect("sync", group_id, member_id, member.rebalance_timeout_ms, now)
         answer = JoinAnswer(ErrorCode.none, member_id, after.epoch, CONSUMER, request.protocols[0][0])
         if not draft.records:
             reply(answer)
@@ -188,7 +188,7 @@ class ClassicMembers:
 
     def _check(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
-    ) -> tuple[Subscription, CurrentAssignment, ClassicProtocol]:
+    ) -> tuple[MemberMetadata, CurrentAssignment, ClassicProtocol]:
         member = group.check_member(member_id, instance_id)
         if member.classic is None:
             raise ApiError(ErrorCode.unknown_member_id, "The member speaks the consumer protocol.")
@@ -197,15 +197,15 @@ class ClassicMembers:
             raise ApiError(ErrorCode.illegal_generation)
         return member, current, member.classic
 
-    def _expect_join(self, group_id: str, member_id: str, member: Subscription, now: Moment) -> None:
+    def _expect_join(self, group_id: str, member_id: str, member: MemberMetadata, now: Moment) -> None:
         """Put the member out unless it joins again in time; it has been told before, if that runs already."""
         if ("rejoin", group_id, member_id) not in self._state.timers:
-            self._departures.expect("rejoin", group_id, member_id, member.rebalance_timeout_ms, now)
+            self._sessions.expect("rejoin", group_id, member_id, member.rebalance_timeout_ms, now)
 
 
-def _subscription(request: JoinRequest, subscription: EmbeddedSubscription) -> Subscription:
+def _subscription(request: JoinRequest, subscription: EmbeddedSubscription) -> MemberMetadata:
     has_timeout = request.rebalance_timeout_ms >= 0
-    return Subscription(
+    return MemberMetadata(
         request.instance_id,
         subscription.rack_id,
         request.client_id,

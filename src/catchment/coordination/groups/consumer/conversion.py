@@ -18,7 +18,12 @@ from catchment.coordination.groups.classic.group import CONSUMER, Group, GroupSt
 from catchment.coordination.groups.classic.rebalance import Rebalance
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits
 from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.members import ClassicProtocol, CurrentAssignment, Partitions, Subscription
+from catchment.coordination.groups.consumer.members import (
+    ClassicProtocol,
+    CurrentAssignment,
+    MemberMetadata,
+    Partitions,
+)
 from catchment.coordination.groups.consumer.store import Draft
 from catchment.coordination.groups.records import GroupKey, encode_group_key
 from catchment.coordination.groups.state import ShardState
@@ -119,7 +124,7 @@ class Conversion:
         if len(classic.members) > self._limits.max_size:
             raise _refusal(classic, "it has too many members")
 
-    def _converted(self, classic: Group, member: Member) -> tuple[Subscription, CurrentAssignment]:
+    def _converted(self, classic: Group, member: Member) -> tuple[MemberMetadata, CurrentAssignment]:
         name = classic.protocol_name if member.knows(classic.protocol_name or "") else member.protocols[0][0]
         subscription = read_subscription(member.metadata(name))
         assignment = read_assignment(member.assignment)
@@ -130,7 +135,7 @@ class Conversion:
             for topic_id, numbers in by_topic_id(assignment.partitions, self._state.image).items()
         }
         return (
-            Subscription(
+            MemberMetadata(
                 member.instance_id,
                 subscription.rack_id,
                 member.client_id,
@@ -156,7 +161,7 @@ def by_topic_id(partitions: Mapping[str, Sequence[int]], image: MetadataImage) -
     return found
 
 
-def embedded_assignment(member: Subscription, assigned: Partitions, image: MetadataImage) -> bytes:
+def embedded_assignment(member: MemberMetadata, assigned: Partitions, image: MetadataImage) -> bytes:
     """What a classic member is told that it may read, in the version of its own metadata."""
     by_name = {
         topic.name: sorted(numbers)
@@ -167,7 +172,7 @@ def embedded_assignment(member: Subscription, assigned: Partitions, image: Metad
     return write_assignment(by_name, version)
 
 
-def _classic_member(member_id: str, member: Subscription) -> Member:
+def _classic_member(member_id: str, member: MemberMetadata) -> Member:
     classic = member.classic or ClassicProtocol(0, ())
     return Member(
         member_id,

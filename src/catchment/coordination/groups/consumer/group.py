@@ -15,9 +15,9 @@ from kio.schema.errors import ErrorCode
 from catchment.coordination.coordinator_shard import EncodedRecord
 from catchment.coordination.groups.consumer.members import (
     CurrentAssignment,
+    MemberMetadata,
     MemberState,
     ResolvedRegex,
-    Subscription,
     Target,
 )
 from catchment.coordination.groups.consumer.records import (
@@ -67,7 +67,7 @@ class ConsumerGroup:
         """Of the topics that the group's epoch was made for."""
         self.assignment_epoch = 0
         """The epoch of the group that the target was made for."""
-        self.members: dict[str, Subscription] = {}
+        self.members: dict[str, MemberMetadata] = {}
         self.static_ids: dict[str, str] = {}
         """The member id behind each instance id."""
         self.targets: dict[str, Target] = {}
@@ -110,7 +110,7 @@ class ConsumerGroup:
     def topics(self) -> frozenset[str]:
         return frozenset(name for member in self.members.values() for name in self.topics_of(member))
 
-    def topics_of(self, member: Subscription) -> frozenset[str]:
+    def topics_of(self, member: MemberMetadata) -> frozenset[str]:
         """What a member subscribes to, by name or by a regular expression as it was last resolved."""
         names = frozenset(member.topics)
         resolved = self.regexes.get(member.regex) if member.regex else None
@@ -126,7 +126,7 @@ class ConsumerGroup:
         current = self.current(member_id)
         return current.state is MemberState.STABLE and current.epoch == self.assignment_epoch
 
-    def check_member(self, member_id: str, instance_id: str | None) -> Subscription:
+    def check_member(self, member_id: str, instance_id: str | None) -> MemberMetadata:
         """The member, or the error of somebody who is not, or no longer, a member."""
         if instance_id is not None:
             static_id = self.static_ids.get(instance_id)
@@ -141,7 +141,7 @@ class ConsumerGroup:
             )
         return member
 
-    def set_member(self, member_id: str, member: Subscription | None) -> None:
+    def set_member(self, member_id: str, member: MemberMetadata | None) -> None:
         former = self.members.pop(member_id, None)
         if former is not None and former.instance_id and self.static_ids.get(former.instance_id) == member_id:
             del self.static_ids[former.instance_id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.groups.consumer.assignment import Progress
+from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
 from catchment.coordination.groups.consumer.commands import (
     ConsumerGroupLimits,
     HeartbeatAnswer,
@@ -12,50 +12,50 @@ from catchment.coordination.groups.consumer.commands import (
     HeartbeatRequest,
 )
 from catchment.coordination.groups.consumer.conversion import Conversion
-from catchment.coordination.groups.consumer.departures import Departures
 from catchment.coordination.groups.consumer.group import ConsumerGroup
 from catchment.coordination.groups.consumer.members import (
     JOINING,
     NO_TIMEOUT,
     STATIC_LEAVING,
     CurrentAssignment,
+    MemberMetadata,
     Owned,
     Partitions,
-    Subscription,
     Target,
 )
+from catchment.coordination.groups.consumer.sessions import MemberSessions
 from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
 from catchment.coordination.groups.state import GroupKind, ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError
 
-_NEW = Subscription()
+_NEW = MemberMetadata()
 
 
 class Heartbeats:
-    __slots__ = ("_conversion", "_departures", "_groups", "_limits", "_progress", "_state")
+    __slots__ = ("_assignments", "_conversion", "_groups", "_limits", "_sessions", "_state")
 
     def __init__(
         self,
         state: ShardState,
         groups: ConsumerGroups,
         limits: ConsumerGroupLimits,
-        progress: Progress,
-        departures: Departures,
+        assignments: AssignmentBuilder,
+        sessions: MemberSessions,
         conversion: Conversion,
     ) -> None:
         self._state = state
         self._groups = groups
         self._limits = limits
-        self._progress = progress
-        self._departures = departures
+        self._assignments = assignments
+        self._sessions = sessions
         self._conversion = conversion
 
     def heartbeat(self, request: HeartbeatRequest, reply: HeartbeatReply, now: Moment) -> None:
         try:
             request.check(self._limits.assignors)
             if request.epoch < JOINING:
-                self._departures.leave(
+                self._sessions.leave(
                     request.group_id, request.member_id, request.instance_id, request.epoch, reply, now
                 )
             else:
@@ -74,10 +74,10 @@ class Heartbeats:
         member_id = request.member_id
         before = draft.group.current(member_id)
         member = _updated(draft.group.members.get(member_id, _NEW), request)
-        after = self._progress.advance(draft, member_id, member, request.owned, now)
-        self._departures.start_session(request.group_id, member_id, member, now)
+        after = self._assignments.advance(draft, member_id, member, request.owned, now)
+        self._sessions.start_session(request.group_id, member_id, member, now)
         if after != before:
-            self._departures.watch_revocation(request.group_id, member_id, member, after, now)
+            self._sessions.watch_revocation(request.group_id, member_id, member, after, now)
         is_told = request.epoch == JOINING or request.is_full or after.assigned != before.assigned
         answer = HeartbeatAnswer(
             ErrorCode.none,
@@ -89,7 +89,7 @@ class Heartbeats:
         )
         live = self._groups.by_id.get(request.group_id)
         if live is not None:
-            self._progress.mark_checked(live)
+            self._assignments.mark_checked(live)
         if not draft.records:
             reply(answer)
             return
@@ -110,7 +110,7 @@ class Heartbeats:
         if request.epoch == JOINING and kind is GroupKind.CLASSIC:
             draft = self._conversion.upgrade(self._state.groups[request.group_id], now)
             for member_id, member in draft.group.members.items():
-                self._departures.start_session(request.group_id, member_id, member, now)
+                self._sessions.start_session(request.group_id, member_id, member, now)
             return draft
         return Draft(self._groups.find(request.group_id))
 
@@ -130,7 +130,7 @@ class Heartbeats:
                 ErrorCode.unreleased_instance_id,
                 f"Instance id '{instance_id}' is in use: member {holder_id} has not left the group.",
             )
-        self._departures.cancel_timers(group.group_id, holder_id)
+        self._sessions.cancel_timers(group.group_id, holder_id)
         replace_static(draft, holder_id, member_id)
 
 
@@ -144,9 +144,9 @@ def replace_static(draft: Draft, former_id: str, member_id: str) -> None:
     draft.put_current(member_id, current._replace(epoch=JOINING, previous_epoch=JOINING))
 
 
-def _updated(former: Subscription, request: HeartbeatRequest) -> Subscription:
+def _updated(former: MemberMetadata, request: HeartbeatRequest) -> MemberMetadata:
     is_timed = request.rebalance_timeout_ms != NO_TIMEOUT
-    return Subscription(
+    return MemberMetadata(
         former.instance_id if request.instance_id is None else request.instance_id,
         former.rack_id if request.rack_id is None else request.rack_id,
         request.client_id,

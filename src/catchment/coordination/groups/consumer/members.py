@@ -42,7 +42,7 @@ class ClassicProtocol(NamedTuple):
     protocols: Protocols
 
 
-class Subscription(NamedTuple):
+class MemberMetadata(NamedTuple):
     """What a member has told of itself."""
 
     instance_id: str | None = None

@@ -11,7 +11,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.members import Subscription
+from catchment.coordination.groups.consumer.members import MemberMetadata
 from catchment.protocol.errors import ApiError
 
 FIRST_WITH_EPOCHS = 9
@@ -67,6 +67,6 @@ def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None
         raise _stale(member, f"The epoch {epoch} is not the member's, which is {known_epoch}.")
 
 
-def _stale(member: Subscription, message: str) -> ApiError:
+def _stale(member: MemberMetadata, message: str) -> ApiError:
     is_classic = member.classic is not None
     return ApiError(ErrorCode.illegal_generation if is_classic else ErrorCode.stale_member_epoch, message)

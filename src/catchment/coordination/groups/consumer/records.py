@@ -13,10 +13,10 @@ from catchment.coordination.coordinator_shard import UnreadableRecord
 from catchment.coordination.groups.consumer.members import (
     ClassicProtocol,
     CurrentAssignment,
+    MemberMetadata,
     MemberState,
     Partitions,
     ResolvedRegex,
-    Subscription,
 )
 from catchment.coordination.groups.modern_records import (
     EPOCHS_AND_STATE,
@@ -67,7 +67,7 @@ def decode_epoch(value: bytes) -> tuple[int, int]:
         return epoch, _I64.unpack(tags[0])[0] if 0 in tags else 0
 
 
-def encode_member(member: Subscription) -> bytes:
+def encode_member(member: MemberMetadata) -> bytes:
     tags: dict[int, bytes] = {}
     if member.classic is not None:
         protocols = [
@@ -99,7 +99,7 @@ def encode_member(member: Subscription) -> bytes:
     )
 
 
-def decode_member(value: bytes) -> Subscription:
+def decode_member(value: bytes) -> MemberMetadata:
     with Reading(value, "a member") as reader:
         instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
         client_id, client_host = reader.string(), reader.string()
@@ -108,7 +108,7 @@ def decode_member(value: bytes) -> Subscription:
         rebalance_timeout_ms = reader.i32()
         assignor = reader.nullable_string()
         classic = read_tags(reader).get(0)
-        return Subscription(
+        return MemberMetadata(
             instance_id,
             rack_id,
             client_id,

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from catchment.coordination.coordinator_shard import EncodedRecord
 from catchment.coordination.groups.consumer import records
 from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.members import CurrentAssignment, ResolvedRegex, Subscription, Target
+from catchment.coordination.groups.consumer.members import CurrentAssignment, MemberMetadata, ResolvedRegex, Target
 from catchment.coordination.groups.modern_records import (
     decode_key,
     decode_target,
@@ -47,7 +47,7 @@ class ConsumerGroups:
     def _replayer(self, change: _Change) -> Callable[[bytes, bytes | None], None]:
         def replay(key: bytes, value: bytes | None) -> None:
             group_id, name = decode_key(key)
-            group = self.by_id.get(group_id) if value is None else self._get_or_make(group_id)
+            group = self.by_id.get(group_id) if value is None else self._get_or_create(group_id)
             if group is not None:
                 change(group, name, value)
 
@@ -56,12 +56,12 @@ class ConsumerGroups:
     def _replay_epoch(self, key: bytes, value: bytes | None) -> None:
         group_id, _ = decode_key(key)
         if value is not None:
-            group = self._get_or_make(group_id)
+            group = self._get_or_create(group_id)
             group.epoch, group.metadata_hash = records.decode_epoch(value)
         elif self.by_id.pop(group_id, None) is not None:
             self._state.release(group_id)
 
-    def _get_or_make(self, group_id: str) -> ConsumerGroup:
+    def _get_or_create(self, group_id: str) -> ConsumerGroup:
         group = self.by_id.get(group_id)
         if group is None:
             group = self.by_id[group_id] = ConsumerGroup(group_id)
@@ -116,7 +116,7 @@ class Draft:
         group = self._change(records.TARGET_EPOCH_KEY, None, encode_target_epoch(epoch, now_ms))
         group.assignment_epoch = epoch
 
-    def put_member(self, member_id: str, member: Subscription | None) -> None:
+    def put_member(self, member_id: str, member: MemberMetadata | None) -> None:
         value = None if member is None else records.encode_member(member)
         self._change(records.MEMBER_KEY, member_id, value).set_member(member_id, member)
 

@@ -52,7 +52,7 @@ class DescribedShareGroup(NamedTuple):
     members: tuple[DescribedShareMember, ...]
 
 
-class ShareTerms(NamedTuple):
+class ShareGroupLimits(NamedTuple):
     """The settings that share groups obey; some differ from group to group."""
 
     max_size: int = 200
@@ -61,5 +61,5 @@ class ShareTerms(NamedTuple):
     heartbeat_interval_ms: Callable[[str], int] = lambda _: 5_000
 
 
-DEFAULT_TERMS: Final = ShareTerms()
+DEFAULT_SHARE_LIMITS: Final = ShareGroupLimits()
 HeartbeatReply = Callable[[HeartbeatAnswer], None]

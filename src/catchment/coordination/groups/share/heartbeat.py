@@ -16,7 +16,7 @@ from catchment.coordination.groups.share.commands import (
     HeartbeatAnswer,
     HeartbeatReply,
     HeartbeatRequest,
-    ShareTerms,
+    ShareGroupLimits,
 )
 from catchment.coordination.groups.share.group import ShareGroup, ShareMember
 from catchment.coordination.groups.share.state_partitions import Initialization
@@ -30,7 +30,7 @@ class ShareMembership:
     __slots__ = ("_groups", "_initialization", "_state", "_terms")
 
     def __init__(
-        self, state: ShardState, groups: ShareGroups, initialization: Initialization, terms: ShareTerms
+        self, state: ShardState, groups: ShareGroups, initialization: Initialization, terms: ShareGroupLimits
     ) -> None:
         self._state = state
         self._groups = groups
@@ -117,7 +117,7 @@ class ShareMembership:
         return member
 
     def _start_session(self, group_id: str, member_id: str, now: Moment) -> None:
-        deadline_ms = now.steady_ms + self._terms.session_timeout_ms(group_id)
+        deadline_ms = now.monotonic_ms + self._terms.session_timeout_ms(group_id)
         key = _session(group_id, member_id)
         self._state.timers.set(key, deadline_ms, lambda _: self._expire(group_id, member_id))
 

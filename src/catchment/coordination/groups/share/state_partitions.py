@@ -13,7 +13,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage
-from catchment.coordination.groups.share.commands import ShareTerms
+from catchment.coordination.groups.share.commands import ShareGroupLimits
 from catchment.coordination.groups.share.group import NO_PARTITIONS, Partitions, ShareGroup, StatePartitions, StateTopic
 from catchment.coordination.groups.share.store import Draft, ShareGroups
 from catchment.coordination.groups.state import ShardState
@@ -26,7 +26,7 @@ Reply = Callable[[ErrorCode], None]
 class Initialization:
     __slots__ = ("_asked_ms", "_groups", "_state", "_terms")
 
-    def __init__(self, state: ShardState, groups: ShareGroups, terms: ShareTerms) -> None:
+    def __init__(self, state: ShardState, groups: ShareGroups, terms: ShareGroupLimits) -> None:
         self._state = state
         self._groups = groups
         self._terms = terms
@@ -39,7 +39,7 @@ class Initialization:
         if group.is_checked(image) and not group.partitions.initializing:
             return NO_PARTITIONS
         asked_ms = self._asked_ms.get(group.group_id)
-        is_time = asked_ms is None or now.steady_ms - asked_ms >= self._terms.initialize_retry_ms
+        is_time = asked_ms is None or now.monotonic_ms - asked_ms >= self._terms.initialize_retry_ms
         missing: dict[UUID, StateTopic] = {}
         for name in sorted(group.topics):
             topic = image.topics.get(name)
@@ -51,7 +51,7 @@ class Initialization:
                     missing[topic.id] = StateTopic(name, absent)
         if not missing:
             return NO_PARTITIONS
-        self._asked_ms[group.group_id] = now.steady_ms
+        self._asked_ms[group.group_id] = now.monotonic_ms
         self._note_initializing(draft, missing)
         return {topic_id: topic.partitions for topic_id, topic in missing.items()}
 

@@ -67,7 +67,7 @@ class ShareGroups:
     def _replayer(self, change: _Change) -> Callable[[bytes, bytes | None], None]:
         def replay(key: bytes, value: bytes | None) -> None:
             group_id, name = decode_key(key)
-            group = self.by_id.get(group_id) if value is None else self._get_or_make(group_id)
+            group = self.by_id.get(group_id) if value is None else self._get_or_create(group_id)
             if group is not None:
                 change(group, name, value)
 
@@ -76,12 +76,12 @@ class ShareGroups:
     def _replay_epoch(self, key: bytes, value: bytes | None) -> None:
         group_id, _ = decode_key(key)
         if value is not None:
-            group = self._get_or_make(group_id)
+            group = self._get_or_create(group_id)
             group.begin_epoch(*records.decode_epoch(value))
         elif self.by_id.pop(group_id, None) is not None:
             self._state.release(group_id)
 
-    def _get_or_make(self, group_id: str) -> ShareGroup:
+    def _get_or_create(self, group_id: str) -> ShareGroup:
         group = self.by_id.get(group_id)
         if group is None:
             group = self.by_id[group_id] = ShareGroup(group_id)

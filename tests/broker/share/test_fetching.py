@@ -11,17 +11,17 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.log_requests import values_in
 from tests.broker.share.led_partition import Keeper, Led
 
-from catchment.broker.share.reading import Reader, Taken, take
-from catchment.broker.share.terms import Acquired, Wish
+from catchment.broker.share.fetching import FetchedRecords, Reader, take
+from catchment.broker.share.in_flight import AcquiredRecords, FetchLimits
 from catchment.ports.memory_disk import MemoryFile
 from catchment.protocol.errors import ApiError
 from catchment.storage.control_record import TransactionMarker, encode_marker
 
-READER = Reader("member", Wish(max_records=500, batch_size=500), max_bytes=1 << 20, reads_committed=False)
+READER = Reader("member", FetchLimits(max_records=500, batch_size=500), max_bytes=1 << 20, reads_committed=False)
 COMMITTED = READER._replace(reads_committed=True)
 
 
-async def taken(led: Led, reader: Reader = READER) -> Taken:
+async def taken(led: Led, reader: Reader = READER) -> FetchedRecords:
     services: Any = SimpleNamespace(disk=led.disk)
     return await take(services, led.leader, reader)
 
@@ -45,7 +45,7 @@ async def test_control_batches_are_passed_over() -> None:
     append_transaction(led, 7, b"0", b"1")
     end_transaction(led, 7, is_commit=True)
     led.append(b"3")
-    assert (await taken(led)).acquired == [Acquired(0, 1, 1), Acquired(3, 3, 1)]
+    assert (await taken(led)).acquired == [AcquiredRecords(0, 1, 1), AcquiredRecords(3, 3, 1)]
 
 
 async def test_aborted_records_are_for_those_who_do_not_mind() -> None:
@@ -66,7 +66,7 @@ async def test_a_member_that_begins_inside_an_aborted_transaction_gets_nothing_o
     append_transaction(led, 7, b"0", b"1")
     end_transaction(led, 7, is_commit=False)
     led.append(b"3")
-    assert (await taken(led, COMMITTED)).acquired == [Acquired(3, 3, 1)]
+    assert (await taken(led, COMMITTED)).acquired == [AcquiredRecords(3, 3, 1)]
 
 
 async def test_open_transactions_hold_up_readers_of_committed_data() -> None:
@@ -74,7 +74,7 @@ async def test_open_transactions_hold_up_readers_of_committed_data() -> None:
     led.append(b"0")
     append_transaction(led, 7, b"1")
     led.append(b"2")
-    assert (await taken(led, COMMITTED)).acquired == [Acquired(0, 0, 1)]
+    assert (await taken(led, COMMITTED)).acquired == [AcquiredRecords(0, 0, 1)]
 
 
 async def test_a_log_that_is_nothing_but_aborted_is_read_to_its_end() -> None:
@@ -90,9 +90,9 @@ async def test_the_bytes_begin_and_end_with_what_was_acquired() -> None:
         led.append(b"%d" % first, b"%d" % (first + 1))
     records = led.leader.records
     assert records is not None
-    exact = READER._replace(wish=Wish(3, 500, is_exact=True))
+    exact = READER._replace(limits=FetchLimits(3, 500, is_exact=True))
     found = await taken(led, exact)
-    assert found.acquired == [Acquired(0, 2, 1)]
+    assert found.acquired == [AcquiredRecords(0, 2, 1)]
     assert values_in(bytes(found.records)) == [b"0", b"1", b"2", b"3"]
 
 
@@ -100,8 +100,8 @@ async def test_what_is_read_is_in_keeping_with_the_records_that_are_wanted() -> 
     led = await started(Led())
     for _ in range(100):
         led.append(b"x" * 1000)
-    found = await taken(led, READER._replace(wish=Wish(2, 500)))
-    assert found.acquired == [Acquired(0, 1, 1)]
+    found = await taken(led, READER._replace(limits=FetchLimits(2, 500)))
+    assert found.acquired == [AcquiredRecords(0, 1, 1)]
     assert isinstance(found.records, memoryview)
     assert memoryview(found.records.obj).nbytes < 10_000
 
@@ -125,7 +125,7 @@ async def test_cold_data_is_read_by_another_thread(monkeypatch: pytest.MonkeyPat
         return bytes(await read_later(file, position, size))
 
     monkeypatch.setattr(led.disk, "read_later", note)
-    assert (await taken(led)).acquired == [Acquired(0, 0, 1)]
+    assert (await taken(led)).acquired == [AcquiredRecords(0, 0, 1)]
     assert len(later) == 1
 
 
@@ -137,7 +137,7 @@ async def test_a_disk_that_fails_acquires_nothing(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(ApiError) as refused:
             await taken(led)
     assert refused.value.code is ErrorCode.kafka_storage_error
-    assert (await taken(led)).acquired == [Acquired(0, 0, 1)]
+    assert (await taken(led)).acquired == [AcquiredRecords(0, 0, 1)]
 
 
 def _fail(file: MemoryFile, position: int, size: int) -> bytes:

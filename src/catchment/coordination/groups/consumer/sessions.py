@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.groups.classic.commands import NO_MEMBER, LeavingMember
-from catchment.coordination.groups.consumer.assignment import Progress
+from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatReply
 from catchment.coordination.groups.consumer.conversion import Conversion
 from catchment.coordination.groups.consumer.group import ConsumerGroup
@@ -19,8 +19,8 @@ from catchment.coordination.groups.consumer.members import (
     LEAVING,
     STATIC_LEAVING,
     CurrentAssignment,
+    MemberMetadata,
     MemberState,
-    Subscription,
 )
 from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
 from catchment.coordination.groups.state import ShardState
@@ -30,21 +30,21 @@ from catchment.protocol.errors import ApiError
 _KINDS = ("session", "rebalance", "rejoin", "sync")
 
 
-class Departures:
-    __slots__ = ("_conversion", "_groups", "_limits", "_progress", "_state")
+class MemberSessions:
+    __slots__ = ("_assignments", "_conversion", "_groups", "_limits", "_state")
 
     def __init__(
         self,
         state: ShardState,
         groups: ConsumerGroups,
         limits: ConsumerGroupLimits,
-        progress: Progress,
+        assignments: AssignmentBuilder,
         conversion: Conversion,
     ) -> None:
         self._state = state
         self._groups = groups
         self._limits = limits
-        self._progress = progress
+        self._assignments = assignments
         self._conversion = conversion
 
     def start_all(self, now: Moment) -> None:
@@ -54,7 +54,7 @@ class Departures:
                 self.start_session(group.group_id, member_id, member, now)
                 self.watch_revocation(group.group_id, member_id, member, group.current(member_id), now)
 
-    def start_session(self, group_id: str, member_id: str, member: Subscription, now: Moment) -> None:
+    def start_session(self, group_id: str, member_id: str, member: MemberMetadata, now: Moment) -> None:
         """Expect to hear from the member within its session time-out, counted from now."""
         classic = member.classic
         timeout_ms = (
@@ -63,7 +63,7 @@ class Departures:
         self.expect("session", group_id, member_id, timeout_ms, now)
 
     def watch_revocation(
-        self, group_id: str, member_id: str, member: Subscription, current: CurrentAssignment, now: Moment
+        self, group_id: str, member_id: str, member: MemberMetadata, current: CurrentAssignment, now: Moment
     ) -> None:
         """A member that has to give up partitions has its rebalance time-out for it."""
         # A classic member gives up partitions by joining again, and has a deadline of its own for that.
@@ -72,7 +72,7 @@ class Departures:
             epoch = current.epoch
             self._state.timers.set(
                 (kind, group_id, member_id),
-                now.steady_ms + max(member.rebalance_timeout_ms, 0),
+                now.monotonic_ms + max(member.rebalance_timeout_ms, 0),
                 lambda then: self._expire_revocation(group_id, member_id, epoch, then),
             )
         else:
@@ -82,7 +82,7 @@ class Departures:
         """Put the member out unless it is heard of in time."""
         self._state.timers.set(
             (kind, group_id, member_id),
-            now.steady_ms + timeout_ms,
+            now.monotonic_ms + timeout_ms,
             lambda then: self._expire(group_id, member_id, then),
         )
 
@@ -140,9 +140,9 @@ class Departures:
         draft = Draft(group)
         for member_id in member_ids:
             draft.remove_member(member_id)
-        self._progress.drop_unused_regexes(draft)
-        self._progress.refresh(draft, now, has_changed=True)
-        self._progress.mark_checked(group)
+        self._assignments.drop_unused_regexes(draft)
+        self._assignments.refresh(draft, now, has_changed=True)
+        self._assignments.mark_checked(group)
         self._state.write(draft.records, committed=lambda _: committed(), failed=lambda error, _: failed(error))
 
     def _keep_place(self, group: ConsumerGroup, member_id: str, answer: HeartbeatAnswer, reply: HeartbeatReply) -> None:

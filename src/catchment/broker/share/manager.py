@@ -24,8 +24,8 @@ from catchment.settings.broker import BrokerSettings
 from catchment.settings.groups import GroupSettings
 
 if TYPE_CHECKING:
+    from catchment.broker.share.in_flight import RecordRules
     from catchment.broker.share.leader import Persister, ShareLeader
-    from catchment.broker.share.terms import Rules
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _DURATION: Final = (
 _UNITS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 
 
-class SharePartitions:
+class SharePartitionManager:
     def __init__(
         self, settings: BrokerSettings, controller: Controller, replicas: Replicas, persister: Persister, clock: Clock
     ) -> None:
@@ -60,11 +60,11 @@ class SharePartitions:
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
-    def rules(self, group_id: str) -> Rules:
-        from catchment.broker.share.terms import Rules
+    def rules(self, group_id: str) -> RecordRules:
+        from catchment.broker.share.in_flight import RecordRules
 
         settings = self._group(group_id)
-        return Rules(
+        return RecordRules(
             lock_duration_ms=settings.integer("share.record.lock.duration.ms"),
             max_delivery_count=settings.integer("share.delivery.count.limit"),
             max_record_locks=settings.integer("share.partition.max.record.locks"),

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from catchment.broker.coordinators.chores import every
+from catchment.broker.coordinators.runtime import run_periodically
 
 
 async def test_a_failed_chore_is_logged_and_done_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -16,8 +16,8 @@ async def test_a_failed_chore_is_logged_and_done_again(caplog: pytest.LogCapture
             raise faults.pop()
         done.set()
 
-    chore = asyncio.create_task(every(1, work))
+    task = asyncio.create_task(run_periodically(1, work))
     async with asyncio.timeout(30):
         await done.wait()
-    chore.cancel()
+    task.cancel()
     assert len(caplog.records) == 2

@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Iterator, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from catchment.broker.context import LONGEST_WAIT_MS
+from catchment.broker.network.connection import Connection
+from catchment.broker.share.in_flight import AcquiredRecords, FetchLimits, LogBatch
 from catchment.broker.share.leader import ShareLeader
-from catchment.broker.share.terms import Acquired, Extent, Wish
 from catchment.protocol.batch import HEADER_SIZE, BatchHeader, CorruptBatch, iterate_headers, read_header
 from catchment.protocol.errors import ApiError
 from catchment.protocol.wire import Piece
@@ -24,6 +27,7 @@ from catchment.storage.lookup import FileRange
 if TYPE_CHECKING:
     from catchment.broker.context import Services
 
+
 _SPARE_READ: Final = 2
 """Batches differ in how large their records are: read this much more than the first lets expect."""
 
@@ -32,14 +36,14 @@ class Reader(NamedTuple):
     """A member and what it wants."""
 
     member_id: str
-    wish: Wish
+    limits: FetchLimits
     max_bytes: int
     reads_committed: bool
 
 
-class Taken(NamedTuple):
+class FetchedRecords(NamedTuple):
     records: Piece = b""
-    acquired: Sequence[Acquired] = ()
+    acquired: Sequence[AcquiredRecords] = ()
 
     @property
     def record_count(self) -> int:
@@ -62,11 +66,11 @@ def locate(leader: ShareLeader, reader: Reader) -> tuple[int, FileRange] | None:
     return None if found is None else (offset, found)
 
 
-async def take(services: Services, leader: ShareLeader, reader: Reader) -> Taken:
+async def take(services: Services, leader: ShareLeader, reader: Reader) -> FetchedRecords:
     """Acquire records for the member; nothing if there are none. ApiError where the log cannot be read."""
     while (located := locate(leader, reader)) is not None:
         offset, found = located
-        data = await _read(services, found, reader.wish.max_records)
+        data = await _read(services, found, reader.limits.max_records)
         if found.file.is_closed:
             # Compaction has replaced the file during the read, and may have forgotten the aborts in it.
             continue
@@ -75,15 +79,15 @@ async def take(services: Services, leader: ShareLeader, reader: Reader) -> Taken
         except CorruptBatch as error:
             raise ApiError(ErrorCode.corrupt_message, str(error)) from error
         aborted = _aborted(leader.partition, batches, reader)
-        acquired = leader.acquire(reader.member_id, offset, list(_extents(batches, aborted)), reader.wish)
+        acquired = leader.acquire(reader.member_id, offset, list(_extents(batches, aborted)), reader.limits)
         if acquired:
-            return Taken(_cut(data, batches, acquired), acquired)
+            return FetchedRecords(_cut(data, batches, acquired), acquired)
         next_offset = leader.next_fetch_offset()
         if next_offset is None or next_offset <= offset:
             break
         # Nothing there was for members. There may be much of that: let others have their turn.
         await asyncio.sleep(0)
-    return Taken()
+    return FetchedRecords()
 
 
 async def _read(services: Services, found: FileRange, max_records: int) -> bytes:
@@ -115,7 +119,7 @@ def _aborted(partition: Partition, batches: Sequence[tuple[int, BatchHeader]], r
     return sorted((first_offset, producer_id) for producer_id, first_offset in found)
 
 
-def _extents(batches: Sequence[tuple[int, BatchHeader]], aborted: Sequence[tuple[int, int]]) -> Iterator[Extent]:
+def _extents(batches: Sequence[tuple[int, BatchHeader]], aborted: Sequence[tuple[int, int]]) -> Iterator[LogBatch]:
     """What each batch holds for members: an aborted transaction reaches from its first offset to its marker."""
     index = 0
     aborting: set[int] = set()
@@ -126,11 +130,68 @@ def _extents(batches: Sequence[tuple[int, BatchHeader]], aborted: Sequence[tuple
         if header.is_control:
             aborting.discard(header.producer_id)
         is_aborted = header.is_transactional and header.producer_id in aborting
-        yield Extent(header.base_offset, header.last_offset, not header.is_control and not is_aborted)
+        yield LogBatch(header.base_offset, header.last_offset, not header.is_control and not is_aborted)
 
 
-def _cut(data: bytes, batches: Sequence[tuple[int, BatchHeader]], acquired: Sequence[Acquired]) -> memoryview:
+def _cut(data: bytes, batches: Sequence[tuple[int, BatchHeader]], acquired: Sequence[AcquiredRecords]) -> memoryview:
     first_offset, last_offset = acquired[0].first_offset, acquired[-1].last_offset
     begin = next(position for position, header in batches if header.last_offset >= first_offset)
     end = max(position + header.size for position, header in batches if header.base_offset <= last_offset)
     return memoryview(data)[begin:end]
+
+
+class FetchWaiter:
+    """Rings whenever one of the share partitions may have something, as long as it is entered.
+
+    The time is up early if the client closes its side.
+    """
+
+    def __init__(self, leaders: Sequence[ShareLeader], max_wait_ms: int, connection: Connection | None) -> None:
+        self._leaders = leaders
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        has_asked_last = connection is not None and connection.asks_no_more
+        self._deadline_s = self._loop.time() + (0 if has_asked_last else min(max_wait_ms, LONGEST_WAIT_MS) / 1000)
+        self._has_rung = False
+        self._heard: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> FetchWaiter:
+        for leader in self._leaders:
+            leader.waiting.add(self._on_timer)
+            leader.partition.readers.add(self._on_timer)
+        if self._connection is not None:
+            self._connection.when_gone[self] = self._expire
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for leader in self._leaders:
+            leader.waiting.remove(self._on_timer)
+            leader.partition.readers.remove(self._on_timer)
+        if self._connection is not None:
+            self._connection.when_gone.pop(self, None)
+
+    async def wait(self) -> bool:
+        """Wait for the next ring; whether it came before the time was up."""
+        if not self._has_rung and self._loop.time() < self._deadline_s:
+            heard = self._heard = self._loop.create_future()
+            timer = self._loop.call_at(self._deadline_s, self._end)
+            try:
+                await heard
+            finally:
+                timer.cancel()
+        has_rung, self._has_rung = self._has_rung, False
+        return has_rung and self._loop.time() < self._deadline_s
+
+    def _on_timer(self) -> None:
+        self._has_rung = True
+        self._end()
+
+    def _expire(self) -> None:
+        self._deadline_s = 0.0
+        self._end()
+
+    def _end(self) -> None:
+        if self._heard is not None and not self._heard.done():
+            self._heard.set_result(None)

@@ -6,7 +6,7 @@ effect in their order, though their answers may have to wait.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Generic
 
 from kio.schema.errors import ErrorCode
@@ -24,7 +24,7 @@ from catchment.replication.replicas import Replicas
 _logger = logging.getLogger(__name__)
 
 
-class Shards(Generic[ShardT]):
+class CoordinatorRuntime(Generic[ShardT]):
     def __init__(
         self,
         topic: Callable[[MetadataImage], NewTopic],
@@ -151,3 +151,13 @@ def answer_now(runner: ShardRunner[ShardT], command: Callable[[ShardT, Moment], 
     answers: list[Answer] = []
     runner.run(lambda shard, now: answers.append(command(shard, now)))
     return answers[0]
+
+
+async def run_periodically(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work in intervals until cancelled; a failure is logged, and the next time is as good as any."""
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        try:
+            await work()
+        except Exception:
+            _logger.exception("a task of a coordinator failed, and is done again in %d ms", interval_ms)

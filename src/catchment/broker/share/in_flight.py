@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
+
+from catchment.coordination.share_state.batches import StateBatch
 
 _FIRST_OFFSET: Final = attrgetter("first_offset")
 _FEW_SPANS: Final = 64
@@ -38,7 +40,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Span:
+class InFlightBatch:
     first_offset: int
     last_offset: int
     state: RecordState
@@ -66,7 +68,7 @@ class Span:
         self.deadline_ms = 0
         self.change = None
 
-    def is_like(self, other: Span) -> bool:
+    def is_like(self, other: InFlightBatch) -> bool:
         return (
             self.state is other.state
             and self.delivery_count == other.delivery_count
@@ -77,16 +79,16 @@ class Span:
         )
 
 
-class Spans:
+class InFlightBatches:
     __slots__ = ("_many", "_spans", "end_offset", "start_offset")
 
     def __init__(self, start_offset: int) -> None:
         self.start_offset = start_offset
         self.end_offset = start_offset
-        self._spans: list[Span] = []
+        self._spans: list[InFlightBatch] = []
         self._many = _FEW_SPANS
 
-    def __iter__(self) -> Iterator[Span]:
+    def __iter__(self) -> Iterator[InFlightBatch]:
         return iter(self._spans)
 
     def __len__(self) -> int:
@@ -94,10 +96,10 @@ class Spans:
 
     def append(self, last_offset: int, state: RecordState, delivery_count: int = 0) -> None:
         """Let the row reach to `last_offset`."""
-        self._spans.append(Span(self.end_offset, last_offset, state, delivery_count))
+        self._spans.append(InFlightBatch(self.end_offset, last_offset, state, delivery_count))
         self.end_offset = last_offset + 1
 
-    def within(self, first_offset: int, last_offset: int) -> list[Span]:
+    def within(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """The spans of exactly these offsets, as far as they lie in the row; the outer ones are cut to fit."""
         first_offset = max(first_offset, self.start_offset)
         last_offset = min(last_offset, self.end_offset - 1)
@@ -106,7 +108,7 @@ class Spans:
         begin = self._cut(first_offset)
         return self._spans[begin : self._cut(last_offset + 1)]
 
-    def touching(self, first_offset: int, last_offset: int) -> list[Span]:
+    def touching(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """The spans that hold any of these offsets, uncut."""
         begin = max(bisect_right(self._spans, first_offset, key=_FIRST_OFFSET) - 1, 0)
         return self._spans[begin : bisect_right(self._spans, last_offset, key=_FIRST_OFFSET)]
@@ -130,7 +132,7 @@ class Spans:
         """Join neighbours that are alike, when enough spans have come since the last time."""
         if len(self._spans) < self._many:
             return
-        joined: list[Span] = []
+        joined: list[InFlightBatch] = []
         for span in self._spans:
             if joined and joined[-1].is_like(span):
                 joined[-1].last_offset = span.last_offset
@@ -150,3 +152,65 @@ class Spans:
         self._spans.insert(index + 1, replace(span, first_offset=offset))
         span.last_offset = offset - 1
         return index + 1
+
+
+class AcknowledgeType(enum.IntEnum):
+    GAP = 0
+    """There is no record at the offset."""
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+    """The member needs more time (KIP-1222)."""
+
+
+class RecordRules(NamedTuple):
+    """What the group's settings say about its records."""
+
+    lock_duration_ms: int
+    max_delivery_count: int
+    max_record_locks: int
+    may_renew: bool = True
+
+    @property
+    def isolated_from_count(self) -> int:
+        """Records that were delivered this often come in ever smaller portions, so that a bad one stands alone at the end."""
+        return max(2, (self.max_delivery_count + 1) // 2)
+
+
+class LogBatch(NamedTuple):
+    """A batch in the log."""
+
+    base_offset: int
+    last_offset: int
+    is_deliverable: bool = True
+    """Not so for control batches, nor for aborted ones where the group reads committed data."""
+
+
+class FetchLimits(NamedTuple):
+    """How much a member wants at once."""
+
+    max_records: int
+    batch_size: int
+    is_exact: bool = False
+    """Whether `max_records` may cut a batch (record_limit, KIP-1206) or is rounded up to its end."""
+
+
+class AcquiredRecords(NamedTuple):
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class Acknowledgement(NamedTuple):
+    first_offset: int
+    last_offset: int
+    types: Sequence[int]
+    """One for all offsets, or one for each."""
+
+
+class Decision(NamedTuple):
+    """A change that waits, and what has to be persisted for it."""
+
+    change: Change
+    batches: tuple[StateBatch, ...]
