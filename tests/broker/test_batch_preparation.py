@@ -108,7 +108,7 @@ async def test_no_later_request_of_the_connection_overtakes(server: BrokerServer
         answers = [(await wire.receive()).responses[0].partition_responses[0] for _ in range(2)]
         assert [answer.base_offset for answer in answers] == [0, 1]
     await wire.receive()
-    records = partition.log.read(0, 1 << 20, 2).data
+    records = partition.log.read(0, 1 << 20, 2)
     assert values_in(records) == [b"first", b"second"]
     wire.close()
 
@@ -163,7 +163,7 @@ async def test_settings_that_change_meanwhile_count(server: BrokerServer, gate: 
     )
     gate.open.set()
     answer = (await wire.receive()).responses[0].partition_responses[0]
-    header = read_header(partition.log.read(0, 1 << 20, 1).data)
+    header = read_header(partition.log.read(0, 1 << 20, 1))
     assert (answer.error_code, header.compression) == (ErrorCode.none, Compression.LZ4)
     assert header.is_log_append_time
     wire.close()

@@ -37,7 +37,7 @@ async def made_partitions(
 
 
 def read(partition: Partition) -> list[bytes | None]:
-    return values_in(partition.log.read(0, 1 << 20, partition.log.log_end_offset).data)
+    return values_in(partition.log.read(0, 1 << 20, partition.log.log_end_offset))
 
 
 @pytest.mark.parametrize("settings", [{}, {"compression.type": "zstd"}], ids=["plain", "opened"])

@@ -123,7 +123,7 @@ class World:
         batches: list[memoryview] = []
         offset, end = 0, self.log.log_end_offset
         while offset < end:
-            data = memoryview(self.log.read(offset, 1 << 20, end).data)
+            data = memoryview(self.log.read(offset, 1 << 20, end))
             for position, header in iterate_headers(data):
                 batches.append(data[position : position + header.size])
                 offset = header.next_offset

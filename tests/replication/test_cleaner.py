@@ -18,7 +18,7 @@ from catchment.ports.disk import Disk
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.ports.real_disk import RealDisk
 from catchment.ports.workers import LoopWorker, ProcessWorker, Worker, WorkerDied
-from catchment.replication.cleaner import Cleaner
+from catchment.replication.cleaner import LogCleaner
 from catchment.replication.group_commit import GroupCommit
 from catchment.replication.partition import Partition
 from catchment.settings.broker import BrokerSettings
@@ -80,8 +80,10 @@ class Broker:
         log = open_log(self.disk, self.clock, partition.log.directory, partition.topic, 0, CONFIG)
         self.partitions = [Partition(partition.topic, log, GroupCommit(self.disk), leader_epoch=0)]
 
-    def cleaner(self, worker: Worker | None = None) -> Cleaner:
-        return Cleaner(self.partitions, self.disk, self.clock, lambda: self.settings, worker or LoopWorker(self.disk))
+    def cleaner(self, worker: Worker | None = None) -> LogCleaner:
+        return LogCleaner(
+            self.partitions, self.disk, self.clock, lambda: self.settings, worker or LoopWorker(self.disk)
+        )
 
     def checkpoint(self) -> dict[tuple[str, int], int]:
         return checkpoint.read_offsets(self.disk, f"{self.root}/cleaner-offset-checkpoint")
@@ -182,7 +184,7 @@ async def test_a_topic_deleted_or_no_longer_compacted_meanwhile_is_not_touched()
     broker.partitions.append(partition)
 
     def stop_compacting() -> None:
-        partition.log.config = replace(CONFIG, cleanup_policy=frozenset({"delete"}))
+        partition.log.update_config(replace(CONFIG, cleanup_policy=frozenset({"delete"})))
 
     assert await broker.cleaner(InterruptedWorker(broker.disk, stop_compacting)).clean_all() == 0
     assert len(data_records(partition.log)) == 40
@@ -252,7 +254,7 @@ async def test_a_started_cleaner_cleans_by_itself_unless_it_is_switched_off() ->
         turns += 1
         return BrokerSettings({"log.cleaner.backoff.ms": "1", "log.cleaner.enable": "false" if turns < 5 else "true"})
 
-    cleaner = Cleaner(broker.partitions, broker.disk, broker.clock, settings, LoopWorker(broker.disk))
+    cleaner = LogCleaner(broker.partitions, broker.disk, broker.clock, settings, LoopWorker(broker.disk))
     cleaner.start()
     await until(lambda: turns == 4)
     assert len(data_records(partition.log)) == 40

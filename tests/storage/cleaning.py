@@ -8,9 +8,8 @@ from typing import NamedTuple, TypeVar
 from catchment.ports.disk import Disk
 from catchment.protocol.batch import BatchHeader, check, iterate_headers
 from catchment.protocol.records import Record, encode_batch, read_records
-from catchment.storage.compaction import CompactionJob, CompactionResult, find_dirt, plan
-from catchment.storage.compaction_rewrite import rewrite
-from catchment.storage.compaction_swap import find_sources, swap
+from catchment.storage.compaction.plan import CompactionJob, CompactionResult, find_dirty_section, find_sources, plan
+from catchment.storage.compaction.rewrite import rewrite
 from catchment.storage.config import LogConfig
 from catchment.storage.log import Log
 
@@ -70,15 +69,15 @@ def run(steps: Generator[None, None, Result]) -> Result:
 def job_for(log: Log, clean_offset: int | None = None, most_keys: int = MANY_KEYS) -> CompactionJob | None:
     """The next cleaning of a log whose records are all below the high watermark; None if nothing is dirty."""
     now_ms = log.now_ms()
-    dirt = find_dirt(log, clean_offset, log.last_stable_offset(log.log_end_offset), now_ms)
-    return plan(log, dirt, now_ms, most_keys) if dirt.dirty_bytes else None
+    dirty = find_dirty_section(log, clean_offset, log.last_stable_offset(log.log_end_offset), now_ms)
+    return plan(log, dirty, now_ms, most_keys) if dirty.dirty_bytes else None
 
 
-def swap_all(disk: Disk, log: Log, job: CompactionJob, result: CompactionResult) -> Iterator[None]:
+def swap_all(log: Log, job: CompactionJob, result: CompactionResult) -> Iterator[None]:
     for group, cleaned in zip(job.groups, result.cleaned, strict=False):
         sources = find_sources(log, job, group)
         assert sources is not None
-        swap(disk, log, sources, cleaned)
+        log.replace_segments(sources, cleaned)
         yield
 
 
@@ -88,7 +87,7 @@ def clean(disk: Disk, log: Log, clean_offset: int | None = None, most_keys: int 
     if job is None:
         return clean_offset
     result = run(rewrite(disk, job))
-    for _ in swap_all(disk, log, job, result):
+    for _ in swap_all(log, job, result):
         pass
     return result.end_offset
 

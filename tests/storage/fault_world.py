@@ -19,9 +19,8 @@ from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.batch import iterate_headers
 from catchment.protocol.errors import ApiError
 from catchment.protocol.records import read_records
-from catchment.storage.compaction import CompactionJob, CompactionResult, find_dirt, plan
-from catchment.storage.compaction_rewrite import rewrite
-from catchment.storage.compaction_swap import find_sources, swap
+from catchment.storage.compaction.plan import CompactionJob, CompactionResult, find_dirty_section, find_sources, plan
+from catchment.storage.compaction.rewrite import rewrite
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory
 from catchment.storage.log import Log
@@ -57,7 +56,7 @@ def visible(log: Log, upper_offset: int | None = None) -> Values:
     """The data records that a consumer gets from the log's start on, fetch by fetch."""
     upper_offset = log.log_end_offset if upper_offset is None else upper_offset
     offset, seen = log.log_start_offset, Values()
-    while offset < upper_offset and (data := log.read(offset, 300, upper_offset).data):
+    while offset < upper_offset and (data := log.read(offset, 300, upper_offset)):
         for position, header in iterate_headers(data):
             assert header.last_offset >= offset
             for record in read_records(data[position : position + header.size], 1 << 20):
@@ -71,7 +70,7 @@ def visible(log: Log, upper_offset: int | None = None) -> Values:
 
 def facts(log: Log, start_offset: int) -> Facts:
     """Epochs only from `start_offset` on: those of records that were hidden need not come back with them after a crash."""
-    log.producers.forget_decided(log.log_end_offset)
+    log.producers.forget_replicated(log.log_end_offset)
     return Facts(
         log.log_end_offset,
         visible(log),
@@ -209,8 +208,8 @@ class World:
         """Clean into files beside the log, as a worker does."""
         log = self.log
         self.job = self.cleaned = None
-        dirt = find_dirt(log, None, log.last_stable_offset(log.log_end_offset), self.clock.now_ms())
-        job = plan(log, dirt, self.clock.now_ms(), MANY_KEYS)
+        dirty = find_dirty_section(log, None, log.last_stable_offset(log.log_end_offset), self.clock.now_ms())
+        job = plan(log, dirty, self.clock.now_ms(), MANY_KEYS)
         self.cleaned = run(rewrite(self.disk, job))
         self.job = job
 
@@ -221,7 +220,7 @@ class World:
             sources = find_sources(self.log, self.job, group)
             if sources is None:
                 break
-            swap(self.disk, self.log, sources, cleaned)
+            self.log.replace_segments(sources, cleaned)
 
     def check_values(self, log: Log, required: Values, upper_offset: int | None = None) -> None:
         """Nothing that must be there is missing, unless compaction may have removed it; nothing else is there."""

@@ -96,7 +96,7 @@ def read_all(log: Log, upper_offset: int | None = None, max_bytes: int = 300) ->
     offset = log.log_start_offset
     seen: list[tuple[int, bytes | None]] = []
     while offset < end_offset:
-        data = log.read(offset, max_bytes, end_offset).data
+        data = log.read(offset, max_bytes, end_offset)
         if not data:
             break
         for position, header in iterate_headers(data):

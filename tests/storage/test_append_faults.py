@@ -66,7 +66,7 @@ def test_a_follower_counts_all_that_it_wrote() -> None:
     size = log.segments.active.file.size
     disk.has_none_left = True
     with pytest.raises(ApiError):
-        log.append_as_follower(memoryview(source.read(5, 10_000, 8).data))
+        log.append_as_follower(memoryview(source.read(5, 10_000, 8)))
     assert (log.log_end_offset, log.segments.active.file.size) == (5, size)
 
 
@@ -83,14 +83,14 @@ def test_a_follower_is_not_left_with_a_marker_whose_abort_is_not_indexed() -> No
     leader.append_as_leader(batch(b"after"), 0)
     disk = DiskOutOfDescriptors()
     follower = new_log(disk)
-    follower.append_as_follower(memoryview(leader.read(0, 10_000, 1).data))
+    follower.append_as_follower(memoryview(leader.read(0, 10_000, 1)))
     disk.has_none_left = True
-    rest = memoryview(leader.read(1, 10_000, 4).data)
+    rest = memoryview(leader.read(1, 10_000, 4))
     with pytest.raises(ApiError):
         follower.append_as_follower(rest)
     assert (follower.log_end_offset, follower.is_offline) == (2, False)
     disk.has_none_left = False
-    follower.append_as_follower(memoryview(leader.read(2, 10_000, 4).data))
+    follower.append_as_follower(memoryview(leader.read(2, 10_000, 4)))
     assert follower.log_end_offset == 4
     assert follower.aborted_transactions(0, 4) == leader.aborted_transactions(0, 4) == [(1, 0)]
     assert read_all(follower) == read_all(leader)

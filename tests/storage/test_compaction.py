@@ -13,10 +13,9 @@ from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.batch import CorruptBatch
 from catchment.protocol.compression import Compression
 from catchment.protocol.records import Record, encode_batch
-from catchment.storage.compaction import find_dirt, plan
-from catchment.storage.compaction_keys import keys_in
-from catchment.storage.compaction_rewrite import rewrite
-from catchment.storage.compaction_swap import find_sources
+from catchment.storage.compaction.filter import keys_in
+from catchment.storage.compaction.plan import find_dirty_section, find_sources, plan
+from catchment.storage.compaction.rewrite import rewrite
 from catchment.storage.config import LogConfig
 from catchment.storage.log import Log
 
@@ -75,12 +74,12 @@ def test_the_active_segment_and_open_transactions_are_not_cleaned() -> None:
     made.log.roll()
     made.append((b"a", b"3"))
     made.log.roll()
-    dirt = find_dirt(made.log, None, made.log.last_stable_offset(made.log.log_end_offset), NOW_MS)
-    assert (dirt.end_offset, dirt.dirty_bytes) == (0, 0)
+    dirty = find_dirty_section(made.log, None, made.log.last_stable_offset(made.log.log_end_offset), NOW_MS)
+    assert (dirty.end_offset, dirty.dirty_bytes) == (0, 0)
     made.end(is_commit=True)
     made.clean()
     assert made.offsets == [2]
-    assert find_dirt(made.log, 0, 1, NOW_MS).end_offset == 0
+    assert find_dirty_section(made.log, 0, 1, NOW_MS).end_offset == 0
 
 
 def test_young_segments_wait_for_the_lag() -> None:
@@ -91,9 +90,9 @@ def test_young_segments_wait_for_the_lag() -> None:
     made.append((b"a", b"2"))
     made.log.roll()
     end = made.log.log_end_offset
-    assert find_dirt(made.log, None, end, NOW_MS + 999).end_offset == 0
-    assert find_dirt(made.log, None, end, NOW_MS + 1000).end_offset == 1
-    assert find_dirt(made.log, None, end, NOW_MS + 1600).end_offset == 2
+    assert find_dirty_section(made.log, None, end, NOW_MS + 999).end_offset == 0
+    assert find_dirty_section(made.log, None, end, NOW_MS + 1000).end_offset == 1
+    assert find_dirty_section(made.log, None, end, NOW_MS + 1600).end_offset == 2
 
 
 def test_a_log_is_due_by_its_dirty_share_or_when_it_has_waited_too_long() -> None:
@@ -102,12 +101,12 @@ def test_a_log_is_due_by_its_dirty_share_or_when_it_has_waited_too_long() -> Non
         made.append((b"a", bytes(50)))
     made.log.roll()
     end, config = made.log.log_end_offset, made.log.config
-    assert find_dirt(made.log, 4, end, NOW_MS).is_due(config)
-    late = find_dirt(made.log, 8, end, NOW_MS)
-    assert 0 < late.ratio < 0.5
+    assert find_dirty_section(made.log, 4, end, NOW_MS).is_due(config)
+    late = find_dirty_section(made.log, 8, end, NOW_MS)
+    assert 0 < late.dirty_ratio < 0.5
     assert not late.is_due(config)
-    assert find_dirt(made.log, 8, end, NOW_MS + 5001).is_due(config)
-    assert not find_dirt(made.log, end, end, NOW_MS + 5001).is_due(config)
+    assert find_dirty_section(made.log, 8, end, NOW_MS + 5001).is_due(config)
+    assert not find_dirty_section(made.log, end, end, NOW_MS + 5001).is_due(config)
 
 
 def test_records_that_must_be_compacted_in_time_leave_the_active_segment_in_time() -> None:
@@ -128,7 +127,7 @@ def test_a_checkpoint_outside_the_log_is_not_believed(clean_offset: int) -> None
         made.append((b"a", bytes(50)))
     made.log.roll()
     made.log.advance_log_start(6)
-    assert find_dirt(made.log, clean_offset, made.log.log_end_offset, NOW_MS).first_offset == 6
+    assert find_dirty_section(made.log, clean_offset, made.log.log_end_offset, NOW_MS).first_offset == 6
 
 
 def test_a_tombstone_stays_for_delete_retention_after_its_first_cleaning() -> None:
@@ -282,7 +281,7 @@ def test_records_without_a_key_go_once_a_topic_is_compacted() -> None:
     made = Compacted(replace(COMPACTED, cleanup_policy=frozenset({"delete"})))
     data = encode_batch([Record(None, b"x"), Record(b"a", b"1", offset_delta=1)], base_timestamp_ms=NOW_MS)
     made.log.append_as_leader(memoryview(data), 0)
-    made.log.config = COMPACTED
+    made.log.update_config(COMPACTED)
     made.roll_and_clean()
     assert made.offsets == [1]
 
@@ -339,7 +338,7 @@ def test_segments_that_changed_meanwhile_are_not_replaced() -> None:
     for _ in range(10):
         made.append((b"a", bytes(50)))
     made.log.roll()
-    job = plan(made.log, find_dirt(made.log, None, 10, NOW_MS), NOW_MS, 1000)
+    job = plan(made.log, find_dirty_section(made.log, None, 10, NOW_MS), NOW_MS, 1000)
     assert all(find_sources(made.log, job, group) for group in job.groups)
     made.log.advance_log_start(5)
     assert find_sources(made.log, job, job.groups[0]) is None

@@ -14,7 +14,7 @@ from tests.storage.logs import NOW_MS, check_indexes, marker, names, new_log, re
 
 from catchment.ports.clock import ManualClock
 from catchment.ports.memory_disk import MemoryDisk
-from catchment.storage.compaction_rewrite import discard, rewrite
+from catchment.storage.compaction.rewrite import discard, rewrite
 from catchment.storage.log import Log
 
 CONFIG = replace(COMPACTED, segment_bytes=500)
@@ -98,7 +98,7 @@ def test_a_power_loss_during_a_cleaning_or_the_recovery_from_it_leaves_old_or_ne
     assert job is not None
     assert len(job.groups) > 1
     result = run(rewrite(disk, job))
-    states += [data_records(log) for _ in swap_all(disk, log, job, result)]
+    states += [data_records(log) for _ in swap_all(log, job, result)]
     disk.watch = lambda: None
     assert states[0] != states[-1]
     for lost, recovery_point in losses:
@@ -122,7 +122,7 @@ def test_a_swap_that_the_disk_refuses_leaves_the_log_as_it_was() -> None:
         result = run(rewrite(disk, job))
         disk.renames, disk.refused = 0, {refused}
         try:
-            next(swap_all(disk, log, job, result))
+            next(swap_all(log, job, result))
         except OSError:
             assert data_records(log) == before
             assert not log.is_offline
@@ -143,7 +143,7 @@ def test_a_swap_that_can_be_neither_finished_nor_undone_takes_the_log_offline_un
     result = run(rewrite(disk, job))
     disk.renames, disk.refused = 0, {6, 7}
     with pytest.raises(OSError, match="refused"):
-        next(swap_all(disk, log, job, result))
+        next(swap_all(log, job, result))
     assert log.is_offline
     discard(disk, job)
     again = reopened(disk, CONFIG, recovery_point=log.recovery_point)

@@ -138,7 +138,7 @@ class CompactionHistory(RuleBasedStateMachine):
         seen: set[int] = set()
         start = offset
         while start < self.log.log_end_offset:
-            found = self.log.read(start, 200, self.log.log_end_offset).data
+            found = self.log.read(start, 200, self.log.log_end_offset)
             headers = [header for _, header in iterate_headers(found)]
             if not headers:
                 break

@@ -23,8 +23,9 @@ from tests.storage.logs import NOW_MS, TOPIC_ID
 
 from catchment.protocol.errors import ApiError
 from catchment.replication.cleaner import CheckpointJob, write_checkpoint
-from catchment.storage import compaction, compaction_rewrite, compaction_swap, layout
-from catchment.storage.compaction_rewrite import discard
+from catchment.storage import layout
+from catchment.storage.compaction import plan, rewrite, swap
+from catchment.storage.compaction.rewrite import discard
 from catchment.storage.directory import LogDirectory
 from catchment.storage.log import Log
 
@@ -133,12 +134,13 @@ def _retain(world: World) -> None:
 def _keep(retention_ms: int = -1, retention_bytes: int = -1, retention_messages: int = -1) -> Callable[[World], None]:
     def arrange(world: World) -> None:
         world.sync()
-        world.config = world.log.config = replace(
+        world.config = replace(
             world.config,
             retention_ms=retention_ms,
             retention_bytes=retention_bytes,
             retention_messages=retention_messages,
         )
+        world.log.update_config(world.config)
 
     return arrange
 
@@ -165,6 +167,25 @@ def _remove_deleted(world: World) -> None:
     world.log.remove_deleted(LATER_MS)
 
 
+def _finish_and_sync(world: World) -> None:
+    """As a broker prepares its logs for a clean close."""
+    log, current = world.log, dict(world.current)
+    log.finish()
+    group = log.unsynced_group()
+    try:
+        for directory in group.directories:
+            world.disk.sync_directory(directory)
+        for file in group.files:
+            file.sync()
+    except OSError as error:
+        log.fail(error)
+        raise
+    world.disk.replace_file(*log.begin_epoch_flush())
+    log.end_epoch_flush()
+    log.mark_finished(log.log_end_offset)
+    world.durable = current
+
+
 def _read_everything(world: World) -> None:
     log = world.log
     end_offset = log.log_end_offset
@@ -182,13 +203,14 @@ def _ask_memory(world: World) -> None:
     log.last_stable_offset(log.log_end_offset)
     log.needs_flush(LATER_MS)
     log.now_ms()
+    log.update_config(log.config)
     assert log.storage_error(OSError()).code
 
 
 def _plan(world: World) -> None:
     log = world.log
-    dirt = compaction.find_dirt(log, None, log.log_end_offset, NOW_MS)
-    compaction.plan(log, dirt, NOW_MS, 1000)
+    dirty = plan.find_dirty_section(log, None, log.log_end_offset, NOW_MS)
+    plan.plan(log, dirty, NOW_MS, 1000)
 
 
 def _prepare_swap(world: World) -> None:
@@ -209,7 +231,7 @@ def _discard(world: World) -> None:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "append": Operation(World.append, ("Log.append_as_leader", "Log.write")),
+    "append": Operation(World.append, ("Log.append_as_leader",)),
     "append after a start": Operation(World.append, ("Log.append_as_leader",), _reopen),
     "append of a known producer": Operation(lambda world: world.append(IDEMPOTENT), ("Log.append_as_leader",), _reopen),
     "append to a transaction": Operation(lambda world: world.append(OPEN), ("Log.append_as_leader",)),
@@ -222,9 +244,7 @@ OPERATIONS: dict[str, Operation] = {
     "roll after a start": Operation(lambda world: world.log.roll(), ("Log.roll",), _reopen),
     "sync": Operation(World.sync, ("Log.unsynced_group", "Log.mark_synced"), lambda world: world.log.roll()),
     "sync at once": Operation(lambda world: world.log.sync(), ("Log.sync", "Log.fail"), World.append),
-    "truncate the end": Operation(
-        lambda world: world.truncate(world.log.log_end_offset - 2), ("Log.truncate_to", "Log.end_at", "Log.sync_names")
-    ),
+    "truncate the end": Operation(lambda world: world.truncate(world.log.log_end_offset - 2), ("Log.truncate_to",)),
     "truncate segments": Operation(lambda world: world.truncate(7), ("Log.truncate_to",)),
     "truncate after a start": Operation(lambda world: world.truncate(13), ("Log.truncate_to",), _reopen),
     "truncate all": Operation(
@@ -260,6 +280,7 @@ OPERATIONS: dict[str, Operation] = {
             "Log.last_stable_offset",
             "Log.needs_flush",
             "Log.now_ms",
+            "Log.update_config",
             "Log.storage_error",
         ),
         makes_calls=False,
@@ -279,14 +300,20 @@ OPERATIONS: dict[str, Operation] = {
         ("LogDirectory.checkpoint", "LogDirectory.begin_checkpoint", "LogDirectory.end_checkpoint"),
     ),
     "finish before a close": Operation(lambda world: world.log.finish(), ("Log.finish",)),
+    "finish and sync before a close": Operation(
+        _finish_and_sync,
+        ("Log.finish", "Log.begin_epoch_flush", "Log.end_epoch_flush", "Log.mark_finished"),
+    ),
     "close": Operation(_close, ("LogDirectory.close", "Log.close"), repeats=False),
     "start after a stop": Operation(_start, ("LogDirectory.open_logs",), _stop),
     "start after a kill": Operation(_start, ("LogDirectory.open_logs",), _die),
-    "start after a kill in a swap": Operation(_start, ("LogDirectory.open_logs",), _die_in_a_swap),
-    "plan a compaction": Operation(_plan, ("compaction.find_dirt", "compaction.plan"), _reopen),
-    "rewrite": Operation(World.rewrite, ("compaction_rewrite.rewrite",), _end_all),
-    "discard": Operation(_discard, ("compaction_rewrite.discard",), _prepare_swap),
-    "swap": Operation(World.swap, ("compaction_swap.swap", "compaction_swap.find_sources"), _prepare_swap),
+    "start after a kill in a swap": Operation(
+        _start, ("LogDirectory.open_logs", "swap.clear_leftovers"), _die_in_a_swap
+    ),
+    "plan a compaction": Operation(_plan, ("plan.find_dirty_section", "plan.plan"), _reopen),
+    "rewrite": Operation(World.rewrite, ("rewrite.rewrite",), _end_all),
+    "discard": Operation(_discard, ("rewrite.discard",), _prepare_swap),
+    "swap": Operation(World.swap, ("Log.replace_segments", "plan.find_sources", "swap.swap_files"), _prepare_swap),
     "write down how far a log is clean": Operation(_write_clean_offsets, ()),
 }
 
@@ -295,12 +322,12 @@ def _must_be_covered() -> set[str]:
     methods = {
         f"{each.__name__}.{name}"
         for each in (Log, LogDirectory)
-        for name, member in vars(each).items()
-        if inspect.isfunction(member) and not name.startswith("_")
+        for name, _ in inspect.getmembers(each, inspect.isfunction)
+        if not name.startswith("_")
     }
     functions = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
-        for module in (compaction, compaction_rewrite, compaction_swap)
+        for module in (plan, rewrite, swap)
         for name, member in vars(module).items()
         if inspect.isfunction(member) and member.__module__ == module.__name__ and not name.startswith("_")
     }

@@ -10,7 +10,7 @@ from catchment.ports.memory_disk import MemoryDisk
 from catchment.storage import checkpoint, layout
 from catchment.storage.config import LogConfig
 from catchment.storage.leader_epochs import LeaderEpochs
-from catchment.storage.sparse_index import OFFSET_ENTRY, SparseIndex
+from catchment.storage.segments.index import OFFSET_ENTRY, SparseIndex
 
 _ID = UUID("12345678-9abc-def0-1234-56789abcdef0")
 

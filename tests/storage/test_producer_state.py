@@ -14,11 +14,10 @@ from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.batch import read_header
 from catchment.protocol.checksum import crc32c
 from catchment.protocol.errors import ApiError
-from catchment.storage import layout, producer_snapshot
-from catchment.storage.log import Log
-from catchment.storage.log_parts import AppendInfo
-from catchment.storage.producer_entry import ProducerEntry, RememberedBatch
-from catchment.storage.producer_state import ProducerState
+from catchment.storage import layout
+from catchment.storage.log import AppendInfo, Log
+from catchment.storage.producers.snapshots import decode_snapshot, encode_snapshot
+from catchment.storage.producers.state import BatchMetadata, ProducerEntry, ProducerState
 
 _LAST_SEQUENCE = (1 << 31) - 1
 
@@ -158,14 +157,14 @@ def test_the_number_of_producers_is_bounded_by_forgetting_the_most_silent() -> N
 def test_a_snapshot_has_the_bytes_of_kafkas_format() -> None:
     entry = ProducerEntry(11)
     entry.epoch = 2
-    entry.batches.append(RememberedBatch(9, 100, 3, NOW_MS))
+    entry.batches.append(BatchMetadata(9, 100, 3, NOW_MS))
     entry.last_timestamp_ms = NOW_MS
     entry.coordinator_epoch = 5
     entry.transaction_first_offset = 90
     body = struct.pack(">iqhiqiqiq", 1, 11, 2, 9, 100, 3, NOW_MS, 5, 90)
-    encoded = producer_snapshot.encode([entry])
+    encoded = encode_snapshot([entry])
     assert encoded == struct.pack(">hI", 1, crc32c(body)) + body
-    (decoded,) = producer_snapshot.decode(encoded)
+    (decoded,) = decode_snapshot(encoded)
     assert decoded.batches == entry.batches
     assert (decoded.transaction_first_offset, decoded.coordinator_epoch) == (90, 5)
 
@@ -173,4 +172,4 @@ def test_a_snapshot_has_the_bytes_of_kafkas_format() -> None:
 @pytest.mark.parametrize("damage", [b"", b"\x00\x01", b"\x00\x02" + bytes(8)])
 def test_what_is_not_a_snapshot_is_refused(damage: bytes) -> None:
     with pytest.raises(ValueError, match="snapshot"):
-        producer_snapshot.decode(damage)
+        decode_snapshot(damage)

@@ -14,11 +14,11 @@ from catchment.ports.clock import ManualClock
 from catchment.ports.disk import Disk, StaleFile
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.ports.real_disk import RealDisk
-from catchment.storage.compaction_rewrite import rewrite
-from catchment.storage.compaction_swap import find_sources
+from catchment.storage.compaction.plan import find_sources
+from catchment.storage.compaction.rewrite import rewrite
 from catchment.storage.log import Log
-from catchment.storage.lookup import FileRange
 from catchment.storage.recovery import create_log
+from catchment.storage.segments.lookup import FileRange
 
 
 @pytest.fixture(params=["memory", "real", "real with few descriptors"])

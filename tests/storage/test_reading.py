@@ -31,18 +31,18 @@ def log() -> Log:
 
 def test_a_read_begins_with_the_batch_that_holds_the_offset(log: Log) -> None:
     for offset in range(log.log_end_offset):
-        header = read_header(log.read(offset, 1, log.log_end_offset).data)
+        header = read_header(log.read(offset, 1, log.log_end_offset))
         assert header.base_offset == offset - offset % 2
 
 
 def test_at_least_one_whole_batch_comes_even_if_it_is_larger_than_the_limit(log: Log) -> None:
-    data = log.read(4, 1, log.log_end_offset).data
+    data = log.read(4, 1, log.log_end_offset)
     assert read_header(data).size == len(data)
 
 
 def test_without_that_promise_the_limit_holds(log: Log) -> None:
-    assert len(log.read(4, 10, log.log_end_offset, at_least_one_batch=False).data) == 10
-    assert log.read(4, 0, log.log_end_offset, at_least_one_batch=False).data == b""
+    assert len(log.read(4, 10, log.log_end_offset, at_least_one_batch=False)) == 10
+    assert log.read(4, 0, log.log_end_offset, at_least_one_batch=False) == b""
 
 
 def test_nothing_beyond_the_bound_is_handed_out(log: Log) -> None:
@@ -70,7 +70,7 @@ def test_an_offset_below_the_log_start_is_out_of_range(log: Log) -> None:
     log.advance_log_start(5)
     with pytest.raises(ApiError):
         log.read(4, 1000, log.log_end_offset)
-    assert read_header(log.read(5, 1, 120).data).base_offset == 4
+    assert read_header(log.read(5, 1, 120)).base_offset == 4
 
 
 @pytest.mark.parametrize("count", [50, 2000])
@@ -152,7 +152,7 @@ def test_a_follower_keeps_gaps_and_reads_across_them() -> None:
     log.append_as_follower(memoryview(first + second + second[: HEADER_SIZE + 1]))
     assert log.log_end_offset == 11
     assert read_all(log) == [(3, b"a"), (10, b"b")]
-    assert read_header(log.read(5, 1, 11).data).base_offset == 10
+    assert read_header(log.read(5, 1, 11)).base_offset == 10
     assert log.leader_epochs.entries == ((1, 3), (2, 10))
 
 

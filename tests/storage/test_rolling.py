@@ -11,10 +11,10 @@ from catchment.ports.clock import ManualClock
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.records import Record, encode_batch
 from catchment.storage.config import LogConfig
-from catchment.storage.segments import Segments
+from catchment.storage.segments.segment_list import LogSegments
 
 
-def _bases(segments: Segments) -> list[int]:
+def _bases(segments: LogSegments) -> list[int]:
     return [segment.base_offset for segment in segments]
 
 

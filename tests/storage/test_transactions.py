@@ -157,7 +157,7 @@ def test_a_follower_tracks_transactions_as_its_leader_does(log: Log) -> None:
     _write(log, 2)
     _end(log, 1, is_commit=False)
     follower = new_log(MemoryDisk())
-    follower.append_as_follower(memoryview(log.read(0, 1 << 20, 3).data))
+    follower.append_as_follower(memoryview(log.read(0, 1 << 20, 3)))
     assert follower.aborted_transactions(0, 3) == log.aborted_transactions(0, 3) == [(1, 0)]
     assert follower.last_stable_offset(3) == 1
 

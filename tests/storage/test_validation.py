@@ -108,7 +108,7 @@ def test_timestamps_too_old_are_refused_where_the_topic_says_so() -> None:
 def test_log_append_time_stamps_the_batch_and_is_answered() -> None:
     log = new_log(MemoryDisk(), LogConfig(message_timestamp_type="LogAppendTime"))
     info = log.append_as_leader(batch(b"x", timestamp_ms=5), 0)
-    header = read_header(log.read(0, 1000, 1).data)
+    header = read_header(log.read(0, 1000, 1))
     assert info.log_append_time_ms == NOW_MS
     assert header.is_log_append_time
     assert header.max_timestamp_ms == NOW_MS
@@ -134,7 +134,7 @@ def test_a_topic_with_a_codec_of_its_own_recompresses(setting: str, codec: int) 
         log.append_as_leader(
             batch(b"a" * 300, b"b", compression=sent_codec, producer_id=7, epoch=0, sequence=2 * sent_codec), 3
         )
-    data = log.read(0, 1 << 20, log.log_end_offset).data
+    data = log.read(0, 1 << 20, log.log_end_offset)
     headers = list(iterate_headers(data))
     assert [header.compression for _, header in headers] == [codec] * len(Compression)
     assert {header.leader_epoch for _, header in headers} == {3}
@@ -199,7 +199,7 @@ def test_what_may_take_long_is_known_before_it_is_done(config: LogConfig, data: 
 def test_a_batch_prepared_for_other_settings_is_prepared_again() -> None:
     log = new_log(MemoryDisk(), LogConfig(cleanup_policy=frozenset({"compact"})))
     prepared = prepare(batch(b"x" * 300), log.config, NOW_MS)
-    log.config = LogConfig(compression_type="zstd")
+    log.update_config(LogConfig(compression_type="zstd"))
     log.append_as_leader(prepared, 0)
-    assert read_header(log.read(0, 1000, 1).data).compression == Compression.ZSTD
+    assert read_header(log.read(0, 1000, 1)).compression == Compression.ZSTD
     assert read_all(log) == [(0, b"x" * 300)]

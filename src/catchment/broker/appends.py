@@ -13,7 +13,7 @@ from catchment.protocol.compression import Compression
 from catchment.protocol.errors import ApiError
 from catchment.protocol.produce import PartitionData, ProduceRequest, TopicKey
 from catchment.replication.partition import Partition
-from catchment.storage.log_parts import AppendInfo
+from catchment.storage.log import AppendInfo
 
 ALL = -1
 _ADMIN_CLIENT_ID = "__admin_client"

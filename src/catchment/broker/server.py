@@ -36,7 +36,7 @@ from catchment.ports.disk import Disk
 from catchment.ports.network import Address, Listening, Network, SocketNetwork
 from catchment.ports.real_disk import RealDisk
 from catchment.ports.workers import LoopWorker, ProcessWorker
-from catchment.replication.cleaner import Cleaner
+from catchment.replication.cleaner import LogCleaner
 from catchment.replication.replicas import Replicas
 from catchment.replication.upkeep import Upkeep
 from catchment.settings.broker import BrokerSettings
@@ -145,7 +145,7 @@ class BrokerServer:
         upkeep.start()
         taken.push_async_callback(upkeep.close)
         worker = ProcessWorker() if isinstance(self._disk, RealDisk) else LoopWorker(self._disk)
-        cleaner = Cleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
+        cleaner = LogCleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
         cleaner.start()
         taken.push_async_callback(cleaner.close)
 

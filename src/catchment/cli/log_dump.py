@@ -20,9 +20,9 @@ from catchment.cli.log_reader import (
 from catchment.cli.options import AsJson
 from catchment.cli.output import format_bytes, format_count, print_json, print_table
 from catchment.ports.memory_disk import MemoryDisk
-from catchment.storage import producer_snapshot
 from catchment.storage.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, parse_file_name
-from catchment.storage.transaction_index import TransactionIndex
+from catchment.storage.producers.snapshots import decode_snapshot
+from catchment.storage.segments.index import TransactionIndex
 
 _SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
 
@@ -136,7 +136,7 @@ def _aborted(file: Path, summary: bool) -> dict[str, Any]:
 
 def _producers(file: Path, summary: bool) -> dict[str, Any]:
     try:
-        found = producer_snapshot.decode(file.read_bytes())
+        found = decode_snapshot(file.read_bytes())
     except ValueError as error:
         return {"entry_count": 0, "problems": [f"{file.name}: {error}"]}
     entries = [

@@ -15,7 +15,7 @@ from catchment.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Cor
 from catchment.protocol.compression import Compression
 from catchment.protocol.records import Record, read_records
 from catchment.storage.layout import OFFSET_INDEX, TIME_INDEX, parse_file_name
-from catchment.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY
+from catchment.storage.segments.index import OFFSET_ENTRY, TIME_ENTRY
 
 LARGEST_UNPACKED_BYTES = 1 << 30
 

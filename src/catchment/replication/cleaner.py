@@ -1,8 +1,7 @@
-"""Compact the logs of this broker, the dirtiest first.
+"""The log cleaner: compact the logs of this broker, the one with the highest dirty ratio first.
 
-The work is done by a worker, which reads segments that no longer change and writes cleaned ones beside them. What is left
-for the event loop is to choose a log, and to swap the result in between two requests, if the log is still what it was.
-A failure leaves the log as it was, and is tried again later.
+A worker reads segments that no longer change and writes cleaned ones beside them. The event loop only chooses a log, and swaps
+the result in between two requests, if the log is still what it was. A failure leaves the log as it was, and is retried later.
 """
 
 import asyncio
@@ -18,10 +17,16 @@ from catchment.protocol.batch import CorruptBatch
 from catchment.replication.partition import Partition
 from catchment.settings.broker import BrokerSettings
 from catchment.storage import checkpoint, layout
-from catchment.storage.compaction import CompactionJob, CompactionResult, Dirt, find_dirt, plan
-from catchment.storage.compaction_keys import keys_in
-from catchment.storage.compaction_rewrite import discard, rewrite
-from catchment.storage.compaction_swap import find_sources, swap
+from catchment.storage.compaction.filter import keys_in
+from catchment.storage.compaction.plan import (
+    CompactionJob,
+    CompactionResult,
+    DirtySection,
+    find_dirty_section,
+    find_sources,
+    plan,
+)
+from catchment.storage.compaction.rewrite import discard, rewrite
 from catchment.storage.log import Log
 
 _logger = logging.getLogger(__name__)
@@ -33,7 +38,7 @@ Offsets = dict[tuple[str, int], int]
 
 
 class _Clean(NamedTuple):
-    """How far a log is clean. A topic that was deleted and created again has another log under the same name."""
+    """Up to where a log is clean. A topic that was deleted and created again has another log under the same name."""
 
     log: Log
     offset: int
@@ -46,13 +51,13 @@ class CheckpointJob(NamedTuple):
 
 
 def write_checkpoint(disk: Disk, job: CheckpointJob) -> Generator[None, None, None]:
-    """Make a swap durable, and only then say that the log is clean: a tombstone must not outlast what it deletes."""
+    """Make a swap durable, and only then record the log as clean: a record must not come back without its tombstone."""
     disk.sync_directory(job.log_directory)
     yield
     disk.replace_file(job.path, checkpoint.encode_offsets(job.offsets))
 
 
-class Cleaner:
+class LogCleaner:
     def __init__(
         self,
         partitions: Iterable[Partition],
@@ -75,14 +80,14 @@ class Cleaner:
         self._task = asyncio.get_running_loop().create_task(self._clean_for_ever())
 
     async def close(self) -> None:
-        """Stop at once: what a worker has not finished is thrown away."""
+        """Stop at once and discard what the worker has not finished."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._worker.rest()
 
     async def clean_all(self) -> int:
-        """Clean every log that is dirty enough; how many were cleaned."""
+        """Clean every log that is dirty enough; the number of logs cleaned."""
         count = 0
         await self._forget_replaced_logs()
         while (found := await self._dirtiest()) is not None:
@@ -99,10 +104,10 @@ class Cleaner:
             try:
                 await self.clean_all()
             except OSError as error:
-                _logger.error("compaction has failed and will be tried again: %s", error)
+                _logger.error("compaction failed and will be retried: %s", error)
 
-    async def _dirtiest(self) -> tuple[Partition, Dirt] | None:
-        best: tuple[Partition, Dirt] | None = None
+    async def _dirtiest(self) -> tuple[Partition, DirtySection] | None:
+        best: tuple[Partition, DirtySection] | None = None
         now_ms = self._clock.now_ms()
         for count, partition in enumerate(self._partitions):
             if count % _PARTITIONS_A_TURN == 0:
@@ -113,17 +118,19 @@ class Cleaner:
             try:
                 known = self._known().get((log.topic, log.partition))
                 clean_offset = known.offset if known is not None and known.log is log else None
-                dirt = find_dirt(log, clean_offset, partition.last_stable_offset, now_ms)
+                dirty = find_dirty_section(log, clean_offset, partition.last_stable_offset, now_ms)
             except (OSError, CorruptBatch) as error:
                 self._failed(log, error)
                 continue
-            if dirt.is_due(log.config) and (best is None or dirt.ratio > best[1].ratio):
-                best = partition, dirt
+            if dirty.is_due(log.config) and (best is None or dirty.dirty_ratio > best[1].dirty_ratio):
+                best = partition, dirty
         return best
 
-    async def _try_to_clean(self, partition: Partition, dirt: Dirt) -> bool:
+    async def _try_to_clean(self, partition: Partition, dirty: DirtySection) -> bool:
         log = partition.log
-        job = plan(log, dirt, self._clock.now_ms(), keys_in(self._settings().integer("log.cleaner.dedupe.buffer.size")))
+        job = plan(
+            log, dirty, self._clock.now_ms(), keys_in(self._settings().integer("log.cleaner.dedupe.buffer.size"))
+        )
         try:
             result = await self._worker.run(rewrite, job)
             is_done = self._swap(log, job, result)
@@ -134,27 +141,29 @@ class Cleaner:
                 self._rest(log)
             return is_done
         except Exception as error:
-            # Whatever it is, this log is as it was, and the others must have their turn.
+            # Whatever the error, this log is as it was, and the others must be cleaned too.
             self._failed(log, error)
             return False
         finally:
-            # Nothing is left of a finished job; of any other, all of it must go.
+            # A finished job leaves no files; those of any other must go.
             with contextlib.suppress(OSError):
                 discard(self._disk, job)
 
     def _swap(self, log: Log, job: CompactionJob, result: CompactionResult) -> bool:
-        """Oldest first, and all that follow stay as they are once one cannot be swapped: they may lack a tombstone by now."""
+        """Swap the oldest first; once one cannot be swapped, the rest stay, since their tombstones may be gone."""
         before_bytes = log.size_bytes
         if not log.config.is_compacted or not any(partition.log is log for partition in self._partitions):
             return False
         for group, cleaned in zip(job.groups, result.cleaned, strict=False):
             sources = find_sources(log, job, group)
             if sources is None:
-                _logger.info("%s-%d has changed while it was compacted; what is left waits", log.topic, log.partition)
+                _logger.info(
+                    "%s-%d changed during its compaction; the rest is left to the next one", log.topic, log.partition
+                )
                 return False
-            swap(self._disk, log, sources, cleaned)
+            log.replace_segments(sources, cleaned)
         _logger.info(
-            "compacted %s-%d up to offset %d: %d bytes are now %d",
+            "compacted %s-%d up to offset %d: from %d to %d bytes",
             *(log.topic, log.partition, result.end_offset, before_bytes, log.size_bytes),
         )
         return True
@@ -166,7 +175,7 @@ class Cleaner:
         await self._worker.run(write_checkpoint, CheckpointJob(log.directory, path, offsets))
 
     def _known(self) -> dict[tuple[str, int], _Clean]:
-        """How far each log is clean. The checkpoints are believed once, for the logs that were there at the start."""
+        """Up to where each log is clean. The checkpoints are read once, for the logs that exist at the start."""
         if self._clean is None:
             self._clean = {}
             files: dict[str, Offsets] = {}
@@ -181,7 +190,7 @@ class Cleaner:
         return self._clean
 
     async def _forget_replaced_logs(self) -> None:
-        """What was clean in a deleted log says nothing of the one that now has its name, not even after a restart."""
+        """The checkpoint of a deleted log must not count for a new one of the same name, not even after a restart."""
         logs = {(partition.log.topic, partition.log.partition): partition.log for partition in self._partitions}
         known = self._known()
         gone = [key for key, clean in known.items() if logs.get(key) is not clean.log]
@@ -202,7 +211,7 @@ class Cleaner:
 
     def _failed(self, log: Log, error: Exception) -> None:
         self._rest(log)
-        _logger.error("%s-%d could not be compacted and is as it was: %s", log.topic, log.partition, error)
+        _logger.error("%s-%d could not be compacted and is unchanged: %s", log.topic, log.partition, error)
 
 
 def _parent(log: Log) -> str:

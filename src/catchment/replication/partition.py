@@ -1,7 +1,7 @@
-"""A partition as a broker leads it: the log, how far it is safe, and who waits.
+"""A partition as a broker leads it: the log, its high watermark, and the requests that wait for it.
 
-Three ends, never confused: the log end is what was appended; the high watermark is what cannot be lost, and all that
-readers see; the last stable offset is where the first open transaction begins, and all that readers of committed data see.
+Three offsets must not be confused. The log end offset is what was appended. The high watermark is what cannot be lost, and all
+that readers see. The last stable offset is where the first open transaction begins, and all that readers of committed data see.
 
 Where the in-sync set is this broker alone, what cannot be lost is what its disk has synced (`catchment.sync.acks`), so the
 high watermark follows the sync: see `group_commit`. One sync serves every request that arrived before it began.
@@ -17,8 +17,7 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.group_commit import GroupCommit
 from catchment.replication.verification import Verifications
 from catchment.replication.waiting import WaitingReaders, WaitingWriters
-from catchment.storage.log import Log
-from catchment.storage.log_parts import AppendInfo
+from catchment.storage.log import AppendInfo, Log
 from catchment.storage.validation import PreparedBatch
 
 _logger = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
-        # After a start, what recovery kept is on this disk, or it would not be here.
+        # What recovery has kept cannot be lost by another failure: it is on this disk.
         self.high_watermark = log.log_end_offset
         self.writers = WaitingWriters()
         self.readers = WaitingReaders()
@@ -66,7 +65,7 @@ class Partition:
         return self.log.last_stable_offset(self.high_watermark)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Fence a client whose idea of the leader is older or newer than ours (KIP-320)."""
+        """Fence a client whose leader epoch is older or newer than ours (KIP-320)."""
         if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
@@ -74,13 +73,13 @@ class Partition:
         raise ApiError(ErrorCode.unknown_leader_epoch)
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch up to this one, and its end. The log knows an epoch from its first record on."""
+        """The largest epoch up to this one, and its end. The log has an epoch only from its first record on."""
         if leader_epoch == self.leader_epoch:
             return leader_epoch, self.log.log_end_offset
         return self.log.epoch_end_offset(leader_epoch)
 
     def append(self, batch: memoryview | PreparedBatch, acks: int, *, is_from_client: bool = True) -> AppendInfo:
-        """Append one batch from a client, or from a coordinator of this broker. It is not safe yet: see `durable`."""
+        """Append one batch from a client, or from a coordinator of this broker. It may still be lost: see `durable`."""
         if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
             raise ApiError(
                 ErrorCode.not_enough_replicas,
@@ -95,25 +94,25 @@ class Partition:
         else:
             self.advance(info.last_offset + 1)
             if info.base_offset == self.log.segments.active.base_offset and len(self.log.segments) > 1:
-                # A new segment: put the finished one on the device, so that recovery need not read it.
+                # A new segment: sync the finished one, so that recovery need not read it.
                 self._commits.add(self)
         return info
 
     def durable(self, info: AppendInfo) -> "asyncio.Future[None] | None":
-        """What to await until the append cannot be lost; None if that is so already."""
+        """A future that is done once the append cannot be lost; None if it cannot already."""
         if info.last_offset < self.high_watermark:
             return None
         return self.writers.add(info.last_offset + 1)
 
     def advance(self, offset: int) -> None:
-        """Move the high watermark forward and wake those who waited for it."""
+        """Move the high watermark forward and wake the requests that wait for it."""
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.writers.reached(offset)
             self.readers.notify()
 
     def flush_if_overdue(self, now_ms: int) -> None:
-        """Kafka's `flush.ms`: bound how long a record may wait for the device."""
+        """Kafka's `flush.ms`: bound how long a record may stay unsynced."""
         if self.log.needs_flush(now_ms):
             self._commits.add(self)
 
@@ -122,17 +121,17 @@ class Partition:
             self.readers.notify()
 
     async def synced(self) -> None:
-        """Wait until no sync is under way."""
+        """Wait until no sync is in progress."""
         await self._commits.idle()
 
     def stop(self) -> None:
-        """The partition is gone: let waiting requests look elsewhere, and a sync under way end unheard."""
+        """The partition is gone: fail the waiting requests, and ignore the end of a sync in progress."""
         self._is_stopped = True
         self.writers.fail(ApiError(ErrorCode.not_leader_or_follower))
         self.readers.notify()
 
     def _must_sync(self) -> bool:
-        """Whether the end of the log is safe only once it is on the device."""
+        """Whether the high watermark must wait for a sync."""
         config = self.log.config
         unsynced = self.log.log_end_offset - self.log.synced_offset
         return unsynced > 0 and (config.sync_acks or unsynced >= config.flush_messages)
@@ -157,19 +156,16 @@ class Partition:
         self.advance(log.synced_offset)
         if self._must_sync():
             self._commits.add(self)
-        if log.unsynced.awaits_epochs:
+        if log.needs_epoch_flush:
             self._commits.follow(self._flush_epochs)
 
     async def _flush_epochs(self) -> None:
-        """What a finished segment needs before the recovery point may pass it. A refusal is tried again after the next roll."""
-        epochs = self.log.leader_epochs
+        """What a finished segment needs before the recovery point may pass it. A failure is retried after the next sync."""
         try:
-            await self._commits.disk.replace_files([epochs.begin_flush()])
+            await self._commits.disk.replace_files([self.log.begin_epoch_flush()])
         except OSError as error:
             if self._is_stopped:
                 return
             _logger.error("the leader epochs of %s-%d cannot be written: %s", self.topic, self.number, error)
             return
-        epochs.end_flush()
-        if not epochs.is_dirty:
-            self.log.unsynced.mark_epochs_flushed()
+        self.log.end_epoch_flush()

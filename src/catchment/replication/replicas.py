@@ -25,7 +25,7 @@ _MOST_CONFIGS = 4096
 
 
 class _Topic:
-    """A topic and its partitions; None stands for one that another broker leads, or that the disk did not take."""
+    """A topic and its partitions; None for one that another broker leads, or whose log could not be opened."""
 
     __slots__ = ("image", "partitions")
 
@@ -40,7 +40,7 @@ class Replicas:
         self._disk = disk
         self._directories = directories
         self._topics: dict[str | UUID, _Topic] = {}
-        """By name and by id, so that each way of asking is one look-up."""
+        """By name and by id, so that either is one look-up."""
         # One for each directory, because they may be on different devices, and a slow one must not hold up another.
         self._commits = {directory.path: GroupCommit(disk) for directory in directories}
         self._checkpointing = asyncio.Lock()
@@ -56,7 +56,7 @@ class Replicas:
         return self._directories
 
     def find(self, key: str | UUID, number: int) -> Partition:
-        """The partition that this broker leads, or the error that makes a client look elsewhere."""
+        """The partition that this broker leads, or the error that makes a client refresh its metadata."""
         topic = self._topics.get(key)
         if topic is None:
             raise ApiError(ErrorCode.unknown_topic_or_partition if isinstance(key, str) else ErrorCode.unknown_topic_id)
@@ -65,12 +65,12 @@ class Replicas:
         return topic.partitions[number] or self._open_late(topic, number)
 
     def get(self, key: str | UUID, number: int) -> Partition | None:
-        """The same as far as it is open."""
+        """The partition if it is open here, else None."""
         topic = self._topics.get(key)
         return topic.partitions[number] if topic is not None and 0 <= number < len(topic.partitions) else None
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> Awaitable[object] | None:
-        """Follow a change of the image: open, change and delete partitions. What is to be awaited until deletions are durable."""
+        """Apply a change of the image: open, change and delete partitions. Returns what to await until deletions are durable."""
         has_deleted = False
         for name, topic in old.topics.items():
             successor = new.topics.get(name)
@@ -90,7 +90,7 @@ class Replicas:
         return asyncio.gather(*(member.done for member in members))
 
     def use_settings(self, settings: BrokerSettings) -> None:
-        """Take on other defaults: every topic that does not override them changes with them."""
+        """Apply other defaults to every topic that does not override them."""
         self._settings = settings
         self._configs.clear()
         for key, topic in list(self._topics.items()):
@@ -114,13 +114,13 @@ class Replicas:
         return {(partition.topic, partition.number): partition.high_watermark for partition in self}
 
     async def checkpoint(self) -> None:
-        """Write down how far each log is safe and where it starts, so that a start after a crash reads less."""
+        """Write the recovery points, log starts and high watermarks, so that a start after a crash reads less."""
         high_watermarks = self.high_watermarks()
         for directory in self._directories:
             await self._checkpoint(directory, high_watermarks)
 
     async def checkpoint_log_starts(self) -> None:
-        """Make deletions below each log start durable: they must not come back after a crash."""
+        """Make the log starts durable: deleted records must not come back after a crash."""
         for directory in self._directories:
             await self._checkpoint(directory, only_log_starts=True)
 
@@ -131,7 +131,7 @@ class Replicas:
         *,
         only_log_starts: bool = False,
     ) -> None:
-        # One after the other, or an older one could come to replace a newer one.
+        # One after the other, or an older checkpoint could replace a newer one.
         async with self._checkpointing:
             made = directory.begin_checkpoint(high_watermarks, only_log_starts=only_log_starts)
             await self._disk.replace_files(made.replacements)
@@ -141,14 +141,14 @@ class Replicas:
                     raise failure
 
     async def synced(self) -> None:
-        """Wait until no partition has a sync under way."""
+        """Wait until no partition has a sync in progress."""
         for commits in self._commits.values():
             await commits.idle()
 
     async def finish(self) -> None:
-        """Make every log ready for a clean close, all of them together: one after the other, thousands would take minutes.
+        """Prepare every log for a clean close, all of them together: one after the other, thousands would take minutes.
 
-        What fails here stays as it is, and fails again where the directory is closed: the stop is not marked as clean then.
+        What fails here fails again when the directory is closed: the stop is not marked as clean then.
         """
         await self.synced()
         for directory in self._directories:
@@ -162,16 +162,14 @@ class Replicas:
         ends = [log.log_end_offset for log in logs]
         failures = await self._disk.sync_groups([log.unsynced_group() for log in logs])
         dirty = [log for log in logs if log.leader_epochs.is_dirty]
-        await self._disk.replace_files([log.leader_epochs.begin_flush() for log in dirty])
+        await self._disk.replace_files([log.begin_epoch_flush() for log in dirty])
         for log in dirty:
-            log.leader_epochs.end_flush()
+            log.end_epoch_flush()
         for log, end_offset, failure in zip(logs, ends, failures, strict=True):
             if failure is not None:
                 log.fail(failure)
                 continue
-            log.unsynced.mark_epochs_flushed()
-            log.mark_synced(end_offset)
-            log.has_changed = False
+            log.mark_finished(end_offset)
 
     def _update(self, image: TopicImage) -> None:
         topic = self._topics.get(image.name)
@@ -186,12 +184,12 @@ class Replicas:
 
     def _adjust(self, partition: Partition | None, state: PartitionImage, config: LogConfig) -> None:
         if partition is not None:
-            partition.log.config = config
+            partition.log.update_config(config)
             partition.isr = state.isr
             partition.replicas = state.replicas
 
     def _try_open(self, image: TopicImage, state: PartitionImage, config: LogConfig) -> Partition | None:
-        """None if another broker leads the partition, or if the disk refuses now: the topic exists all the same."""
+        """None if another broker leads the partition, or if the disk fails: the topic exists all the same."""
         if state.leader != self._settings.node_id:
             return None
         try:
@@ -201,7 +199,7 @@ class Replicas:
             return None
 
     def _open_late(self, topic: _Topic, number: int) -> Partition:
-        """Try again what the disk refused: there may be room by now."""
+        """Try again to open a log that the disk failed to open: there may be space by now."""
         state = topic.image.partitions[number]
         if state.leader != self._settings.node_id:
             raise ApiError(ErrorCode.not_leader_or_follower)
@@ -219,12 +217,12 @@ class Replicas:
             directory = min(self._directories, key=lambda each: len(each.logs))
             log = directory.create_log(image.name, state.partition, image.id, config)
         elif log.synced_offset < log.log_end_offset:
-            # What an unclean stop left in the page cache is made durable: readers are about to see it.
+            # Readers are about to see what an unclean stop left in the page cache: make it durable first.
             log.sync()
         return Partition(image.name, log, self._commits[directory.path], leader_epoch=state.leader_epoch)
 
     def _existing_log(self, directory: LogDirectory, image: TopicImage, number: int) -> Log | None:
-        """The log on disk, unless it belongs to an older topic of the same name, whose deletion a crash cut short."""
+        """The log on disk, unless it belongs to an older topic of the same name, whose deletion a crash interrupted."""
         log = directory.logs[image.name, number]
         if log.topic_id not in (None, image.id):
             directory.delete_log(image.name, number)

@@ -1,7 +1,8 @@
-"""The files of a log that the device may not hold yet, and how far the log is safe.
+"""The files of a log that the device may not hold yet, and the recovery point that follows from them.
 
-Besides the batches at the end, that is everything a roll leaves behind: the finished segment, its indexes, the snapshot and the
-leader epochs. The recovery point may pass a segment only once they are on the device too, since recovery rebuilds nothing below it.
+Besides the batches at the end, these are the files that a roll leaves: the finished segment, its indexes, the producer snapshot
+and the leader epochs. The recovery point may pass a segment only once they are on the device too, since recovery rebuilds
+nothing below it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import NamedTuple
 from catchment.ports.disk import File, SyncGroup
 
 
-class _Waiting(NamedTuple):
+class _Unsynced(NamedTuple):
     file: File
     base_offset: int
     serial: int
 
 
-class Unsynced:
+class UnsyncedFiles:
     __slots__ = (
         "_directory",
         "_directory_serial",
@@ -31,7 +32,7 @@ class Unsynced:
     def __init__(self, directory: str, *, is_new: bool) -> None:
         self._directory = directory
         self._is_directory_new = is_new
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Unsynced] = []
         self._serial = 0
         self._handed_out = 0
         self._directory_serial: int | None = 0 if is_new else None
@@ -47,7 +48,7 @@ class Unsynced:
         """A file of the segment at `base_offset` has changed."""
         self._serial += 1
         if all(waiting.file is not file or waiting.serial <= self._handed_out for waiting in self._waiting):
-            self._waiting.append(_Waiting(file, base_offset, self._serial))
+            self._waiting.append(_Unsynced(file, base_offset, self._serial))
 
     def note_directory(self) -> None:
         """Files were created or renamed."""
@@ -60,7 +61,7 @@ class Unsynced:
             self._epochs_base_offset = base_offset
 
     def group(self) -> SyncGroup:
-        """All that waits: hand it out for a sync, which `mark_synced` ends."""
+        """Everything unsynced, for a sync that `mark_synced` ends."""
         self._handed_out = self._serial
         directories: tuple[str, ...] = ()
         if self._directory_serial is not None:
@@ -70,7 +71,7 @@ class Unsynced:
         return SyncGroup(list(dict.fromkeys([waiting.file for waiting in self._waiting])), directories)
 
     def mark_synced(self) -> None:
-        """What was handed out last is on the device."""
+        """The last `group` is on the device."""
         if self._directory_serial is not None and self._directory_serial <= self._handed_out:
             self._directory_serial = None
             self._is_directory_new = False
@@ -89,13 +90,13 @@ class Unsynced:
         self._waiting = [waiting for waiting in self._waiting if waiting.base_offset >= base_offset]
 
     def forget_between(self, first_base_offset: int, last_base_offset: int) -> None:
-        """The segments between these two, both included, were replaced by what is on the device already."""
+        """The segments between these two, both included, were replaced by files that are on the device already."""
         self._waiting = [
             waiting for waiting in self._waiting if not first_base_offset <= waiting.base_offset <= last_base_offset
         ]
 
     def recovery_point(self, synced_offset: int) -> int:
-        """How far recovery may trust what it finds, when the batches below `synced_offset` are on the device."""
+        """Up to where recovery may trust the files, if the batches below `synced_offset` are on the device."""
         if self._epochs_base_offset is not None:
             synced_offset = min(synced_offset, self._epochs_base_offset)
         return min([synced_offset, *(waiting.base_offset for waiting in self._waiting)])

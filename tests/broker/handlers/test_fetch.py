@@ -14,7 +14,7 @@ from tests.storage.cleaning import clean, keyed
 from catchment.ports.disk import File
 from catchment.ports.memory_disk import MemoryDisk, MemoryFile
 from catchment.storage.log import Log
-from catchment.storage.lookup import FileRange
+from catchment.storage.segments.lookup import FileRange
 from catchment.testing.embedded import Broker
 
 LONG_WAIT_MS = 60_000

@@ -20,7 +20,7 @@ from catchment.broker.server import BrokerServer
 from catchment.ports.memory_disk import MemoryFile
 from catchment.protocol.compression import Compression
 from catchment.protocol.records import Record, encode_batch
-from catchment.storage.time_search import BatchToOpen, TimestampedOffset
+from catchment.storage.segments.time_search import BatchToOpen, TimestampedOffset
 
 NOW_MS = int(time.time() * 1000)
 STALL_S = 0.05

@@ -16,10 +16,10 @@ from catchment.ports.real_disk import RealDisk
 from catchment.protocol.records import Record, encode_batch
 from catchment.storage import layout
 from catchment.storage.config import LogConfig
-from catchment.storage.producer_files import ProducerFiles
-from catchment.storage.producer_state import ProducerState
+from catchment.storage.producers.snapshots import ProducerSnapshots
+from catchment.storage.producers.state import ProducerState
 from catchment.storage.recovery import open_log
-from catchment.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY
+from catchment.storage.segments.index import OFFSET_ENTRY, TIME_ENTRY
 
 SEGMENT_BYTES = 1 << 30
 _BATCH_BYTES = 2 << 20
@@ -66,7 +66,7 @@ def write_sparse_log(directory: Path, segment_count: int) -> int:
         name.with_suffix(layout.OFFSET_INDEX).write_bytes(offsets)
         name.with_suffix(layout.TIME_INDEX).write_bytes(times)
     end_offset = segment_count * _BATCHES_A_SEGMENT * _OFFSETS_A_BATCH
-    ProducerFiles(RealDisk(), str(directory), []).write(end_offset, ProducerState()).sync()
+    ProducerSnapshots(RealDisk(), str(directory), []).write(end_offset, ProducerState()).sync()
     return end_offset
 
 

@@ -17,7 +17,7 @@ async def replay_log(log: Log, end_offset: int, shard: CoordinatorShard) -> None
     """Hand everything below `end_offset` to the shard, in order."""
     offset = log.log_start_offset
     while offset < end_offset:
-        data = memoryview(log.read(offset, _SLICE_BYTES, end_offset).data)
+        data = memoryview(log.read(offset, _SLICE_BYTES, end_offset))
         next_offset = offset
         for position, header in iterate_headers(data):
             _replay_batch(data[position : position + header.size], header, offset, shard)

@@ -29,7 +29,7 @@ from catchment.protocol.errors import ApiError
 from catchment.protocol.records import encode_batch, numbered
 from catchment.replication.partition import Partition
 from catchment.storage.control_record import TransactionMarker, encode_marker
-from catchment.storage.log_parts import AppendInfo
+from catchment.storage.log import AppendInfo
 
 _logger = logging.getLogger(__name__)
 

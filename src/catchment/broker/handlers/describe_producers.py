@@ -24,7 +24,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
-from catchment.storage.producer_entry import ProducerEntry
+from catchment.storage.producers.state import ProducerEntry
 
 _NONE = -1
 

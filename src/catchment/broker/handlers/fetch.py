@@ -35,7 +35,7 @@ from catchment.protocol.headers import RequestHeader
 from catchment.protocol.produce import TopicKey
 from catchment.protocol.wire import Piece
 from catchment.replication.partition import Partition
-from catchment.storage.lookup import FileRange
+from catchment.storage.segments.lookup import FileRange
 
 _UNKNOWN = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
 

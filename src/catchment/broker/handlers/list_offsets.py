@@ -35,7 +35,7 @@ from catchment.broker.turns import Turns
 from catchment.protocol.errors import ApiError
 from catchment.protocol.fetch import READ_COMMITTED
 from catchment.replication.partition import Partition
-from catchment.storage.time_search import BatchToOpen, TimeSearch, TimestampedOffset
+from catchment.storage.segments.time_search import BatchToOpen, TimeSearch, TimestampedOffset
 
 LATEST = -1
 EARLIEST = -2

@@ -22,7 +22,7 @@ from catchment.protocol.batch import HEADER_SIZE, BatchHeader, CorruptBatch, ite
 from catchment.protocol.errors import ApiError
 from catchment.protocol.wire import Piece
 from catchment.replication.partition import Partition
-from catchment.storage.lookup import FileRange
+from catchment.storage.segments.lookup import FileRange
 
 if TYPE_CHECKING:
     from catchment.broker.context import Services

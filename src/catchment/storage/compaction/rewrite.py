@@ -1,8 +1,8 @@
-"""The work of compaction: read segments that no longer change, write what is left of them beside them.
+"""The work of compaction: read segments that no longer change, and write cleaned ones beside them.
 
-It goes in steps, so that whoever runs it decides what happens in between: a process of its own checks that its broker is
-still there, an event loop serves others. Nothing here touches a file that the log uses, and an old segment is on the device
-before its successor is done: whatever a crash leaves, it is one or the other.
+It runs in steps, and the caller decides what happens in between: a process of its own checks that its broker is still there, an
+event loop serves requests. Nothing here touches a file that the log uses, and an old segment is on the device before its
+successor is done: whatever a crash leaves, it is one or the other.
 """
 
 from __future__ import annotations
@@ -16,23 +16,21 @@ from catchment.ports.disk import Disk
 from catchment.protocol.batch import BatchHeader, CorruptBatch, crc_matches, read_header
 from catchment.protocol.records import read_records
 from catchment.storage import layout
-from catchment.storage.batch_scan import scan_headers
-from catchment.storage.compaction import CleanedSegment, CompactionJob, CompactionResult, SourceSegment
-from catchment.storage.compaction_filter import BatchFilter
-from catchment.storage.compaction_keys import LastOffsets
-from catchment.storage.compaction_transactions import TransactionOutcomes
-from catchment.storage.segment import Segment
+from catchment.storage.compaction.filter import BatchFilter, OffsetMap, TransactionOutcomes
+from catchment.storage.compaction.plan import CleanedSegment, CompactionJob, CompactionResult, SourceSegment
+from catchment.storage.segments.batch_scan import scan_headers
+from catchment.storage.segments.segment import LogSegment
 from catchment.storage.validation import MOST_UNCOMPRESSED_BYTES
 
 _WRITE_BYTES = 1 << 20
 
 
 class SegmentGone(Exception):
-    """A segment is no longer what the job says: the log has changed, and the job is void."""
+    """A segment is not as it was when the job was planned: the log has changed, and the job is void."""
 
 
-class _Target(Segment):
-    """The segment that a group becomes, under names that a start after a crash throws away."""
+class _Target(LogSegment):
+    """The segment that a group becomes, under names that a start after a crash removes."""
 
     __slots__ = ()
 
@@ -44,7 +42,7 @@ class _Found(NamedTuple):
     header: BatchHeader
     data: memoryview
     is_last: bool
-    """Whether the segment ends with it."""
+    """Whether it is the last of the segment."""
 
 
 class _Written(NamedTuple):
@@ -53,30 +51,30 @@ class _Written(NamedTuple):
 
 
 def rewrite(disk: Disk, job: CompactionJob) -> Generator[None, None, CompactionResult]:
-    """Write a `.cleaned` segment for each group, durably. Whatever it raises, the caller removes what it wrote."""
-    # Beside a stale `.cleaned` file, a start would take a swap that a crash has interrupted for one that never began.
+    """Write a `.cleaned` segment for each group, durably. If it raises, the caller removes the files with `discard`."""
+    # With a stale `.cleaned` file beside it, a swap that a crash interrupts would look like one that never began.
     discard(disk, job)
-    last_offsets = LastOffsets(job.most_keys)
-    yield from _collect(disk, job, last_offsets)
-    batch_filter = BatchFilter(job, last_offsets)
+    offset_map = OffsetMap(job.most_keys)
+    yield from _collect(disk, job, offset_map)
+    batch_filter = BatchFilter(job, offset_map)
     cleaned = []
     for group in job.groups:
-        if group[0].base_offset >= last_offsets.end_offset:
+        if group[0].base_offset >= offset_map.end_offset:
             break
         cleaned.append((yield from _clean_group(disk, job, group, batch_filter)))
     disk.sync_directory(job.directory)
-    return CompactionResult(last_offsets.end_offset, tuple(cleaned))
+    return CompactionResult(offset_map.end_offset, tuple(cleaned))
 
 
 def discard(disk: Disk, job: CompactionJob) -> None:
-    """Remove what this job or one before it has written and nobody wants any more."""
+    """Remove the files that this job or one before it has written and that no log will use."""
     for entry in disk.list_directory(job.directory):
         if entry.name.endswith(layout.CLEANED):
             disk.remove_file(f"{job.directory}/{entry.name}")
 
 
-def _collect(disk: Disk, job: CompactionJob, last_offsets: LastOffsets) -> Generator[None, None, None]:
-    """Learn the last offset of each key, up to where the map is full."""
+def _collect(disk: Disk, job: CompactionJob, offset_map: OffsetMap) -> Generator[None, None, None]:
+    """Find the last offset of each key, until the map is full."""
     transactions = TransactionOutcomes(job.aborted)
     for source in (source for group in job.groups for source in group):
         if source.end_offset <= job.first_dirty_offset:
@@ -85,15 +83,15 @@ def _collect(disk: Disk, job: CompactionJob, last_offsets: LastOffsets) -> Gener
             header = batch.header
             if header.last_offset < job.first_dirty_offset:
                 continue
-            if last_offsets.is_full:
+            if offset_map.is_full:
                 return
             if not header.is_control and not transactions.is_aborted(header):
                 for record in read_records(batch.data, MOST_UNCOMPRESSED_BYTES):
                     if record.key is not None:
-                        last_offsets.put(record.key, header.base_offset + record.offset_delta)
-            last_offsets.end_offset = header.next_offset
+                        offset_map.put(record.key, header.base_offset + record.offset_delta)
+            offset_map.end_offset = header.next_offset
             yield
-        last_offsets.end_offset = source.end_offset
+        offset_map.end_offset = source.end_offset
 
 
 def _clean_group(
@@ -101,22 +99,22 @@ def _clean_group(
 ) -> Generator[None, None, CleanedSegment]:
     target = _Target(disk, job.directory, group[0].base_offset, job.now_ms, None)
     last_source = next((source for source in reversed(group) if source.size), None)
-    waiting: list[_Written] = []
-    waiting_bytes = 0
+    pending: list[_Written] = []
+    pending_bytes = 0
     for source in group:
         for batch in _scan(disk, job, source):
-            # The last batch of a group keeps its place: no gap opens between segments, and a swap that a crash has
-            # interrupted can be told to cover all the segments that it replaces.
+            # The last batch of a group keeps its offsets: no gap opens between segments, and a start that finishes an
+            # interrupted swap can see which segments it replaces.
             is_last = source is last_source and batch.is_last
             data = batch_filter.remaining(batch.data, batch.header, must_stay=is_last)
             if data is not None:
-                waiting.append(_Written(read_header(data), data))
-                waiting_bytes += waiting[-1].header.size
-            if waiting_bytes >= _WRITE_BYTES:
-                _write(target, waiting, job)
-                waiting, waiting_bytes = [], 0
+                pending.append(_Written(read_header(data), data))
+                pending_bytes += pending[-1].header.size
+            if pending_bytes >= _WRITE_BYTES:
+                _write(target, pending, job)
+                pending, pending_bytes = [], 0
             yield
-    _write(target, waiting, job)
+    _write(target, pending, job)
     for aborted in batch_filter.kept_aborts:
         target.transaction_index.append(aborted)
     batch_filter.kept_aborts.clear()
@@ -133,7 +131,7 @@ def _write(target: _Target, batches: list[_Written], job: CompactionJob) -> None
 
 
 def _finish(disk: Disk, target: _Target) -> CleanedSegment:
-    """All four files are there from now on, empty or not: so a swap replaces each file of the old segment."""
+    """Create all four files, empty or not, so that a swap replaces each file of the old segment."""
     target.seal()
     target.close()
     sizes = {}
@@ -146,7 +144,7 @@ def _finish(disk: Disk, target: _Target) -> CleanedSegment:
 
 
 def _sync_sources(disk: Disk, job: CompactionJob, group: tuple[SourceSegment, ...]) -> None:
-    """The log may still have these on its list of files to sync, from which the swap takes them."""
+    """The log may have these among its unsynced files, from which the swap removes them."""
     for source in group:
         for suffix in layout.SEGMENT_SUFFIXES:
             path = _path(job, source, suffix)

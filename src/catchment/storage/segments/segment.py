@@ -1,7 +1,7 @@
 """One segment: a `.log` file of batches and the sparse indexes beside it.
 
-Index entries are Kafka's: one for each `index.interval.bytes`, made before the batch that crosses it is counted, keyed by
-the offset of that batch's last record. Files open when they are first needed.
+Index entries are Kafka's: one for each `index.interval.bytes`, added before the batch that crosses it is counted, keyed by
+the offset of that batch's last record. Files are opened on first use.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from collections.abc import Iterator, Sequence
 
 from typing_extensions import Buffer
 
-from catchment.ports.disk import Disk, File, StaleFile
+from catchment.ports.disk import Disk, File, StaleFile, TornWrite
 from catchment.protocol.batch import NO_TIMESTAMP, BatchHeader
 from catchment.storage import layout
-from catchment.storage.batch_scan import PlacedBatch, scan_headers
-from catchment.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
-from catchment.storage.transaction_index import TransactionIndex
+from catchment.storage.segments.batch_scan import PlacedBatch, scan_headers
+from catchment.storage.segments.index import OFFSET_ENTRY, TIME_ENTRY, AbortedTransaction, SparseIndex, TransactionIndex
 
 LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
 
 
-class Segment:
+class LogSegment:
     __slots__ = (
         "_bytes_since_index_entry",
         "_directory",
@@ -50,7 +49,7 @@ class Segment:
         self.modified_ms = now_ms
         self._bytes_since_index_entry = 0
         self._first_timestamp_ms: int | None = None
-        # None until the time index has been asked: opening a log reads none.
+        # None until the time index has been read: opening a log reads none.
         self._max_timestamp_ms: int | None = None if self.size else NO_TIMESTAMP
         self._offset_of_max_timestamp = base_offset
         self.offset_index = SparseIndex(
@@ -106,7 +105,7 @@ class Segment:
         )
 
     def prepare(self) -> None:
-        """Bring everything into memory that `note` needs; whatever can fail must happen before a batch is written."""
+        """Load everything that `note` needs: whatever can fail must happen before a batch is written."""
         self.offset_index.load()
         self.time_index.load()
         if self._max_timestamp_ms is None:
@@ -115,6 +114,21 @@ class Segment:
     def write(self, pieces: Sequence[Buffer]) -> None:
         """Append bytes to the file; OSError leaves the segment as it was. `note` must follow for each batch."""
         self.file.append(pieces)
+
+    def write_abort(self, pieces: Sequence[Buffer], aborted: AbortedTransaction) -> None:
+        """Append the marker of an aborted transaction. Its index entry comes first; without the marker it is removed again.
+
+        TornWrite if not even that is possible: only recovery can then make the two agree.
+        """
+        self.transaction_index.append(aborted)
+        try:
+            self.write(pieces)
+        except OSError as error:
+            try:
+                self.transaction_index.remove_last()
+            except OSError as failure:
+                raise TornWrite(f"an abort without its marker is left in {failure.filename}: {failure}") from error
+            raise
 
     def note(self, header_size: int, last_offset: int, max_timestamp_ms: int, index_interval_bytes: int) -> None:
         """Count a batch that is in the file. The segment is new or prepared: nothing here touches the disk."""
@@ -153,19 +167,19 @@ class Segment:
         return last
 
     def seal(self) -> list[File]:
-        """Finish and write the indexes; the files that now wait for a sync. May be repeated after a failure."""
+        """Finish and write the indexes; the files that are now unsynced. May be repeated after a failure."""
         if self.size:
             self.prepare()
             self._index_time()
         return [file for index in (self.offset_index, self.time_index) if (file := index.flush()) is not None]
 
     def release(self) -> None:
-        """Drop what memory holds of a segment that grows no more."""
+        """Free the memory of a segment that no longer grows."""
         self.offset_index.unload()
         self.time_index.unload()
 
     def truncate(self, position: int, offset: int) -> None:
-        """Cut the file at `position`, and all index entries for `offset` and later with it."""
+        """Cut the file at `position`, and the index entries for `offset` and later."""
         self.offset_index.truncate_keys(offset - self.base_offset)
         self.time_index.truncate_values(offset - self.base_offset)
         self.transaction_index.truncate(offset)
@@ -178,7 +192,7 @@ class Segment:
             self._first_timestamp_ms = None
 
     def rebuild_indexes(self, index_interval_bytes: int) -> None:
-        """Index anew a segment whose batches are trusted."""
+        """Index a segment whose batches are trusted from scratch."""
         batches = [placed.header for placed in scan_headers(self.file, 0, self.size)]
         self._forget()
         for header in batches:
@@ -186,7 +200,7 @@ class Segment:
         self.seal()
 
     def reset(self) -> None:
-        """Forget what is known of the content, so that a scan can note it again from the first batch."""
+        """Forget the content, so that a scan can count it again from the first batch."""
         self._forget()
         self.transaction_index.clear()
 
@@ -200,13 +214,13 @@ class Segment:
         self._first_timestamp_ms = None
 
     def end_ranges(self) -> None:
-        """Readers that have located bytes in the file must look again: other bytes may take their place."""
+        """Make readers that have located bytes in the file locate them again: other bytes may take their place."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def close(self) -> None:
-        """Let go of the files for good: other segments may get their names."""
+        """Close the files for good: other segments may get their names."""
         self.is_closed = True
         self.end_ranges()
         self.offset_index.close()
@@ -224,7 +238,7 @@ class Segment:
             self.time_index.append(self.max_timestamp_ms, self._offset_of_max_timestamp - self.base_offset)
 
     def _find_max_timestamp(self) -> None:
-        """The time index knows it up to its last entry; the batches after the last offset entry tell the rest."""
+        """The time index has it up to its last entry; the batches after the last offset entry give the rest."""
         last = self.time_index.last()
         largest, offset = (last[0], self.base_offset + last[1]) if last else (NO_TIMESTAMP, self.base_offset)
         entry = self.offset_index.last()

@@ -1,25 +1,27 @@
-"""What compaction may clean, what it should, and the job that says so to whoever does the work.
+"""What compaction may clean, whether it is worth it, and the job for the worker that does it.
 
 A log is clean up to the offset that the last cleaning reached. What follows is dirty, and may be cleaned up to the active
 segment, the last stable offset, and the first segment younger than `min.compaction.lag.ms`. Whole segments are cleaned, the
 clean ones again too: an old value goes because of a newer one behind it.
+
+Nothing here changes a log. `Log.replace_segments` swaps in what the job produced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from catchment.storage.config import LogConfig
-from catchment.storage.log import Log
-from catchment.storage.segment import Segment
-from catchment.storage.transaction_index import AbortedTransaction
+from catchment.storage.segments.index import TIME_ENTRY, AbortedTransaction
+from catchment.storage.segments.segment import LARGEST_RELATIVE_OFFSET, LogSegment
 
-_LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
+if TYPE_CHECKING:
+    from catchment.storage.log import Log
 
 
-class Dirt(NamedTuple):
+class DirtySection(NamedTuple):
     """The dirty part of a log, from its first offset to the base of the first segment that must stay as it is."""
 
     first_offset: int
@@ -29,12 +31,12 @@ class Dirt(NamedTuple):
     is_overdue: bool
 
     @property
-    def ratio(self) -> float:
+    def dirty_ratio(self) -> float:
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
 
     def is_due(self, config: LogConfig) -> bool:
-        """Whether it is worth the work, or `max.compaction.lag.ms` demands it."""
-        return self.dirty_bytes > 0 and (self.is_overdue or self.ratio >= config.min_cleanable_dirty_ratio)
+        """Whether it is worth the work, or `max.compaction.lag.ms` requires it."""
+        return self.dirty_bytes > 0 and (self.is_overdue or self.dirty_ratio >= config.min_cleanable_dirty_ratio)
 
 
 class SourceSegment(NamedTuple):
@@ -53,7 +55,7 @@ class LastOfProducer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """All that the work needs to know of a log, without the log itself: it may be done in another process."""
+    """All that the rewrite needs of a log, without the log itself: it may run in another process."""
 
     directory: str
     groups: tuple[tuple[SourceSegment, ...], ...]
@@ -66,11 +68,11 @@ class CompactionJob:
     now_ms: int
     most_keys: int
     truncations: int
-    """Of the log when the job was planned: a segment that was cut and written again may have the size that it had."""
+    """Of the log when the job was planned: a segment that was cut and written again may have its old size."""
 
 
 class CleanedSegment(NamedTuple):
-    """What a group has become: files that wait to be swapped in, with their sizes by suffix."""
+    """What a group has become: files that are ready to be swapped in, with their sizes by suffix."""
 
     base_offset: int
     sizes: dict[str, int]
@@ -82,7 +84,7 @@ class CompactionResult(NamedTuple):
     cleaned: tuple[CleanedSegment, ...]
 
 
-def find_dirt(log: Log, clean_offset: int | None, last_stable_offset: int, now_ms: int) -> Dirt:
+def find_dirty_section(log: Log, clean_offset: int | None, last_stable_offset: int, now_ms: int) -> DirtySection:
     """The dirty part of a log that was last cleaned up to `clean_offset`."""
     segments = log.segments
     if clean_offset is None or not log.log_start_offset <= clean_offset <= log.log_end_offset:
@@ -98,25 +100,25 @@ def find_dirt(log: Log, clean_offset: int | None, last_stable_offset: int, now_m
     end_offset = segments[segments.index_of(bound)].base_offset
     clean_bytes = sum(segment.size for segment in inactive[:first_dirty])
     dirty_bytes = sum(segment.size for segment in dirty if segment.base_offset < end_offset)
-    return Dirt(clean_offset, end_offset, clean_bytes, dirty_bytes, _is_overdue(log, dirty, now_ms))
+    return DirtySection(clean_offset, end_offset, clean_bytes, dirty_bytes, _is_overdue(log, dirty, now_ms))
 
 
-def _is_overdue(log: Log, dirty: Sequence[Segment], now_ms: int) -> bool:
+def _is_overdue(log: Log, dirty: Sequence[LogSegment], now_ms: int) -> bool:
     oldest_allowed_ms = now_ms - log.config.max_compaction_lag_ms
     return oldest_allowed_ms > 0 and any(0 < segment.first_timestamp_ms < oldest_allowed_ms for segment in dirty)
 
 
-def plan(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CompactionJob:
-    groups = _groups(log, dirt.end_offset)
+def plan(log: Log, dirty: DirtySection, now_ms: int, most_keys: int) -> CompactionJob:
+    groups = _groups(log, dirty.end_offset)
     return CompactionJob(
         directory=log.directory,
         groups=groups,
-        first_dirty_offset=dirt.first_offset,
-        aborted=_aborted(log, dirt.end_offset),
+        first_dirty_offset=dirty.first_offset,
+        aborted=_aborted(log, dirty.end_offset),
         producers={
             entry.producer_id: LastOfProducer(entry.last_offset if entry.batches else None, entry.epoch)
             for entry in log.producers
-            if entry.last_offset < dirt.end_offset
+            if entry.last_offset < dirty.end_offset
         },
         delete_retention_ms=log.config.delete_retention_ms,
         index_interval_bytes=log.config.index_interval_bytes,
@@ -126,11 +128,22 @@ def plan(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CompactionJob:
     )
 
 
+def find_sources(log: Log, job: CompactionJob, group: Sequence[SourceSegment]) -> list[LogSegment] | None:
+    """The segments of a group as the log has them; None if retention or a truncation has changed them since the plan."""
+    segments = log.segments
+    if log.is_offline or log.truncations != job.truncations:
+        return None
+    first = segments.index_of(group[0].base_offset)
+    found = list(segments)[first : min(first + len(group), len(segments) - 1)]
+    unchanged = [(segment.base_offset, segment.size) for segment in found] == [source[:2] for source in group]
+    return found if unchanged else None
+
+
 def _groups(log: Log, end_offset: int) -> tuple[tuple[SourceSegment, ...], ...]:
     """Segments that fit together into one: by their bytes, by their indexes, and by the offsets that an index can hold."""
     groups: list[list[SourceSegment]] = []
     size = offset_index_size = time_index_size = 0
-    most_entries = log.config.segment_index_bytes // 12 - 1
+    most_entries = log.config.segment_index_bytes // TIME_ENTRY.size - 1
     for index, segment in enumerate(log.segments):
         next_base = log.segments.next_base(index)
         if next_base is None or segment.base_offset >= end_offset:
@@ -142,7 +155,7 @@ def _groups(log: Log, end_offset: int) -> tuple[tuple[SourceSegment, ...], ...]:
             bool(groups)
             and size <= log.config.segment_bytes
             and max(offset_index_size, time_index_size) <= most_entries
-            and next_base - groups[-1][0].base_offset <= _LARGEST_RELATIVE_OFFSET
+            and next_base - groups[-1][0].base_offset <= LARGEST_RELATIVE_OFFSET
         )
         if not fits:
             groups.append([])

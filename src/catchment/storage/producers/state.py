@@ -1,43 +1,112 @@
-"""The producers of a partition: who may append what next, and which transactions are still open.
+"""The producers of a partition: which batch each may append next, and which transactions are still open.
 
-`check` decides before a batch is written and changes nothing; `update` and `complete` follow once it is in the log, and are
-all that recovery and followers call. So a write that fails leaves no trace here.
+`check` decides before a batch is written and changes nothing. `update` and `complete` follow once the batch is in the log, and
+recovery and followers call nothing else. So a write that fails leaves no trace here.
 
-A transaction is undecided until its marker is written, and holds up readers of committed data until that marker is below the
-high watermark: decided transactions are kept aside until then.
+A transaction is open until its marker is written. It holds back the last stable offset until that marker is below the high
+watermark: transactions whose marker is above it are called unreplicated, as in Kafka.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.protocol.batch import NO_PRODUCER_EPOCH, BatchHeader
+from catchment.protocol.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from catchment.protocol.errors import ApiError
 from catchment.storage.control_record import TransactionMarker
-from catchment.storage.producer_entry import ProducerEntry, RememberedBatch, follows
+from catchment.storage.segments.index import AbortedTransaction
 
 MOST_PRODUCERS = 100_000
 _EVICTED_SHARE = 10
+_BATCHES_REMEMBERED = 5
+NO_COORDINATOR_EPOCH = -1
+_SEQUENCE_MASK = 0x7FFFFFFF
 
 
-class DecidedTransaction(NamedTuple):
-    producer_id: int
+class BatchMetadata(NamedTuple):
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequences wrap at 2³¹ − 1."""
+        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """What a partition remembers of one producer: its epoch, its last five batches and its open transaction."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp_ms",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = NO_PRODUCER_EPOCH
+        self.batches: deque[BatchMetadata] = deque(maxlen=_BATCHES_REMEMBERED)
+        self.last_timestamp_ms = -1
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.transaction_first_offset: int | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
+        """The original of a batch that the producer sends again, if it is one of the last five."""
+        if header.producer_epoch != self.epoch:
+            return None
+        last_sequence = header.last_sequence
+        for batch in self.batches:
+            if batch.last_sequence == last_sequence and batch.first_sequence == header.base_sequence:
+                return batch
+        return None
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Start a new epoch, in which no sequence number is known."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+def follows(last_sequence: int, next_sequence: int) -> bool:
+    return next_sequence == (last_sequence + 1) & _SEQUENCE_MASK
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction whose marker is in the log, above the high watermark as far as is known."""
+
     first_offset: int
     last_offset: int
-    is_aborted: bool
 
 
 class ProducerState:
-    __slots__ = ("_decided", "_entries", "_most_producers", "_open")
+    __slots__ = ("_entries", "_most_producers", "_open", "_unreplicated")
 
     def __init__(self, most_producers: int = MOST_PRODUCERS) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
         """Where each open transaction begins, in the order of these offsets."""
-        self._decided: list[DecidedTransaction] = []
+        self._unreplicated: list[CompletedTransaction] = []
         self._most_producers = most_producers
 
     def __len__(self) -> int:
@@ -52,7 +121,7 @@ class ProducerState:
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
         """Start from a snapshot."""
         self._entries = {entry.producer_id: entry for entry in entries}
-        self._decided.clear()
+        self._unreplicated.clear()
         begun = [
             (entry.transaction_first_offset, entry.producer_id)
             for entry in self
@@ -60,11 +129,11 @@ class ProducerState:
         ]
         self._open = {producer_id: first_offset for first_offset, producer_id in sorted(begun)}
 
-    def check(self, header: BatchHeader, *, is_from_client: bool) -> RememberedBatch | None:
-        """Whether this data batch may be appended: the original if it is a duplicate, ApiError if it may not."""
+    def check(self, header: BatchHeader, *, is_from_client: bool) -> BatchMetadata | None:
+        """Check that this data batch may be appended, or raise ApiError; the original if it is a duplicate."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
-            # Nothing is known, perhaps because retention took it: any sequence is as good as another.
+            # Nothing is known, perhaps because retention deleted it: any sequence number is accepted.
             return None
         if header.producer_epoch < entry.epoch:
             raise _stale_epoch(header.producer_id, header.producer_epoch, entry.epoch)
@@ -94,16 +163,16 @@ class ProducerState:
             )
 
     def check_bumped_epoch(self, producer_id: int, epoch: int) -> None:
-        """With transactions v2 a marker's epoch is above that of all records before it (KIP-890), so a late one is refused.
+        """With transactions v2 a marker's epoch is above that of all records before it (KIP-890), so a late one is rejected.
 
-        A marker that is written once more, since its coordinator did not hear of the first, does no harm.
+        A marker that is written twice, because its coordinator got no response to the first, does no harm.
         """
         entry = self._entries.get(producer_id)
         if entry is not None and (epoch < entry.epoch or (epoch == entry.epoch and producer_id in self._open)):
             raise _stale_epoch(producer_id, epoch, entry.epoch)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a batch of this epoch would go on with a transaction that has begun here."""
+        """Whether a batch of this epoch would continue a transaction that has begun here."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.transaction_first_offset is not None and entry.epoch == epoch
 
@@ -113,60 +182,57 @@ class ProducerState:
         if entry.epoch != header.producer_epoch:
             entry.raise_epoch(header.producer_epoch)
         delta = header.last_offset_delta
-        entry.batches.append(RememberedBatch(header.last_sequence, base_offset + delta, delta, timestamp_ms))
+        entry.batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, timestamp_ms))
         entry.last_timestamp_ms = seen_ms
         if header.is_transactional and entry.transaction_first_offset is None:
             entry.transaction_first_offset = base_offset
             self._open[header.producer_id] = base_offset
 
-    def decision(self, header: BatchHeader, marker: TransactionMarker, offset: int) -> DecidedTransaction | None:
-        """The transaction that a marker at `offset` ends, if the producer has one open here."""
+    def aborted_by(self, header: BatchHeader, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
+        """The entry for the index of aborted transactions if a marker at `offset` aborts one that has records here."""
         first_offset = self._open.get(header.producer_id)
-        if first_offset is None:
+        if marker.is_commit or first_offset is None:
             return None
-        return DecidedTransaction(header.producer_id, first_offset, offset, not marker.is_commit)
+        others = (first for producer_id, first in self._open.items() if producer_id != header.producer_id)
+        # The last stable offset once this transaction is completed and replicated.
+        last_stable_offset = next(others, offset + 1)
+        return AbortedTransaction(header.producer_id, first_offset, offset, last_stable_offset)
 
     def complete(self, header: BatchHeader, marker: TransactionMarker, offset: int) -> None:
         """A marker is in the log at `offset`."""
-        decided = self.decision(header, marker, offset)
         entry = self._entry(header.producer_id)
         entry.raise_epoch(header.producer_epoch)
         entry.transaction_first_offset = None
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = max(entry.last_timestamp_ms, header.max_timestamp_ms)
-        if decided is not None:
-            del self._open[header.producer_id]
-            self._decided.append(decided)
+        first_offset = self._open.pop(header.producer_id, None)
+        if first_offset is not None:
+            self._unreplicated.append(CompletedTransaction(first_offset, offset))
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that is open, or decided above the high watermark last told."""
+        """Where the first transaction begins that is open or unreplicated."""
         first_open = next(iter(self._open.values()), None)
-        if not self._decided:
+        if not self._unreplicated:
             return first_open
-        first_decided = min([decided.first_offset for decided in self._decided])
-        return first_decided if first_open is None else min(first_decided, first_open)
+        first_unreplicated = min([transaction.first_offset for transaction in self._unreplicated])
+        return first_unreplicated if first_open is None else min(first_unreplicated, first_open)
 
-    def stable_bound(self, decided: DecidedTransaction) -> int:
-        """The last stable offset once this transaction is decided and replicated."""
-        others = (first for producer_id, first in self._open.items() if producer_id != decided.producer_id)
-        return next(others, decided.last_offset + 1)
-
-    def forget_decided(self, high_watermark: int) -> None:
-        """Markers below the high watermark hold up nobody."""
-        if self._decided:
-            self._decided = [decided for decided in self._decided if decided.last_offset >= high_watermark]
+    def forget_replicated(self, high_watermark: int) -> None:
+        """Forget the completed transactions whose marker is below the high watermark."""
+        if self._unreplicated:
+            self._unreplicated = [each for each in self._unreplicated if each.last_offset >= high_watermark]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have been silent for so long, unless a transaction is open; how many went."""
-        silent = [
+        """Forget producers that have been idle for so long, unless a transaction is open; the number of them."""
+        idle = [
             entry.producer_id
             for entry in self
             if entry.transaction_first_offset is None and now_ms - entry.last_timestamp_ms >= expiration_ms
         ]
-        for producer_id in silent:
+        for producer_id in idle:
             del self._entries[producer_id]
-        return len(silent)
+        return len(idle)
 
     def clear(self) -> None:
         self.replace(())
@@ -180,7 +246,7 @@ class ProducerState:
         return entry
 
     def _evict(self) -> None:
-        """Make room by forgetting those silent for longest, many at once so that the search is rare."""
+        """Make room by forgetting those idle for longest, many at once so that the search is rare."""
         idle = [entry for entry in self if entry.transaction_first_offset is None]
         idle.sort(key=lambda entry: entry.last_timestamp_ms)
         for entry in idle[: max(1, self._most_producers // _EVICTED_SHARE)]:
@@ -188,7 +254,7 @@ class ProducerState:
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
-    """A batch that does not go on from the last one may only be the first of a new epoch."""
+    """A batch that does not continue the last one may only be the first of a new epoch."""
     if header.producer_epoch == entry.epoch:
         raise ApiError(
             ErrorCode.out_of_order_sequence_number,

@@ -14,9 +14,9 @@ from catchment.ports.disk import File, StaleFile
 from catchment.protocol.batch import BatchHeader
 from catchment.protocol.compression import Compression
 from catchment.protocol.records import read_times
-from catchment.storage.batch_scan import PlacedBatch
-from catchment.storage.segment import Segment
-from catchment.storage.segments import Segments
+from catchment.storage.segments.batch_scan import PlacedBatch
+from catchment.storage.segments.segment import LogSegment
+from catchment.storage.segments.segment_list import LogSegments
 from catchment.storage.validation import MOST_UNCOMPRESSED_BYTES
 
 _CHEAP_TO_OPEN_BYTES: Final = 8 * 1024
@@ -63,7 +63,7 @@ Step = BatchToOpen | None
 TimeSearch = Generator[Step, TimestampedOffset | None, TimestampedOffset | None]
 
 
-def search(segments: Segments, timestamp_ms: int, start_offset: int) -> TimeSearch:
+def search(segments: LogSegments, timestamp_ms: int, start_offset: int) -> TimeSearch:
     """The first record from `start_offset` on whose timestamp is `timestamp_ms` or later."""
     cursor = start_offset
     looked_at = restarts = 0
@@ -93,7 +93,7 @@ def search(segments: Segments, timestamp_ms: int, start_offset: int) -> TimeSear
             yield None
 
 
-def search_largest(segments: Segments, start_offset: int) -> TimeSearch:
+def search_largest(segments: LogSegments, start_offset: int) -> TimeSearch:
     """The first record that has the largest timestamp in the log."""
     largest_ms: int | None = None
     for looked_at, segment in enumerate(segments.since(start_offset), 1):
@@ -105,7 +105,7 @@ def search_largest(segments: Segments, start_offset: int) -> TimeSearch:
 
 
 def _find_batch(
-    segment: Segment, timestamp_ms: int, start_offset: int
+    segment: LogSegment, timestamp_ms: int, start_offset: int
 ) -> Generator[Step, TimestampedOffset | None, PlacedBatch | None]:
     for looked_at, placed in enumerate(segment.scan_from_timestamp(timestamp_ms, start_offset), 1):
         if placed.header.max_timestamp_ms >= timestamp_ms and placed.header.last_offset >= start_offset:
@@ -116,7 +116,7 @@ def _find_batch(
 
 
 def _look_into(
-    segment: Segment, placed: PlacedBatch, timestamp_ms: int, start_offset: int
+    segment: LogSegment, placed: PlacedBatch, timestamp_ms: int, start_offset: int
 ) -> Generator[Step, TimestampedOffset | None, TimestampedOffset | None]:
     header = placed.header
     if header.is_log_append_time:

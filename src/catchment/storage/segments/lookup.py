@@ -1,12 +1,14 @@
 """Find where bytes lie by offset, and where reading must stop.
 
 A lookup costs a search among segments, a search in one sparse index, and a walk over the headers of one index interval.
-Readers at the end of the log, the common ones, ask for offsets where a recent batch began or ended: those few are kept in
-memory, so that neither they nor the high watermark's place cost a read.
+Readers at the end of the log, the common ones, ask for offsets where a recent batch began or ended. Those few are kept in
+memory, so that neither these readers nor the position of the high watermark cost a read.
 """
 
 from __future__ import annotations
 
+import struct
+from types import TracebackType
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -14,8 +16,8 @@ from kio.schema.errors import ErrorCode
 from catchment.ports.disk import File
 from catchment.protocol.batch import LOG_OVERHEAD, CorruptBatch, partial_size
 from catchment.protocol.errors import ApiError
-from catchment.storage.segment import Segment
-from catchment.storage.segments import Segments
+from catchment.storage.segments.segment import LogSegment
+from catchment.storage.segments.segment_list import LogSegments
 
 _BOUNDARIES_KEPT = 64
 
@@ -35,7 +37,7 @@ class FileRange(NamedTuple):
 class Lookup:
     __slots__ = ("_boundaries", "_segments")
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: LogSegments) -> None:
         self._segments = segments
         self._boundaries: dict[int, int] = {}
 
@@ -46,7 +48,7 @@ class Lookup:
         self._boundaries[offset] = position
 
     def forget_boundaries(self) -> None:
-        """The active segment has changed."""
+        """The active segment is another one, or was cut."""
         self._boundaries.clear()
 
     def locate(
@@ -59,7 +61,7 @@ class Lookup:
             is_active = next_base is None
             position = self._position(segment, offset, is_active=is_active)
             if position is None:
-                # Compaction may have taken the end of a segment: the next one goes on.
+                # Compaction may have removed the end of a segment: the next one continues.
                 continue
             if upper_offset >= (log_end_offset if next_base is None else next_base):
                 end = segment.size
@@ -69,7 +71,7 @@ class Lookup:
         return None
 
     def end_of(self, found: FileRange, start_offset: int, upper_offset: int) -> int:
-        """An offset behind all that lies in a range that `locate` found, but not far behind."""
+        """An offset behind all batches in a range that `locate` found, but not far behind."""
         segments = self._segments
         for index in range(segments.index_of(start_offset), len(segments)):
             segment = segments[index]
@@ -79,8 +81,8 @@ class Lookup:
                 return upper_offset if next_base is None else min(next_base, upper_offset)
         return upper_offset
 
-    def _end(self, segment: Segment, upper_offset: int, *, is_active: bool) -> int:
-        """Where the batches end that lie below `upper_offset`. What follows is not looked at: an offline log may have lost it."""
+    def _end(self, segment: LogSegment, upper_offset: int, *, is_active: bool) -> int:
+        """Where the batches below `upper_offset` end. What follows is not read: an offline log may have lost it."""
         known = self._boundaries.get(upper_offset) if is_active else None
         if known is not None:
             return known
@@ -93,7 +95,7 @@ class Lookup:
             self.note_boundary(upper_offset, end)
         return end
 
-    def _position(self, segment: Segment, offset: int, *, is_active: bool) -> int | None:
+    def _position(self, segment: LogSegment, offset: int, *, is_active: bool) -> int | None:
         """Where the first batch begins whose last offset is `offset` or more; None if the segment has none."""
         if is_active:
             position = self._boundaries.get(offset)
@@ -112,7 +114,9 @@ class Lookup:
         return placed.position
 
 
-def _range(segment: Segment, position: int, end: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:
+def _range(
+    segment: LogSegment, position: int, end: int, max_bytes: int, *, at_least_one_batch: bool
+) -> FileRange | None:
     size = end - position
     if size <= 0:
         return None
@@ -120,8 +124,28 @@ def _range(segment: Segment, position: int, end: int, max_bytes: int, *, at_leas
     if max_bytes < size:
         size = max(max_bytes, 0)
         if at_least_one_batch:
-            # KIP-74: a batch larger than the limit is still handed out, or its reader would be stuck for ever.
+            # KIP-74: a batch larger than the limit is still returned, or its reader would be stuck for ever.
             size = max(size, partial_size(file.read(position, LOG_OVERHEAD)))
         if size == 0:
             return None
     return FileRange(file, position, size)
+
+
+class ReadErrors:
+    """A context around reads of a log's files: disk errors, and bytes that are no batch, leave it as an ApiError."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._name = f"{topic}-{partition}"
+
+    def __enter__(self) -> None:
+        """Nothing is held: one object serves all readers, also at the same time."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise ApiError(ErrorCode.kafka_storage_error, f"{self._name} cannot be read: {error}") from error
+        if isinstance(error, CorruptBatch | struct.error):
+            raise ApiError(ErrorCode.corrupt_message, f"{self._name} is damaged: {error}") from error
