@@ -1,6 +1,6 @@
 """The order in which files of tests are handed to the processes that run them, which is half of how long a run takes.
 
-Files that start clients, brokers and Spark take minutes, the rest seconds: whoever gets a long one last keeps all others
+Files that start clients, brokers and Spark take minutes, the rest seconds: a process that gets a long one last keeps all others
 waiting. So those come first, and files that keep the processors busy have files that mostly wait spread evenly among them. Within this
 the order stays random. Processes take files in this order with `--no-loadscope-reorder`.
 """

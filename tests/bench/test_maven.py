@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "catchment" / "peers"
 
 
-def test_what_is_fetched_is_kept_and_reused_even_by_those_who_ask_at_once(
+def test_a_fetched_jar_is_kept_and_reused_also_by_concurrent_callers(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetches = install_maven(tmp_path, monkeypatch, FETCHES)
@@ -55,7 +55,7 @@ def test_a_failed_fetch_leaves_nothing_that_looks_whole(
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_machine_without_maven_or_java_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_maven_or_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PeerUnavailable, match="mvn is not installed"):
         classpath(ARTIFACTS)

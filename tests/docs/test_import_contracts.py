@@ -79,7 +79,7 @@ def test_the_contracts_allow_what_the_table_allows_and_nothing_else() -> None:
     ("package", "modules"),
     [("protocol", {"asyncio", "random", "socket", "time"}), ("coordination", {"asyncio", "random", "time"})],
 )
-def test_packages_without_clock_dice_and_io_stay_so(package: str, modules: set[str]) -> None:
+def test_packages_without_clock_randomness_and_io_stay_so(package: str, modules: set[str]) -> None:
     assert {module for module in STANDARD_LIBRARY if broken_by(f"catchment.{package}.one", module)} == modules
 
 

@@ -118,7 +118,7 @@ class PostgresServer:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Connections stay open and nobody answers, until the block ends."""
+        """Connections stay open without an answer until the block ends."""
         assert self._process is not None, "only a server that runs is frozen"
         stopped = process_tree(self._process.pid)
         try:

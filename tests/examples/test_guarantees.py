@@ -92,7 +92,7 @@ def test_at_least_once_repeats_what_was_done_and_not_committed_and_loses_nothing
     assert len(seen) == len(ALL) + DEATHS
 
 
-def test_effectively_once_does_some_work_again_and_nobody_can_tell(broker: Broker, tmp_path: Path) -> None:
+def test_effectively_once_repeats_some_work_without_a_visible_effect(broker: Broker, tmp_path: Path) -> None:
     output = tmp_path / "out.sqlite"
     run = Run(broker, "effectively_once.py", str(output), tmp_path / "log")
     for moment in ("before Consumer.commit", "after deliver", "after Consumer.commit"):

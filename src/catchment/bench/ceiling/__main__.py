@@ -14,7 +14,7 @@ from catchment.bench.ceiling.memory import RememberedTopics
 
 
 async def serve(host: str, port: int) -> None:
-    """Answer until told to stop."""
+    """Answer until the process is stopped."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -144,7 +144,7 @@ class ColdAnswers:
 
 
 def api_versions(version: int) -> bytes:
-    """The table of versions; a client that asks in a newer version than ours is told so in version 0 and asks again.
+    """The table of versions; a client that asks in an unsupported version gets error 35 in version 0 and asks again.
 
     We claim every version from 0, because librdkafka infers a broker's features from the oldest ones, and then uses
     the newest that both know; that one alone is served.

@@ -70,7 +70,7 @@ class Server(abc.ABC):
         self._run()
 
     def restart(self) -> None:
-        """Stop it as an administrator would and start it again on the same data; `start_seconds` counts anew."""
+        """Stop it as an administrator would and restart it on the same data; `start_seconds` is measured again."""
         self.process.stop()
         self._run()
 

@@ -1,6 +1,6 @@
 """The stages of a pipeline as people write them without one: `readStream`, `writeStream`, and a function for the store.
 
-Nothing is set aside, checked for lateness or protected against a repeated batch beyond what Spark and the sink do themselves: this is
+Nothing is quarantined, checked for lateness or protected against a repeated batch beyond what Spark and the sink do themselves: this is
 what the pipeline's promises are weighed against.
 """
 

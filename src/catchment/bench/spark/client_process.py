@@ -1,6 +1,6 @@
 """One client that reads one topic: `python -m catchment.bench.spark.client_process '{"client": …}'` prints records a second.
 
-It reads the topic twice and times the second pass, so that imports and first connections count for nobody.
+It reads the topic twice and times the second pass, so that imports and first connections are not counted.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Side:
 
     @property
     def takes_schema(self) -> bool:
-        """Whether a reader may be told which columns are wanted; Spark's own always has them all."""
+        """Whether the columns of a reader can be chosen; Spark's own source always builds all of them."""
         return self.format == OUR_FORMAT
 
 

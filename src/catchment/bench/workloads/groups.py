@@ -132,7 +132,7 @@ class _Connection:
         joined = self.ask(_join(group, ""))
         joined = self.ask(_join(group, joined.member_id))
         if joined.error_code is not ErrorCode.none:
-            raise RuntimeError(f"nobody can join a group: {joined.error_code}")
+            raise RuntimeError(f"joining a group failed: {joined.error_code}")
         synced = self.ask(
             SyncGroupRequest(
                 group_id=GroupId(group), generation_id=joined.generation_id, member_id=joined.member_id, assignments=()
