@@ -13,12 +13,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v18.request import FetchRequest
 
 from catchment.client.cluster import Cluster
-from catchment.client.encoding import encode
+from catchment.client.columns.encoding import encode
 from catchment.client.errors import BrokerError, ClientError, Unreachable
-from catchment.client.fetching import FetchLimits
+from catchment.client.fetch.session import FetchLimits
 from catchment.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, OffsetAt
 from catchment.client.reader import Reader, Span
-from catchment.client.topic_metadata import Leader, Place
+from catchment.client.topic_metadata import Leader, TopicPartition
 from catchment.protocol.client import Answer
 from catchment.protocol.fetch import PartitionAnswer, TopicAnswer, encode_response
 
@@ -130,11 +130,11 @@ class PlayedCluster:
             raise Unreachable(f"broker {broker_id} is down")
         return self.brokers[broker_id]
 
-    def list_offsets(self, places: list[Place], when: int) -> dict[Place, OffsetAt]:
+    def list_offsets(self, topic_partitions: list[TopicPartition], when: int) -> dict[TopicPartition, OffsetAt]:
         if self.failing_looks:
             raise self.failing_looks.pop()
         offset = {EARLIEST: 0, EARLIEST_LOCAL: self.local_start, LATEST: self.brokers[0].log_end}[when]
-        return {place: OffsetAt(offset, -1, -1) for place in places}
+        return {topic_partition: OffsetAt(offset, -1, -1) for topic_partition in topic_partitions}
 
     def refresh(self, topics: list[str]) -> None:
         self.refreshed += 1

@@ -10,16 +10,19 @@ from tests.waiting import wait_until
 from catchment.client.arrow_api import read_arrow
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import LATEST
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 
 
 def settle(servers: str, topic: str, partitions: Iterable[int] | None = None) -> None:
     """Wait until no transaction is open: brokers answer the end of one before all its partitions have heard of it."""
     with Cluster(servers) as cluster:
         numbers = cluster.partitions(topic) if partitions is None else partitions
-        places: list[Place] = [(topic, number) for number in numbers]
+        topic_partitions: list[TopicPartition] = [(topic, number) for number in numbers]
         wait_until(
-            lambda: cluster.list_offsets(places, LATEST, read_committed=True) == cluster.list_offsets(places, LATEST),
+            lambda: (
+                cluster.list_offsets(topic_partitions, LATEST, read_committed=True)
+                == cluster.list_offsets(topic_partitions, LATEST)
+            ),
             f"a transaction stays open in {topic}",
         )
 

@@ -84,14 +84,17 @@ def test_offsets_are_listed_by_position_and_by_time(logs: Logs) -> None:
     topic = logs.topic(2)
     before_ms = int(time.time() * 1000)
     logs.fill(topic, [b"a", b"b", b"c"], partition=1)
-    places = [(topic, 0), (topic, 1)]
+    topic_partitions = [(topic, 0), (topic, 1)]
     with Cluster(logs.bootstrap_servers) as cluster:
-        assert {place: at.offset for place, at in cluster.list_offsets(places, EARLIEST).items()} == {
+        assert {
+            topic_partition: at.offset
+            for topic_partition, at in cluster.list_offsets(topic_partitions, EARLIEST).items()
+        } == {
             (topic, 0): 0,
             (topic, 1): 0,
         }
-        assert [at.offset for at in cluster.list_offsets(places, LATEST).values()] == [0, 3]
-        found = cluster.list_offsets(places, before_ms)
+        assert [at.offset for at in cluster.list_offsets(topic_partitions, LATEST).values()] == [0, 3]
+        found = cluster.list_offsets(topic_partitions, before_ms)
         assert found[topic, 0] == OffsetAt(-1, -1, -1)
         assert found[topic, 1].offset == 0
         assert found[topic, 1].timestamp_ms >= before_ms
@@ -102,7 +105,7 @@ def test_offsets_are_listed_by_position_and_by_time(logs: Logs) -> None:
 
 def test_the_end_of_committed_records_lies_before_an_open_transaction(logs: Logs) -> None:
     topic = logs.topic()
-    place = (topic, 0)
+    topic_partition = (topic, 0)
     logs.fill(topic, [b"a"])
     producer = Producer({"bootstrap.servers": logs.bootstrap_servers, "transactional.id": f"open-in-{topic}"})
     producer.init_transactions(30)
@@ -110,21 +113,26 @@ def test_the_end_of_committed_records_lies_before_an_open_transaction(logs: Logs
     producer.produce(topic, b"b", partition=0)
     assert producer.flush(30) == 0
     with Cluster(logs.bootstrap_servers) as cluster:
-        assert cluster.list_offsets([place], LATEST)[place].offset == 2
-        assert cluster.list_offsets([place], LATEST, read_committed=True)[place].offset == 1
+        assert cluster.list_offsets([topic_partition], LATEST)[topic_partition].offset == 2
+        assert cluster.list_offsets([topic_partition], LATEST, read_committed=True)[topic_partition].offset == 1
         producer.commit_transaction(30)
         # A coordinator answers when it has decided; the marker, which takes an offset too, comes a moment later.
-        wait_until(lambda: cluster.list_offsets([place], LATEST, read_committed=True)[place].offset == 3)
+        wait_until(
+            lambda: cluster.list_offsets([topic_partition], LATEST, read_committed=True)[topic_partition].offset == 3
+        )
 
 
 def test_what_a_group_commits_is_what_it_finds(logs: Logs) -> None:
     first, second = logs.topic(2), logs.topic()
-    places = [(first, 0), (first, 1), (second, 0)]
+    topic_partitions = [(first, 0), (first, 1), (second, 0)]
     with Cluster(logs.bootstrap_servers) as cluster:
         group = f"group-of-{first}"
-        assert cluster.committed(group, places) == {}
+        assert cluster.committed(group, topic_partitions) == {}
         cluster.commit(group, {(first, 1): 5, (second, 0): Position(7, 0, "a note")})
-        assert cluster.committed(group, places) == {(first, 1): Position(5), (second, 0): Position(7, 0, "a note")}
+        assert cluster.committed(group, topic_partitions) == {
+            (first, 1): Position(5),
+            (second, 0): Position(7, 0, "a note"),
+        }
         assert cluster.committed(group, [(first, 1)]) == {(first, 1): Position(5)}
         assert cluster.committed(group, []) == {}
 

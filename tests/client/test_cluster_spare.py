@@ -11,8 +11,8 @@ from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from tests.client.logs import CatchmentLogs
 
 from catchment.client.cluster import Cluster
-from catchment.client.connection import Connection, wait
 from catchment.client.errors import SettingsError
+from catchment.client.network.connection import Connection, wait
 from catchment.client.producer import Producer
 from catchment.client.topic_metadata import metadata_request
 

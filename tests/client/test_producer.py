@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from tests.client.logs import CatchmentLogs, Logs
 
-from catchment.client.batch_settings import Codec
 from catchment.client.cluster import Cluster
 from catchment.client.errors import BrokerError, ClientError, TimedOut
-from catchment.client.produce_queue import Written
+from catchment.client.produce.queue import Written
 from catchment.client.producer import Producer
+from catchment.client.settings import Codec
 from catchment.testing.embedded import Broker
 
 

@@ -179,21 +179,21 @@ def test_a_commit_without_an_answer_may_be_repeated(
 
 def test_offsets_are_committed_with_the_transaction(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
     topic = logs.topic()
-    place = (topic, 0)
+    topic_partition = (topic, 0)
     with Producer(cluster, transactional_id=transactional_id) as producer:
         producer.begin()
         producer.write(topic, table(b"1"))
-        producer.send_offsets(transactional_id, {place: 7})
+        producer.send_offsets(transactional_id, {topic_partition: 7})
         producer.commit()
-        assert cluster.committed(transactional_id, [place])[place].offset == 7
+        assert cluster.committed(transactional_id, [topic_partition])[topic_partition].offset == 7
         producer.begin()
-        producer.send_offsets(transactional_id, {place: 9})
+        producer.send_offsets(transactional_id, {topic_partition: 9})
         producer.abort()
-        assert cluster.committed(transactional_id, [place])[place].offset == 7
+        assert cluster.committed(transactional_id, [topic_partition])[topic_partition].offset == 7
         producer.begin()
-        producer.send_offsets(transactional_id, {place: 11})
+        producer.send_offsets(transactional_id, {topic_partition: 11})
         producer.commit()
-        assert cluster.committed(transactional_id, [place])[place].offset == 11
+        assert cluster.committed(transactional_id, [topic_partition])[topic_partition].offset == 11
 
 
 def test_after_a_failure_abort_makes_the_producer_as_new(logs: Logs, cluster: Cluster, transactional_id: str) -> None:

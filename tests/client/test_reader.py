@@ -14,7 +14,7 @@ from tests.client.logs import CatchmentLogs, Logs
 
 from catchment.client.cluster import Cluster
 from catchment.client.errors import BrokerError, TimedOut
-from catchment.client.fetching import FetchLimits
+from catchment.client.fetch.session import FetchLimits
 from catchment.client.offsets import LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.testing.embedded import Broker

@@ -7,7 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.client.played_brokers import PlayedCluster, reader_of
 
-from catchment.client.encoding import encode
+from catchment.client.columns.encoding import encode
 from catchment.client.errors import BrokerError, ClientError, Unreachable
 from catchment.client.reader import Reader, Span
 from catchment.client.topic_metadata import Leader

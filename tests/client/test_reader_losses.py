@@ -7,8 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.client.played_brokers import PlayedCluster, reader_of
 
-from catchment.client.decoding import CorruptRecords
-from catchment.client.encoding import encode
+from catchment.client.columns.decoding import CorruptRecords
+from catchment.client.columns.encoding import encode
 from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable
 from catchment.client.reader import Reader, Span
 from catchment.client.topic_metadata import Leader

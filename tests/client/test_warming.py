@@ -7,12 +7,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from catchment.client import decode_kernels, encode_kernels
-from catchment.client.columns import ALL_COLUMNS
-from catchment.client.decoding import decode
-from catchment.client.encoding import encode
-from catchment.client.memory import compiled
-from catchment.client.partitioning import partition_of
+from catchment.client.columns import decode_kernels, encode_kernels
+from catchment.client.columns.decoding import decode
+from catchment.client.columns.encoding import encode
+from catchment.client.columns.memory import compiled
+from catchment.client.columns.schema import ALL_COLUMNS
+from catchment.client.produce.partitioning import partition_of
 from catchment.client.warming import warm
 
 LOOPS = (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.client.logs import Logs
 from tests.spark.driven_source import Query, stream_reader
 
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.admission import Admission
 from catchment.spark.batch_bytes import BatchBytes
 from catchment.spark.source_options import SourceOptions
@@ -24,21 +24,21 @@ MEBIBYTE = 1 << 20
 class Topic:
     """Partitions with records of known sizes, and how often somebody has looked."""
 
-    def __init__(self, sizes: Mapping[Place, list[int]]) -> None:
+    def __init__(self, sizes: Mapping[TopicPartition, list[int]]) -> None:
         self.sizes = sizes
         self.looks = 0
         self.now_s = 0.0
 
     @property
-    def ends(self) -> dict[Place, int]:
+    def ends(self) -> dict[TopicPartition, int]:
         return {place: len(sizes) for place, sizes in self.sizes.items()}
 
-    def look(self, place: Place, offset: int) -> float | None:
+    def look(self, place: TopicPartition, offset: int) -> float | None:
         self.looks += 1
         seen = self.sizes[place][offset : offset + 10]
         return sum(seen) / len(seen) if seen else None
 
-    def bytes_between(self, start: Mapping[Place, int], end: Mapping[Place, int]) -> int:
+    def bytes_between(self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:
         return sum(sum(sizes[start[place] : end[place]]) for place, sizes in self.sizes.items())
 
     def admission(self, most_bytes: int) -> Admission:
@@ -90,7 +90,9 @@ def test_where_nothing_can_be_seen_the_number_of_records_decides() -> None:
     sizes=st.fixed_dictionaries({A: st.lists(st.integers(0, 10_000)), B: st.lists(st.integers(0, 10_000))}),
     most_bytes=st.integers(1, 100_000),
 )
-def test_batches_go_on_to_the_end_whatever_the_sizes_are(sizes: dict[Place, list[int]], most_bytes: int) -> None:
+def test_batches_go_on_to_the_end_whatever_the_sizes_are(
+    sizes: dict[TopicPartition, list[int]], most_bytes: int
+) -> None:
     topic = Topic(sizes)
     admission = topic.admission(most_bytes)
     start = dict.fromkeys(sizes, 0)

@@ -54,7 +54,7 @@ class ClockedQuery(sink_query.Query):
     def lose_second(self, batch_id: int) -> None:
         """The transaction of the second task of a batch ends as it does after its time-out."""
         with Cluster(self.logs.bootstrap_servers) as cluster:
-            Transactions(cluster, f"catchment-spark-{self.query_id}-{batch_id % 2}-1-0", 60_000).begin_anew()
+            Transactions(cluster, f"catchment-spark-{self.query_id}-{batch_id % 2}-1-0", 60_000).init_producer_id()
 
     def follow(self, **options: object) -> driven_source.Query:
         """A query that reads it."""

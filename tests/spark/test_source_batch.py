@@ -25,7 +25,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from tests.client.logs import CatchmentLogs, Logs
 from tests.spark.driven_source import batch_reader, batch_values, delete_records, ranges, rows, source, values
 
-from catchment.client.columns import ALL_COLUMNS, record_schema
+from catchment.client.columns.schema import ALL_COLUMNS, record_schema
 from catchment.client.errors import BrokerError, ClientError, SettingsError
 from catchment.spark.data_loss import DataLost
 from catchment.spark.pushdown import Narrowing

@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 from catchment.client.cluster import Cluster
 from catchment.client.errors import Unreachable
 from catchment.client.offsets import Position
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.notices import Notice, Publisher
 
 TEN = [b"%d" % number for number in range(10)]
@@ -202,7 +202,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch) -> Event:
     failed = Event()
     commit = Cluster.commit
 
-    def try_to_commit(cluster: Cluster, group: str, positions: Mapping[Place, int | Position]) -> None:
+    def try_to_commit(cluster: Cluster, group: str, positions: Mapping[TopicPartition, int | Position]) -> None:
         if not failed.is_set():
             failed.set()
             raise Unreachable("the broker is away")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.admission import Admission, limited
 from catchment.spark.batch_pace import FIRST_ROWS, LEAST_ROWS, MOST_ROWS, BatchPace
 from catchment.spark.planning import OffsetRange, RangePartition, plan
@@ -71,7 +71,7 @@ def test_a_range_survives_the_way_to_a_task() -> None:
 
 @given(SIZES, st.integers(1, 20_000))
 def test_a_limit_is_shared_in_proportion_and_starves_nobody(sizes: list[int], most: int) -> None:
-    start: dict[Place, int] = {("t", number): 100 for number in range(len(sizes))}
+    start: dict[TopicPartition, int] = {("t", number): 100 for number in range(len(sizes))}
     available = {("t", number): 100 + size for number, size in enumerate(sizes)}
     end = limited(start, available, most)
     total = sum(sizes)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.positions import Offsets
 from catchment.spark.time_admission import MOST_QUESTIONS, Standing, cut_by_time
 
@@ -22,7 +22,7 @@ class Log:
     """Partitions of records, each with its time, in order. It counts what it is asked."""
 
     def __init__(self, partitions: list[list[int]], read: int = 0, scale: int = 1) -> None:
-        self.times: dict[Place, list[int]] = {
+        self.times: dict[TopicPartition, list[int]] = {
             ("t", number): [time * scale for time in times] for number, times in enumerate(partitions)
         }
         self.asked = 0
@@ -31,14 +31,14 @@ class Log:
     def ends(self) -> Offsets:
         return {place: len(times) for place, times in self.times.items()}
 
-    def ask(self, time_ms: int) -> Mapping[Place, Standing]:
+    def ask(self, time_ms: int) -> Mapping[TopicPartition, Standing]:
         self.asked += 1
         found = {place: bisect_left(times, time_ms) for place, times in self.times.items()}
         return {
             place: Standing(row, self.times[place][row]) for place, row in found.items() if row < len(self.times[place])
         }
 
-    def between(self, start: Mapping[Place, int], end: Mapping[Place, int]) -> list[int]:
+    def between(self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[int]:
         return [time for place, times in self.times.items() for time in times[start.get(place, 0) : end[place]]]
 
 

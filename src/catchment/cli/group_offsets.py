@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kio.schema.describe_share_group_offsets.v1.request import (
     DescribeShareGroupOffsetsRequest,
@@ -20,7 +21,7 @@ from kio.schema.types import GroupId
 from catchment.cli.failure import CommandError
 from catchment.cli.requests import GROUP, Coordinator, Requests, open_requests, refused
 from catchment.cli.wire import open_admin, outcome, read_metadata
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 
 SHARE = "share"
 
@@ -79,7 +80,7 @@ class Position(NamedTuple):
     """What the coordinator says is still to be done: a share group may be done with records beyond its start."""
 
 
-def positions(cluster: Cluster, group: Listed) -> dict[Place, Position]:
+def positions(cluster: Cluster, group: Listed) -> dict[TopicPartition, Position]:
     """The group's position in each partition that it has one in."""
     if group.kind == SHARE:
         return _share_positions(cluster.requests, group.group)
@@ -89,7 +90,7 @@ def positions(cluster: Cluster, group: Listed) -> dict[Place, Position]:
     return {(one.topic, one.partition): Position(one.offset) for one in found.topic_partitions if one.offset >= 0}
 
 
-def _share_positions(requests: Requests, group: str) -> dict[Place, Position]:
+def _share_positions(requests: Requests, group: str) -> dict[TopicPartition, Position]:
     request = DescribeShareGroupOffsetsRequest(
         groups=(DescribeShareGroupOffsetsRequestGroup(group_id=GroupId(group), topics=None),)
     )
@@ -104,11 +105,11 @@ def _share_positions(requests: Requests, group: str) -> dict[Place, Position]:
     }
 
 
-def offsets_at(cluster: Cluster, places: Sequence[Place], spec: OffsetSpec) -> dict[Place, int]:
+def offsets_at(cluster: Cluster, places: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
     """The offset that the specification finds in each partition, -1 where it finds none."""
     if not places:
         return {}
-    wanted = {TopicPartition(*place): spec for place in places}
+    wanted = {ConfluentTopicPartition(*place): spec for place in places}
     futures = cluster.admin.list_offsets(
         wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=cluster.timeout_s
     )
@@ -120,7 +121,7 @@ def offsets_at(cluster: Cluster, places: Sequence[Place], spec: OffsetSpec) -> d
     }
 
 
-def ends_of(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
+def ends_of(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The ends of those partitions that are still there."""
     topics = read_metadata(cluster.admin, cluster.timeout_s).topics
     there = [
@@ -130,7 +131,7 @@ def ends_of(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
 
 
 def lag_rows(
-    groups: Iterable[tuple[Listed, Mapping[Place, Position]]], ends: Mapping[Place, int]
+    groups: Iterable[tuple[Listed, Mapping[TopicPartition, Position]]], ends: Mapping[TopicPartition, int]
 ) -> list[dict[str, Any]]:
     """For each position of each group, how much lies behind it; no end and no lag where the partition is gone."""
     return [

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.cli.failure import CommandError
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 
 
 class Move(NamedTuple):
@@ -34,11 +34,11 @@ def parse_topics(texts: Sequence[str]) -> dict[str, list[int] | None]:
 
 
 def plan(
-    places: Sequence[Place],
-    current: Mapping[Place, int],
-    targets: Mapping[Place, int],
-    starts: Mapping[Place, int],
-    ends: Mapping[Place, int],
+    places: Sequence[TopicPartition],
+    current: Mapping[TopicPartition, int],
+    targets: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
 ) -> list[Move]:
     """Where each partition goes: to its target, but never outside the log, and the note says where that made a difference."""
     moves = []
@@ -61,13 +61,13 @@ def to_csv(moves: Sequence[Move]) -> str:
     return text.getvalue()
 
 
-def read_csv(path: Path, group: str) -> dict[Place, int]:
+def read_csv(path: Path, group: str) -> dict[TopicPartition, int]:
     """A plan from a file: topic,partition,offset, or the same with the group before it."""
     try:
         lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CommandError(f"cannot read the plan in {path}: {error}") from error
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for number, fields in enumerate(lines, 1):
         if not fields:
             continue

@@ -23,7 +23,7 @@ from catchment.cli.options import (
 from catchment.cli.output import format_count, print_json, print_note, print_table
 from catchment.cli.start_position import StartPosition
 from catchment.cli.wire import read_metadata, require_topic
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 
 
 class Aim(NamedTuple):
@@ -34,7 +34,7 @@ class Aim(NamedTuple):
     time_ms: int | None
     by: int | None
     offset: int | None
-    filed: dict[Place, int] | None
+    filed: dict[TopicPartition, int] | None
 
 
 def reset(
@@ -127,9 +127,9 @@ def _time_ms(text: str) -> int:
 def _places(
     cluster: Cluster,
     chosen: dict[str, list[int] | None],
-    current: dict[Place, int],
-    filed: dict[Place, int] | None,
-) -> list[Place]:
+    current: dict[TopicPartition, int],
+    filed: dict[TopicPartition, int] | None,
+) -> list[TopicPartition]:
     """Every partition to move, each known to exist."""
     metadata = read_metadata(cluster.admin, cluster.timeout_s)
     if chosen:
@@ -148,7 +148,7 @@ def _places(
     return wanted
 
 
-def _plan(cluster: Cluster, places: list[Place], current: dict[Place, int], aim: Aim) -> list[Move]:
+def _plan(cluster: Cluster, places: list[TopicPartition], current: dict[TopicPartition, int], aim: Aim) -> list[Move]:
     starts = offsets_at(cluster, places, OffsetSpec.earliest())
     ends = offsets_at(cluster, places, OffsetSpec.latest())
     if aim.filed is not None:

@@ -17,7 +17,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 from catchment.cli.failure import CommandError
 from catchment.cli.requests import TRANSACTION, Coordinator, Requests, refused
 from catchment.cli.wire import raise_unknown_topic
-from catchment.client.topic_metadata import Place, metadata_request
+from catchment.client.topic_metadata import TopicPartition, metadata_request
 
 _NOT_OPEN = -1
 _ANY_AGE = -1
@@ -97,12 +97,14 @@ def producers_of(requests: Requests, topic: str, partition: int) -> list[dict[st
     return _producers(requests, leaders[place], [place])[place]
 
 
-def _producers(requests: Requests, leader: int, places: Sequence[Place]) -> dict[Place, list[dict[str, Any]]]:
+def _producers(
+    requests: Requests, leader: int, places: Sequence[TopicPartition]
+) -> dict[TopicPartition, list[dict[str, Any]]]:
     topics = tuple(
         TopicRequest(name=TopicName(topic), partition_indexes=tuple(i32(number) for _, number in of_topic))
         for topic, of_topic in groupby(sorted(places), key=lambda place: place[0])
     )
-    found: dict[Place, list[dict[str, Any]]] = {}
+    found: dict[TopicPartition, list[dict[str, Any]]] = {}
     for topic in requests.ask(DescribeProducersRequest(topics=topics), to=leader).topics:
         for partition in topic.partitions:
             place = (topic.name, partition.partition_index)
@@ -130,7 +132,7 @@ def hanging_transactions(requests: Requests, topics: list[str] | None, before_s:
     The coordinators are asked first: what begins between the two questions is too young to be meant.
     """
     known = _known_to_coordinators(requests, before_s)
-    by_leader: dict[int, list[Place]] = {}
+    by_leader: dict[int, list[TopicPartition]] = {}
     for place, leader in _leaders(requests, topics).items():
         by_leader.setdefault(leader, []).append(place)
     by_leader.pop(_NO_LEADER, None)
@@ -207,10 +209,10 @@ def abort_of_id(requests: Requests, transactional_id: str) -> None:
         raise refused(f"cannot abort the transaction of {transactional_id}", answer.error_code, None)
 
 
-def _leaders(requests: Requests, topics: Sequence[str] | None) -> dict[Place, int]:
+def _leaders(requests: Requests, topics: Sequence[str] | None) -> dict[TopicPartition, int]:
     """The leader of every partition of these topics, or of all; -1 where there is none."""
     answer = requests.ask(metadata_request(topics))
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         if topic.error_code is ErrorCode.unknown_topic_or_partition:
             raise_unknown_topic(topic.name)

@@ -8,14 +8,14 @@ from typing import Final, Literal
 
 import pyarrow
 
-from catchment.client.batch_settings import Codec
 from catchment.client.cluster import Cluster
-from catchment.client.columns import DEFAULT_COLUMNS, record_schema
+from catchment.client.columns.schema import DEFAULT_COLUMNS, record_schema
 from catchment.client.offsets import EARLIEST, LATEST
-from catchment.client.produce_queue import Written
+from catchment.client.produce.queue import Written
 from catchment.client.producer import Producer
 from catchment.client.reader import Reader, Span
-from catchment.client.topic_metadata import Place
+from catchment.client.settings import Codec
+from catchment.client.topic_metadata import TopicPartition
 
 Isolation = Literal["committed", "uncommitted"]
 Position = int | datetime | Mapping[int, int]
@@ -117,43 +117,51 @@ def spans_between(
         raise ValueError(f"isolation is 'committed' or 'uncommitted', not {isolation!r}")
     read_committed = isolation == "committed"
     numbers = sorted(cluster.partitions(topic) if partitions is None else set(partitions))
-    places = [(topic, number) for number in numbers]
-    latest = _offsets(cluster, places, LATEST, read_committed)
-    starts = _resolve(cluster, places, start, latest, read_committed)
-    ends = _resolve(cluster, places, end, latest, read_committed)
-    return [Span(*place, starts[place], min(ends[place], latest[place])) for place in places]
+    topic_partitions = [(topic, number) for number in numbers]
+    latest = _offsets(cluster, topic_partitions, LATEST, read_committed)
+    starts = _resolve(cluster, topic_partitions, start, latest, read_committed)
+    ends = _resolve(cluster, topic_partitions, end, latest, read_committed)
+    return [
+        Span(*topic_partition, starts[topic_partition], min(ends[topic_partition], latest[topic_partition]))
+        for topic_partition in topic_partitions
+    ]
 
 
 def _resolve(
     cluster: Cluster,
-    places: list[Place],
+    topic_partitions: list[TopicPartition],
     position: Literal["earliest", "latest"] | Position,
-    latest: dict[Place, int],
+    latest: dict[TopicPartition, int],
     read_committed: bool,
-) -> dict[Place, int]:
+) -> dict[TopicPartition, int]:
     if isinstance(position, Mapping):
-        if missing := [number for _, number in places if number not in position]:
+        if missing := [number for _, number in topic_partitions if number not in position]:
             raise ValueError(
                 f"no offset is given for partition {missing[0]}; leave it out of `partitions`, or name one"
             )
-        return {place: position[place[1]] for place in places}
+        return {topic_partition: position[topic_partition[1]] for topic_partition in topic_partitions}
     if isinstance(position, datetime):
         if position.tzinfo is None:
             raise ValueError(f"{position} has no time zone: give it one, such as datetime.UTC")
         # Logs know milliseconds: of the moments within one, the first record at or after them is that of the next one.
         time_ms = -((_EPOCH - position) // timedelta(milliseconds=1))
         # Times before the epoch mean something else to brokers.
-        found = _offsets(cluster, places, max(0, time_ms), read_committed)
-        return {place: offset if offset >= 0 else latest[place] for place, offset in found.items()}
+        found = _offsets(cluster, topic_partitions, max(0, time_ms), read_committed)
+        return {
+            topic_partition: offset if offset >= 0 else latest[topic_partition]
+            for topic_partition, offset in found.items()
+        }
     if isinstance(position, int):
-        return dict.fromkeys(places, position)
+        return dict.fromkeys(topic_partitions, position)
     if position == "latest":
         return latest
     if position == "earliest":
-        return _offsets(cluster, places, EARLIEST, read_committed)
+        return _offsets(cluster, topic_partitions, EARLIEST, read_committed)
     raise ValueError(f"{position!r} is no position: name an offset, a moment, 'earliest' or 'latest'")
 
 
-def _offsets(cluster: Cluster, places: list[Place], at: int, read_committed: bool) -> dict[Place, int]:
-    found = cluster.list_offsets(places, at, read_committed=read_committed)
-    return {place: found[place].offset for place in places}
+def _offsets(
+    cluster: Cluster, topic_partitions: list[TopicPartition], at: int, read_committed: bool
+) -> dict[TopicPartition, int]:
+    found = cluster.list_offsets(topic_partitions, at, read_committed=read_committed)
+    return {topic_partition: found[topic_partition].offset for topic_partition in topic_partitions}

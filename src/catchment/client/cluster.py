@@ -16,11 +16,10 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from catchment.client import offsets
-from catchment.client.brokers import Brokers
-from catchment.client.deadline import Deadline
 from catchment.client.errors import BrokerError, SettingsError, raise_for
-from catchment.client.targets import GROUP, TRANSACTION, Coordinator, Target
-from catchment.client.topic_metadata import NO_LEADER, Leader, Place, Topic, read_topic
+from catchment.client.network.brokers import GROUP, TRANSACTION, Brokers, Coordinator, Target
+from catchment.client.network.deadline import Deadline
+from catchment.client.topic_metadata import NO_LEADER, Leader, Topic, TopicPartition, read_topic
 
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "Coordinator", "Leader", "Target"]
 
@@ -114,16 +113,18 @@ class Cluster(Brokers):
                 raise_for(code, f"topic {topic}", "it does not exist" if is_missing else None)
 
     def list_offsets(
-        self, places: Iterable[Place], when: int, *, read_committed: bool = False
-    ) -> dict[Place, offsets.OffsetAt]:
+        self, topic_partitions: Iterable[TopicPartition], when: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, offsets.OffsetAt]:
         """Where partitions begin (`EARLIEST`) or end (`LATEST`), or their first record at or after a time in ms."""
-        return offsets.list_offsets(self, places, when, read_committed, self.backoff(self.deadline()))
+        return offsets.list_offsets(self, topic_partitions, when, read_committed, self.backoff(self.deadline()))
 
-    def committed(self, group: str, places: Iterable[Place]) -> dict[Place, offsets.Position]:
+    def committed(
+        self, group: str, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, offsets.Position]:
         """What a group has committed for these partitions; those without a commit are left out."""
-        return offsets.committed(self, group, places)
+        return offsets.committed(self, group, topic_partitions)
 
-    def commit(self, group: str, positions: Mapping[Place, int | offsets.Position]) -> None:
+    def commit(self, group: str, positions: Mapping[TopicPartition, int | offsets.Position]) -> None:
         """Commit offsets for a group that has no members."""
         offsets.commit(self, group, positions)
 

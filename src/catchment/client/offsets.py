@@ -16,10 +16,10 @@ from kio.schema.offset_fetch.v10.request import OffsetFetchRequest, OffsetFetchR
 from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
-from catchment.client.deadline import Backoff
 from catchment.client.errors import BrokerError, TimedOut, Unreachable, raise_for
-from catchment.client.targets import GROUP, Coordinator
-from catchment.client.topic_metadata import Place
+from catchment.client.network.brokers import GROUP, Coordinator
+from catchment.client.network.deadline import Backoff
+from catchment.client.topic_metadata import TopicPartition
 from catchment.protocol.adapters.offset_commit import OffsetCommitRequestTopic
 from catchment.protocol.adapters.offset_fetch import OffsetFetchRequestTopics
 
@@ -74,40 +74,40 @@ class Position(NamedTuple):
 
 
 def list_offsets(
-    cluster: Cluster, places: Iterable[Place], when: int, read_committed: bool, backoff: Backoff
-) -> dict[Place, OffsetAt]:
+    cluster: Cluster, topic_partitions: Iterable[TopicPartition], when: int, read_committed: bool, backoff: Backoff
+) -> dict[TopicPartition, OffsetAt]:
     """Ask every leader for its partitions, and the new leaders for those that were refused."""
-    found: dict[Place, OffsetAt] = {}
-    wanted = list(dict.fromkeys(places))
+    found: dict[TopicPartition, OffsetAt] = {}
+    wanted = list(dict.fromkeys(topic_partitions))
     left = wanted
     while left:
-        refused: dict[Place, ErrorCode] = {}
-        by_leader: dict[int, list[Place]] = {}
-        for place in left:
-            by_leader.setdefault(cluster.leader(*place).broker_id, []).append(place)
+        refused: dict[TopicPartition, ErrorCode] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic_partition in left:
+            by_leader.setdefault(cluster.leader(*topic_partition).broker_id, []).append(topic_partition)
         for broker_id, led in by_leader.items():
             _list_of_leader(cluster, broker_id, _list_request(cluster, led, when, read_committed), found, refused)
         left = list(refused)
         if left:
             _check_refused(refused, backoff)
             cluster.refresh(_by_topic(left))
-    return {place: found[place] for place in wanted}
+    return {topic_partition: found[topic_partition] for topic_partition in wanted}
 
 
-def _check_refused(refused: Mapping[Place, ErrorCode], backoff: Backoff) -> None:
+def _check_refused(refused: Mapping[TopicPartition, ErrorCode], backoff: Backoff) -> None:
     """Pause before the next attempt, or raise if there is no use or no time for one."""
-    lasting = [place for place, code in refused.items() if code not in _STALE_LEADER]
+    lasting = [topic_partition for topic_partition, code in refused.items() if code not in _STALE_LEADER]
     if lasting or not backoff.pause():
-        topic, partition = place = (lasting or list(refused))[0]
-        raise_for(refused[place], f"cannot list the offsets of {topic}-{partition}")
+        topic, partition = topic_partition = (lasting or list(refused))[0]
+        raise_for(refused[topic_partition], f"cannot list the offsets of {topic}-{partition}")
 
 
 def _list_of_leader(
     cluster: Cluster,
     broker_id: int,
     request: ListOffsetsRequest,
-    found: dict[Place, OffsetAt],
-    refused: dict[Place, ErrorCode],
+    found: dict[TopicPartition, OffsetAt],
+    refused: dict[TopicPartition, ErrorCode],
 ) -> None:
     try:
         topics = cluster.ask(request, to=broker_id, once=True).topics
@@ -118,14 +118,16 @@ def _list_of_leader(
         return
     for topic in topics:
         for one in topic.partitions:
-            place = (topic.name, one.partition_index)
+            topic_partition = (topic.name, one.partition_index)
             if one.error_code is ErrorCode.none:
-                found[place] = OffsetAt(one.offset, one.timestamp, one.leader_epoch)
+                found[topic_partition] = OffsetAt(one.offset, one.timestamp, one.leader_epoch)
             else:
-                refused[place] = one.error_code
+                refused[topic_partition] = one.error_code
 
 
-def _list_request(cluster: Cluster, places: list[Place], when: int, read_committed: bool) -> ListOffsetsRequest:
+def _list_request(
+    cluster: Cluster, topic_partitions: list[TopicPartition], when: int, read_committed: bool
+) -> ListOffsetsRequest:
     topics = [
         ListOffsetsTopic(
             name=TopicName(topic),
@@ -138,18 +140,20 @@ def _list_request(cluster: Cluster, places: list[Place], when: int, read_committ
                 for partition in partitions
             ),
         )
-        for topic, partitions in _by_topic(places).items()
+        for topic, partitions in _by_topic(topic_partitions).items()
     ]
     return ListOffsetsRequest(
         replica_id=_CONSUMER, isolation_level=i8(int(read_committed)), topics=tuple(topics), timeout=_REMOTE_READ
     )
 
 
-def committed(cluster: Cluster, group: str, places: Iterable[Place]) -> dict[Place, Position]:
+def committed(
+    cluster: Cluster, group: str, topic_partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, Position]:
     """Offsets that a transaction is about to commit are waited for (KIP-447)."""
-    wanted = _by_topic(places)
+    wanted = _by_topic(topic_partitions)
 
-    def attempt() -> dict[Place, Position]:
+    def attempt() -> dict[TopicPartition, Position]:
         topics = tuple(
             OffsetFetchRequestTopics(
                 name=TopicName(topic),
@@ -176,7 +180,7 @@ def committed(cluster: Cluster, group: str, places: Iterable[Place]) -> dict[Pla
     return _with_topic_ids(cluster, wanted, attempt) if wanted else {}
 
 
-def commit(cluster: Cluster, group: str, positions: Mapping[Place, int | Position]) -> None:
+def commit(cluster: Cluster, group: str, positions: Mapping[TopicPartition, int | Position]) -> None:
     """All of the positions are committed, or the first error is raised; others may have been committed then."""
     wanted = _by_topic(positions)
 
@@ -237,8 +241,8 @@ def _with_topic_ids(cluster: Cluster, topics: Iterable[str], attempt: Callable[[
     return attempt()
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def _by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(set(places)):
+    for topic, partition in sorted(set(topic_partitions)):
         topics.setdefault(topic, []).append(partition)
     return topics

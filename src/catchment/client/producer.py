@@ -20,14 +20,14 @@ from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.types import ProducerId
 from kio.static.primitive import i16, i32Timedelta
 
-from catchment.client.batch_settings import DEFAULT_BATCH_BYTES, Codec
 from catchment.client.cluster import Cluster
-from catchment.client.encoding import encode
+from catchment.client.columns.encoding import encode
 from catchment.client.errors import ClientError, TimedOut, passes, raise_for
-from catchment.client.produce_queue import Outgoing, Written
-from catchment.client.sending import Sender
-from catchment.client.spreading import Spreader, highest_named
-from catchment.client.topic_metadata import Place
+from catchment.client.produce.partitioning import Partitioner, highest_partition
+from catchment.client.produce.queue import ProducerBatch, Written
+from catchment.client.produce.sender import Sender
+from catchment.client.settings import DEFAULT_BATCH_BYTES, Codec
+from catchment.client.topic_metadata import TopicPartition
 from catchment.client.transactions import NEWEST_PRODUCE_OF_FIRST, TransactionHandle, Transactions, end_transaction
 
 _SPREAD_BYTES: Final = 64 * 1024 * 1024
@@ -75,13 +75,13 @@ class Producer:
             self._handle = _new_producer(cluster)
         else:
             self._transactions = Transactions(cluster, transactional_id, transaction_timeout_ms)
-            self._handle = self._transactions.begin_anew()
+            self._handle = self._transactions.init_producer_id()
             newest_produce = NEWEST_PRODUCE_OF_FIRST if self._transactions.names_partitions else None
         answer_timeout_s = min(_ANSWER_TIMEOUT_S, delivery_timeout_s)
         self._sender = Sender(cluster, transactional_id, newest_produce, answer_timeout_s)
-        self._spreader = Spreader(first_partition)
+        self._partitioner = Partitioner(first_partition)
         self._in_transaction = False
-        self._added: set[Place] = set()
+        self._added: set[TopicPartition] = set()
         self._has_offsets = False
 
     def __enter__(self) -> Self:
@@ -133,7 +133,7 @@ class Producer:
                 for number, share in self._shares(topic, piece, partition):
                     self._write_partition((topic, number), share)
 
-    def flush(self) -> dict[Place, Written]:
+    def flush(self) -> dict[TopicPartition, Written]:
         """Wait until all rows are acknowledged; what was written since the last flush, by topic and partition."""
         return self._sender.flush()
 
@@ -145,7 +145,7 @@ class Producer:
             raise ClientError("a transaction is open already", "Commit or abort it first.")
         self._in_transaction = True
 
-    def send_offsets(self, group: str, positions: Mapping[Place, int]) -> None:
+    def send_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Commit offsets for a group with the transaction: the next ones to be read, by topic and partition."""
         transactions = self._require_transaction()
         transactions.send_offsets(self._handle, group, positions)
@@ -176,7 +176,7 @@ class Producer:
         self._end(commit=False)
         if has_gaps and self._handle == handle:
             # Sequence numbers of batches that never arrived are missing: only a new epoch may begin at 0.
-            self._handle = transactions.begin_anew(self._handle)
+            self._handle = transactions.init_producer_id(self._handle)
             self._sender.restart_sequences()
 
     def hand_over(self) -> None:
@@ -189,18 +189,18 @@ class Producer:
         self, topic: str, rows: pyarrow.RecordBatch, partition: int | None
     ) -> Iterable[tuple[int, pyarrow.RecordBatch]]:
         partitions = self._cluster.partitions(topic, create=True, max_age_s=_METADATA_AGE_S)
-        highest = highest_named(rows) if partition is None else partition
+        highest = highest_partition(rows) if partition is None else partition
         if highest >= len(partitions):
             # It may just have been added.
             partitions = self._cluster.partitions(topic, max_age_s=0)
         if partition is None:
-            return self._spreader.split(rows, len(partitions))
+            return self._partitioner.split(rows, len(partitions))
         if not 0 <= partition < len(partitions):
             raise ValueError(f"topic {topic} has no partition {partition}: it has {len(partitions)}, counted from 0")
         return [(partition, rows)]
 
-    def _write_partition(self, place: Place, rows: pyarrow.RecordBatch) -> None:
-        self._add_to_transaction(place)
+    def _write_partition(self, topic_partition: TopicPartition, rows: pyarrow.RecordBatch) -> None:
+        self._add_to_transaction(topic_partition)
         deadline_s = time.monotonic() + self._delivery_timeout_s
         for piece in _pieces(rows, _ENCODED_BATCHES * self._max_batch_bytes):
             encoded = encode(
@@ -212,18 +212,20 @@ class Producer:
                 timestamp_ms=time.time_ns() // 1_000_000,
                 producer_id=self._handle.producer_id,
                 producer_epoch=self._handle.epoch,
-                base_sequence=self._sender.queue(place).next_sequence,
+                base_sequence=self._sender.queue(topic_partition).next_sequence,
                 is_transactional=self._transactions is not None,
             )
             for batch in encoded:
-                self._sender.add(place, Outgoing(batch.data, batch.record_count, batch.base_sequence, deadline_s))
+                self._sender.add(
+                    topic_partition, ProducerBatch(batch.data, batch.record_count, batch.base_sequence, deadline_s)
+                )
 
-    def _add_to_transaction(self, place: Place) -> None:
-        if self._transactions is None or place in self._added:
+    def _add_to_transaction(self, topic_partition: TopicPartition) -> None:
+        if self._transactions is None or topic_partition in self._added:
             return
         if self._transactions.names_partitions:
-            self._transactions.add_partitions(self._handle, [place])
-        self._added.add(place)
+            self._transactions.add_partitions(self._handle, [topic_partition])
+        self._added.add(topic_partition)
 
     def _end(self, *, commit: bool) -> None:
         if self.has_written:

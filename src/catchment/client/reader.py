@@ -14,21 +14,71 @@ Gaps
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+import pyarrow
 from kio.schema.errors import ErrorCode
 
 from catchment.client.cluster import Cluster
-from catchment.client.columns import DEFAULT_COLUMNS, record_schema
-from catchment.client.connection import wait
+from catchment.client.columns.schema import DEFAULT_COLUMNS, record_schema
 from catchment.client.errors import BrokerError, ClientError, TimedOut, Unreachable, passes
-from catchment.client.feed import Feed
-from catchment.client.fetching import FetchLimits, Wanted
+from catchment.client.fetch.broker_fetcher import BrokerFetcher, Fetched
+from catchment.client.fetch.session import FetchLimits, Wanted
+from catchment.client.network.connection import wait
 from catchment.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
-from catchment.client.topic_metadata import Place
-from catchment.client.unread import Read, Unread
+from catchment.client.topic_metadata import TopicPartition
+
+
+class Read(NamedTuple):
+    """Some rows of one partition; reading goes on at `next_offset`."""
+
+    topic: str
+    partition: int
+    batch: pyarrow.RecordBatch
+    next_offset: int
+
+
+class FetchBuffer:
+    """What was fetched, in its order."""
+
+    def __init__(self, columns: tuple[str, ...], *, validate_crc: bool) -> None:
+        self._columns = columns
+        self._validate_crc = validate_crc
+        self._fetched: deque[tuple[Fetched, int | None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._fetched)
+
+    def add(self, fetched: Fetched, end_offset: int | None) -> None:
+        """Keep a fetch, of which rows up to `end_offset` are wanted."""
+        self._fetched.append((fetched, end_offset))
+
+    def take(self) -> Read:
+        """The rows of the first fetch, or some of them if its records unpack to a lot; there may be none for us."""
+        # Loading Numba takes longer than most plans do, and processes that only plan read nothing.
+        from catchment.client.columns.decoding import decode
+
+        fetched, end_offset = self._fetched[0]
+        topic, partition = fetched.topic_partition
+        decoded = decode(
+            fetched.records,
+            self._columns,
+            topic=topic,
+            partition=partition,
+            start_offset=fetched.start_offset,
+            end_offset=end_offset,
+            aborted=fetched.aborted,
+            validate_crc=self._validate_crc,
+        )
+        if fetched.start_offset < decoded.next_offset < fetched.next_offset:
+            self._fetched[0] = fetched._replace(start_offset=decoded.next_offset), end_offset
+        else:
+            self._fetched.popleft()
+        return Read(topic, partition, decoded.batch, decoded.next_offset)
+
 
 _PAUSE_S: Final = 0.05
 _PATIENCE: Final = 0.5
@@ -83,14 +133,14 @@ class Reader:
         self._limits = limits or FetchLimits()
         self._timeout_s = timeout_s
         self._patience_s = timeout_s * _PATIENCE + self._limits.max_wait_ms / 1000
-        self._feeds: dict[int, Feed] = {}
-        self._ends: dict[Place, int | None] = {}
-        self._positions: dict[Place, int] = {}
-        self._progress_at_s: dict[Place, float] = {}
-        self._troubled_since_s: dict[Place, float] = {}
-        self._homeless: dict[Place, ClientError | None] = {}
+        self._fetchers: dict[int, BrokerFetcher] = {}
+        self._ends: dict[TopicPartition, int | None] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._progress_at_s: dict[TopicPartition, float] = {}
+        self._troubled_since_s: dict[TopicPartition, float] = {}
+        self._homeless: dict[TopicPartition, ClientError | None] = {}
         self._resume_at_s = 0.0
-        self._unread = Unread(tuple(columns), validate_crc=validate_crc)
+        self._buffer = FetchBuffer(tuple(columns), validate_crc=validate_crc)
         self._failure: Exception | None = None
         for span in spans:
             self._begin(span)
@@ -111,10 +161,10 @@ class Reader:
     @property
     def is_finished(self) -> bool:
         """Whether every span is read to its end."""
-        return not self._progress_at_s and not self._unread
+        return not self._progress_at_s and not self._buffer
 
     @property
-    def positions(self) -> dict[Place, int]:
+    def positions(self) -> dict[TopicPartition, int]:
         """Where each partition is fetched next; that is ahead of what was handed out unless a poll has come to its end."""
         return dict(self._positions)
 
@@ -124,8 +174,8 @@ class Reader:
             raise self._failure
         try:
             self._fetch(time.monotonic() + timeout_s)
-            while self._unread:
-                read = self._unread.take()
+            while self._buffer:
+                read = self._buffer.take()
                 if read.batch.num_rows:
                     yield read
         except Exception as error:
@@ -134,23 +184,23 @@ class Reader:
 
     def close(self) -> None:
         """Let the brokers forget the sessions, and close the connections."""
-        for feed in self._feeds.values():
-            feed.close()
-        self._feeds.clear()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
 
     def _begin(self, span: Span) -> None:
-        place = (span.topic, span.partition)
-        if place in self._positions:
+        topic_partition = (span.topic, span.partition)
+        if topic_partition in self._positions:
             raise ValueError(f"partition {span.partition} of topic {span.topic} is named twice")
-        self._positions[place] = span.start
-        self._ends[place] = span.end
+        self._positions[topic_partition] = span.start
+        self._ends[topic_partition] = span.end
         if span.end is None or span.start < span.end:
-            self._progress_at_s[place] = time.monotonic()
-            self._homeless[place] = None
+            self._progress_at_s[topic_partition] = time.monotonic()
+            self._homeless[topic_partition] = None
 
     def _fetch(self, deadline_s: float) -> None:
         """Wait until there is something to hand out, or nothing left to wait for."""
-        while self._progress_at_s and not self._unread:
+        while self._progress_at_s and not self._buffer:
             self._settle_homeless()
             self._send_requests()
             left_s = deadline_s - time.monotonic()
@@ -158,7 +208,7 @@ class Reader:
             self._receive(max(0.0, min(left_s, longest_s)))
             if left_s <= 0:
                 return
-            if not self._unread:
+            if not self._buffer:
                 self._check_progress()
 
     def _settle_homeless(self) -> None:
@@ -168,135 +218,137 @@ class Reader:
         try:
             if any(self._homeless.values()):
                 self._cluster.refresh(sorted({topic for topic, _ in self._homeless}))
-            for place in list(self._homeless):
-                self._place(place)
+            for topic_partition in list(self._homeless):
+                self._assign(topic_partition)
         except ClientError as error:
             if not passes(error):
                 raise
-            for place in self._homeless:
-                self._trouble(place, error)
+            for topic_partition in self._homeless:
+                self._trouble(topic_partition, error)
 
-    def _place(self, place: Place) -> None:
-        topic_id = self._cluster.topic_id(place[0])
+    def _assign(self, topic_partition: TopicPartition) -> None:
+        topic_id = self._cluster.topic_id(topic_partition[0])
         try:
-            leader = self._cluster.known_leader(*place)
+            leader = self._cluster.known_leader(*topic_partition)
         except BrokerError as error:
             # Others need not wait for its election.
-            self._trouble(place, error)
+            self._trouble(topic_partition, error)
             return
-        feed = self._feeds.get(leader.broker_id)
-        if feed is None:
+        fetcher = self._fetchers.get(leader.broker_id)
+        if fetcher is None:
             connection = self._cluster.connection(leader.broker_id)
             is_one_of_many = len(self._positions) > 1
-            feed = Feed(connection, self._limits, read_committed=self._read_committed, keeps_session=is_one_of_many)
-            self._feeds[leader.broker_id] = feed
-        feed.session.want(place, Wanted(self._positions[place], leader.epoch, topic_id))
-        del self._homeless[place]
+            fetcher = BrokerFetcher(
+                connection, self._limits, read_committed=self._read_committed, keeps_session=is_one_of_many
+            )
+            self._fetchers[leader.broker_id] = fetcher
+        fetcher.session.want(topic_partition, Wanted(self._positions[topic_partition], leader.epoch, topic_id))
+        del self._homeless[topic_partition]
 
     def _send_requests(self) -> None:
-        for broker_id, feed in list(self._feeds.items()):
+        for broker_id, fetcher in list(self._fetchers.items()):
             try:
-                feed.send()
+                fetcher.send()
             except (Unreachable, TimedOut) as error:
                 self._lose(broker_id, error)
 
     def _receive(self, timeout_s: float) -> None:
         """Take the next answers; the requests after those are sent before this returns."""
-        asked = {feed.connection: broker_id for broker_id, feed in self._feeds.items() if feed.is_waiting}
+        asked = {fetcher.connection: broker_id for broker_id, fetcher in self._fetchers.items() if fetcher.is_waiting}
         if not asked:
             time.sleep(min(timeout_s, _PAUSE_S))
             return
         for connection in wait(asked, timeout_s):
             broker_id = asked[connection]
             try:
-                self._take(self._feeds[broker_id])
-                self._feeds[broker_id].send()
+                self._take(self._fetchers[broker_id])
+                self._fetchers[broker_id].send()
             except (Unreachable, TimedOut) as error:
                 self._lose(broker_id, error)
         self._leave_silent()
 
     def _leave_silent(self) -> None:
         """Give up connections on which an answer is long due, early enough to try others."""
-        for broker_id, feed in list(self._feeds.items()):
-            if feed.is_waiting and time.monotonic() - feed.asked_at_s > self._patience_s:
+        for broker_id, fetcher in list(self._fetchers.items()):
+            if fetcher.is_waiting and time.monotonic() - fetcher.asked_at_s > self._patience_s:
                 self._lose(broker_id, TimedOut(f"broker {broker_id} does not answer"))
 
-    def _take(self, feed: Feed) -> None:
-        for place, answer in feed.receive():
+    def _take(self, fetcher: BrokerFetcher) -> None:
+        for topic_partition, answer in fetcher.receive():
             if answer.error_code != ErrorCode.none:
-                self._part(feed, place, ErrorCode(answer.error_code))
+                self._part(fetcher, topic_partition, ErrorCode(answer.error_code))
                 continue
-            self._troubled_since_s.pop(place, None)
-            records = feed.take(place, answer, self._positions[place])
+            self._troubled_since_s.pop(topic_partition, None)
+            records = fetcher.take(topic_partition, answer, self._positions[topic_partition])
             if records is not None:
-                self._unread.add(records, self._ends[place])
-                self._progress(place, records.next_offset)
-                if place not in self._progress_at_s:
-                    feed.session.drop(place)
-        if feed.empty_answers >= _EMPTY_ANSWERS:
-            for place in feed.session.places:
-                self._pass_gap(feed, place)
+                self._buffer.add(records, self._ends[topic_partition])
+                self._progress(topic_partition, records.next_offset)
+                if topic_partition not in self._progress_at_s:
+                    fetcher.session.drop(topic_partition)
+        if fetcher.empty_answers >= _EMPTY_ANSWERS:
+            for topic_partition in fetcher.session.topic_partitions:
+                self._pass_gap(fetcher, topic_partition)
 
-    def _progress(self, place: Place, next_offset: int) -> None:
-        self._positions[place] = next_offset
-        self._progress_at_s[place] = time.monotonic()
-        end = self._ends[place]
+    def _progress(self, topic_partition: TopicPartition, next_offset: int) -> None:
+        self._positions[topic_partition] = next_offset
+        self._progress_at_s[topic_partition] = time.monotonic()
+        end = self._ends[topic_partition]
         if end is not None and next_offset >= end:
-            del self._progress_at_s[place]
+            del self._progress_at_s[topic_partition]
 
-    def _pass_gap(self, feed: Feed, place: Place) -> None:
-        end = self._ends[place]
-        if end is None or feed.readable_to.get(place, -1) < end:
+    def _pass_gap(self, fetcher: BrokerFetcher, topic_partition: TopicPartition) -> None:
+        end = self._ends[topic_partition]
+        if end is None or fetcher.readable_to.get(topic_partition, -1) < end:
             return
         try:
-            local_start = self._cluster.list_offsets([place], EARLIEST_LOCAL)[place].offset
+            local_start = self._cluster.list_offsets([topic_partition], EARLIEST_LOCAL)[topic_partition].offset
         except ClientError as error:
             if not passes(error):
                 raise
-            self._leave(feed, place, error)
+            self._leave(fetcher, topic_partition, error)
             return
         # What is in remote storage may be slow to come, and answers without records say nothing of it (KIP-405).
-        if self._positions[place] >= local_start:
-            self._progress(place, end)
-            feed.session.drop(place)
+        if self._positions[topic_partition] >= local_start:
+            self._progress(topic_partition, end)
+            fetcher.session.drop(topic_partition)
 
-    def _part(self, feed: Feed, place: Place, code: ErrorCode) -> None:
+    def _part(self, fetcher: BrokerFetcher, topic_partition: TopicPartition, code: ErrorCode) -> None:
         """A broker does not serve a partition: look for its leader, unless the error says that there is no point in that."""
-        topic, partition = place
+        topic, partition = topic_partition
         error: ClientError = BrokerError(
             code, f"cannot read partition {partition} of topic {topic}: {code.name.replace('_', ' ')}"
         )
         try:
             if code is ErrorCode.offset_out_of_range:
-                self._check_range(place)
+                self._check_range(topic_partition)
             elif not passes(error):
                 raise error
         except ClientError as worse:
             if not passes(worse):
                 raise
             error = worse
-        self._leave(feed, place, error)
+        self._leave(fetcher, topic_partition, error)
 
-    def _check_range(self, place: Place) -> None:
-        start = self._cluster.list_offsets([place], EARLIEST)[place].offset
-        end = self._cluster.list_offsets([place], LATEST)[place].offset
-        if not start <= self._positions[place] <= end:
-            raise OffsetOutOfRange(*place, self._positions[place], start, end)
+    def _check_range(self, topic_partition: TopicPartition) -> None:
+        start = self._cluster.list_offsets([topic_partition], EARLIEST)[topic_partition].offset
+        end = self._cluster.list_offsets([topic_partition], LATEST)[topic_partition].offset
+        if not start <= self._positions[topic_partition] <= end:
+            raise OffsetOutOfRange(*topic_partition, self._positions[topic_partition], start, end)
 
-    def _leave(self, feed: Feed, place: Place, error: ClientError) -> None:
-        feed.session.drop(place)
-        self._trouble(place, error)
+    def _leave(self, fetcher: BrokerFetcher, topic_partition: TopicPartition, error: ClientError) -> None:
+        fetcher.session.drop(topic_partition)
+        self._trouble(topic_partition, error)
 
     def _lose(self, broker_id: int, error: ClientError) -> None:
-        feed = self._feeds.pop(broker_id)
-        feed.connection.close()
-        for place in feed.session.places:
-            self._trouble(place, error)
+        fetcher = self._fetchers.pop(broker_id)
+        fetcher.connection.close()
+        for topic_partition in fetcher.session.topic_partitions:
+            self._trouble(topic_partition, error)
 
-    def _trouble(self, place: Place, error: ClientError) -> None:
-        self._homeless[place] = error
+    def _trouble(self, topic_partition: TopicPartition, error: ClientError) -> None:
+        self._homeless[topic_partition] = error
         self._resume_at_s = time.monotonic() + _PAUSE_S
-        if time.monotonic() - self._troubled_since_s.setdefault(place, time.monotonic()) > self._timeout_s:
+        if time.monotonic() - self._troubled_since_s.setdefault(topic_partition, time.monotonic()) > self._timeout_s:
             raise error
 
     def _check_progress(self) -> None:

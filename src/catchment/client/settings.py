@@ -11,9 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from catchment.client.errors import SettingsError
+
+DEFAULT_BATCH_BYTES: Final = 1_000_000
+"""A little less than brokers accept unless told otherwise."""
+
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
 
 DEFAULT_PORT: Final = 9092
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -11,7 +11,7 @@ from kio.schema.types import TopicName
 
 NO_LEADER: Final = -1
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic and a partition."""
 
 

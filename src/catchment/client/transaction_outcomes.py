@@ -16,9 +16,9 @@ from kio.static.primitive import i64
 
 from catchment.client.cluster import Cluster
 from catchment.client.errors import BrokerError, TimedOut, raise_for
+from catchment.client.network.brokers import Target
 from catchment.client.offsets import LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
-from catchment.client.targets import Target
 
 _ONGOING: Final = "Ongoing"
 _ANY_AGE: Final = i64(-1)
@@ -77,10 +77,12 @@ def ongoing_transactions(cluster: Cluster, prefix: str) -> list[str]:
 
 def _becomes_stable(cluster: Cluster, witness: Witness) -> bool:
     """Wait until no open transaction is left at or before the witness; False if the log ends before it."""
-    place = (witness.topic, witness.partition)
+    topic_partition = (witness.topic, witness.partition)
     backoff = cluster.backoff(cluster.deadline())
-    while cluster.list_offsets([place], LATEST, read_committed=True)[place].offset <= witness.offset:
-        if cluster.list_offsets([place], LATEST)[place].offset <= witness.offset:
+    while (
+        cluster.list_offsets([topic_partition], LATEST, read_committed=True)[topic_partition].offset <= witness.offset
+    ):
+        if cluster.list_offsets([topic_partition], LATEST)[topic_partition].offset <= witness.offset:
             # An unclean election has cut the log back.
             return False
         if not backoff.pause():

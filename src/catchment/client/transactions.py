@@ -30,8 +30,8 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 from catchment.client.cluster import Cluster
 from catchment.client.errors import BrokerError, raise_for
-from catchment.client.targets import GROUP, TRANSACTION, Coordinator, Target
-from catchment.client.topic_metadata import Place
+from catchment.client.network.brokers import GROUP, TRANSACTION, Coordinator, Target
+from catchment.client.topic_metadata import TopicPartition
 
 FEATURE: Final = "transaction.version"
 SECOND_PROTOCOL: Final = 2
@@ -119,7 +119,7 @@ class Transactions:
         self.names_partitions = cluster.feature(FEATURE) < SECOND_PROTOCOL
         """Whether this is the first protocol, in which partitions are named to the coordinator."""
 
-    def begin_anew(self, known: TransactionHandle | None = None) -> TransactionHandle:
+    def init_producer_id(self, known: TransactionHandle | None = None) -> TransactionHandle:
         """Take the id over: a transaction that is open under it is aborted, producers before this one are fenced.
 
         With the handle known so far, only its owner's epoch is raised, and a producer that was itself fenced is told so.
@@ -134,11 +134,11 @@ class Transactions:
         answer = _settle(self._cluster, request, self._coordinator, subject, lambda answered: [answered.error_code])
         return TransactionHandle(self._transactional_id, answer.producer_id, answer.producer_epoch)
 
-    def add_partitions(self, handle: TransactionHandle, places: Iterable[Place]) -> None:
+    def add_partitions(self, handle: TransactionHandle, topic_partitions: Iterable[TopicPartition]) -> None:
         """Name partitions that will be written to."""
         topics = tuple(
             AddPartitionsToTxnTopic(name=TopicName(topic), partitions=tuple(i32(number) for number in numbers))
-            for topic, numbers in _by_topic(places).items()
+            for topic, numbers in _by_topic(topic_partitions).items()
         )
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=TransactionalId(self._transactional_id),
@@ -160,7 +160,7 @@ class Transactions:
             _NEWEST_ADD_PARTITIONS,
         )
 
-    def send_offsets(self, handle: TransactionHandle, group: str, positions: Mapping[Place, int]) -> None:
+    def send_offsets(self, handle: TransactionHandle, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Let offsets be committed for a group at the moment when the transaction is."""
         subject = f"cannot add offsets of group {group} to the transaction of {self._transactional_id}"
         if self.names_partitions:
@@ -181,7 +181,9 @@ class Transactions:
         )
 
 
-def _offset_commit(handle: TransactionHandle, group: str, positions: Mapping[Place, int]) -> TxnOffsetCommitRequest:
+def _offset_commit(
+    handle: TransactionHandle, group: str, positions: Mapping[TopicPartition, int]
+) -> TxnOffsetCommitRequest:
     return TxnOffsetCommitRequest(
         transactional_id=TransactionalId(handle.transactional_id),
         group_id=GroupId(group),
@@ -204,9 +206,9 @@ def _offset_commit(handle: TransactionHandle, group: str, positions: Mapping[Pla
     )
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def _by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
-    for topic, partition in places:
+    for topic, partition in topic_partitions:
         topics.setdefault(topic, []).append(partition)
     return topics
 

@@ -9,10 +9,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from catchment.client.columns import ALL_COLUMNS, COLUMN_TYPES
-from catchment.client.decoding import decode
-from catchment.client.encoding import encode
-from catchment.client.partitioning import partition_of
+from catchment.client.columns.decoding import decode
+from catchment.client.columns.encoding import encode
+from catchment.client.columns.schema import ALL_COLUMNS, COLUMN_TYPES
+from catchment.client.produce.partitioning import partition_of
 
 _SENT_COLUMNS: Final = ("key", "value", "headers", "timestamp")
 

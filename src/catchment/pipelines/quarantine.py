@@ -16,7 +16,7 @@ import pyarrow
 
 from catchment.client.arrow_api import scan_arrow
 from catchment.client.cluster import Cluster
-from catchment.client.columns import HEADER_TYPE
+from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.offsets import EARLIEST
 from catchment.client.producer import Producer
 from catchment.pipelines.naming import LATE_SUFFIX, QUARANTINE_SUFFIX, REPLAYED_SUFFIX

@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.batch_pace import BatchPace
 from catchment.spark.positions import Offsets
 from catchment.spark.source_options import SourceOptions
 from catchment.spark.time_admission import count_waiting
 
 Clock = Callable[[], float]
-Cut = Callable[[Mapping[Place, int], Offsets, int], Offsets]
+Cut = Callable[[Mapping[TopicPartition, int], Offsets, int], Offsets]
 """An end between a start and what is available, at most so many offsets away if that can be."""
 
-MostRows = Callable[[Mapping[Place, int], Offsets], int]
+MostRows = Callable[[Mapping[TopicPartition, int], Offsets], int]
 """How many of the offsets between a start and an end a batch may have, by their bytes."""
 _SHORTENINGS: Final = 3
 
@@ -40,7 +40,7 @@ class Admission:
         self._begun_at_s = -math.inf
         self._under_way: tuple[Offsets, int] | None = None
 
-    def end(self, start: Mapping[Place, int], available: Offsets, *, may_wait: bool) -> Offsets:
+    def end(self, start: Mapping[TopicPartition, int], available: Offsets, *, may_wait: bool) -> Offsets:
         """Where the batch that begins at `start` ends; at its start if it is to wait for more."""
         waiting = count_waiting(start, available)
         if may_wait and self._is_too_few(waiting):
@@ -62,7 +62,7 @@ class Admission:
             self._pace.observe(self._under_way[1], self._clock_s() - self._begun_at_s)
         self._under_way = None
 
-    def _within_bytes(self, start: Mapping[Place, int], end: Offsets, available: Offsets) -> Offsets:
+    def _within_bytes(self, start: Mapping[TopicPartition, int], end: Offsets, available: Offsets) -> Offsets:
         """An end that is not too many bytes away: what a look finds is truer the shorter the way is."""
         assert self._most_rows is not None
         for _ in range(_SHORTENINGS):
@@ -80,7 +80,7 @@ class Admission:
         return self._clock_s() - self._begun_at_s < self._options.max_trigger_delay_s
 
 
-def limited(start: Mapping[Place, int], available: Offsets, most: int) -> Offsets:
+def limited(start: Mapping[TopicPartition, int], available: Offsets, most: int) -> Offsets:
     """An end at most so many offsets away in all, in which each partition has its share and none is left out.
 
     The sums are those of Spark's own source. Partitions that `start` does not name are new and begin at 0.

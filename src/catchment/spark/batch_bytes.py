@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.positions import Offsets
 from catchment.spark.time_admission import count_waiting
 
-Look = Callable[[Place, int], float | None]
+Look = Callable[[TopicPartition, int], float | None]
 """The mean size of some records of a partition, from an offset on."""
 
 _FEW_ROWS: Final = 16
@@ -38,7 +38,7 @@ class BatchBytes:
         self._looked_at_s = float("-inf")
         self._mean_bytes = 0.0
 
-    def most_rows(self, start: Mapping[Place, int], end: Offsets) -> int:
+    def most_rows(self, start: Mapping[TopicPartition, int], end: Offsets) -> int:
         """How many of the rows between two positions may be in one batch: all of them, or fewer, but at least one."""
         rows = count_waiting(start, end)
         if rows <= _FEW_ROWS:
@@ -50,7 +50,7 @@ class BatchBytes:
             return rows
         return max(1, int(self._most_bytes / self._mean_bytes))
 
-    def _look_at(self, start: Mapping[Place, int], end: Offsets) -> None:
+    def _look_at(self, start: Mapping[TopicPartition, int], end: Offsets) -> None:
         """Partitions count by what they have in the batch. Where nothing could be seen, what was seen last goes on."""
         waiting = {place: offset - start.get(place, 0) for place, offset in end.items()}
         weights = bytes_seen = 0.0

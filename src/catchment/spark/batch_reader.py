@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import LATEST
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.data_loss import data_lost
 from catchment.spark.planning import OffsetRange, RangePartition, plan
 from catchment.spark.positions import AtOffsets, Offsets
@@ -54,7 +54,7 @@ class BatchReader(DataSourceReader):
         latest = AtOffsets(LATEST).resolve(cluster, ends, self._options.read_committed)
         return {place: self._capped(place, end, latest[place]) for place, end in ends.items()}
 
-    def _capped(self, place: Place, end: int, latest: int) -> int:
+    def _capped(self, place: TopicPartition, end: int, latest: int) -> int:
         if end > latest:
             topic, partition = place
             data_lost(

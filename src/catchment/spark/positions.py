@@ -10,9 +10,9 @@ from typing import Any, Final
 from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError, SettingsError
 from catchment.client.offsets import EARLIEST, LATEST, NOT_FOUND
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 
-Offsets = dict[Place, int]
+Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]
 """The form that offsets have in options, checkpoints and progress reports, which is that of Spark's own source, with notes."""
 
@@ -24,9 +24,9 @@ class AtOffsets:
     """The same offset everywhere (`EARLIEST`, `LATEST`), or one for each partition."""
 
     everywhere: int = LATEST
-    by_place: tuple[tuple[Place, int], ...] | None = None
+    by_place: tuple[tuple[TopicPartition, int], ...] | None = None
 
-    def resolve(self, cluster: Cluster, places: Iterable[Place], read_committed: bool) -> Offsets:
+    def resolve(self, cluster: Cluster, places: Iterable[TopicPartition], read_committed: bool) -> Offsets:
         wanted = list(places)
         if self.by_place is None:
             named = dict.fromkeys(wanted, self.everywhere)
@@ -50,10 +50,10 @@ class AtTimes:
 
     option: str
     everywhere_ms: int = 0
-    by_place: tuple[tuple[Place, int], ...] | None = None
+    by_place: tuple[tuple[TopicPartition, int], ...] | None = None
     must_be_found: bool = False
 
-    def resolve(self, cluster: Cluster, places: Iterable[Place], read_committed: bool) -> Offsets:
+    def resolve(self, cluster: Cluster, places: Iterable[TopicPartition], read_committed: bool) -> Offsets:
         wanted = list(places)
         times_ms = dict.fromkeys(wanted, self.everywhere_ms) if self.by_place is None else dict(self.by_place)
         _check_complete(times_ms, wanted)
@@ -81,7 +81,7 @@ class AtTimes:
 Position = AtOffsets | AtTimes
 
 
-def read_json(option: str, text: str) -> tuple[tuple[Place, int], ...]:
+def read_json(option: str, text: str) -> tuple[tuple[TopicPartition, int], ...]:
     """Numbers by topic and partition, from the text of an option.
 
     Progress reports and checkpoints of this source hold notes beside offsets, under names with a colon, which no topic has.
@@ -103,7 +103,7 @@ def from_json(offsets: Any) -> Offsets:
     }
 
 
-def to_json(offsets: Mapping[Place, int]) -> OffsetsJson:
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
     """Offsets in the order of topics and partitions, so that the same offsets make the same text."""
     topics: OffsetsJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
@@ -117,7 +117,7 @@ def _whole(number: Any) -> int:
     return number
 
 
-def _check_complete(named: Mapping[Place, int], wanted: Iterable[Place]) -> None:
+def _check_complete(named: Mapping[TopicPartition, int], wanted: Iterable[TopicPartition]) -> None:
     """As Spark's own source, which wants every partition named and no other."""
     places = set(wanted)
     if strange := sorted(set(named) - places):
@@ -134,5 +134,5 @@ def _check_complete(named: Mapping[Place, int], wanted: Iterable[Place]) -> None
         )
 
 
-def _listed(places: set[Place]) -> str:
+def _listed(places: set[TopicPartition]) -> str:
     return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places))

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import NOT_FOUND
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.planning import OffsetRange
 
 _LARGEST: Final = 2**63 - 1
@@ -47,7 +47,7 @@ class Narrowing:
                 return self._up_to(column, value - 1 if is_open else value)
         return self
 
-    def keeps(self, place: Place) -> bool:
+    def keeps(self, place: TopicPartition) -> bool:
         topic, partition = place
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast, get_args
 
-from catchment.client.batch_settings import DEFAULT_BATCH_BYTES, Codec
+from catchment.client.settings import DEFAULT_BATCH_BYTES, Codec
 from catchment.spark.connection import Connection
 from catchment.spark.option_fields import OptionFields
 from catchment.spark.option_mistakes import OptionMistakes, misspelt_names

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow
 from kio.schema.errors import ErrorCode
 
-from catchment.client.batch_settings import DEFAULT_BATCH_BYTES
 from catchment.client.errors import BrokerError, ClientError, RecordTooLarge, SettingsError
-from catchment.client.topic_metadata import Place
+from catchment.client.settings import DEFAULT_BATCH_BYTES
+from catchment.client.topic_metadata import TopicPartition
 from catchment.client.transaction_outcomes import Witness
 from catchment.spark.commit_list import Transaction
 from catchment.spark.garbage import set_aside_what_is_loaded
@@ -50,7 +50,7 @@ def write_in_transaction(
     if found is None:
         return None
     row_count = 0
-    end_offsets: dict[Place, int] = {}
+    end_offsets: dict[TopicPartition, int] = {}
     clock = _Clock(options.transaction_timeout_ms)
     producer = _producer(options, transactional_id, first_partition)
     with closing(producer):
@@ -147,7 +147,7 @@ def _abort(producer: Producer) -> None:
         return
 
 
-def _witness(options: SinkOptions, end_offsets: dict[Place, int]) -> Witness:
+def _witness(options: SinkOptions, end_offsets: dict[TopicPartition, int]) -> Witness:
     """The record with which it can be told later whether the transaction was committed."""
     (topic, partition), end_offset = max(end_offsets.items(), key=lambda one: one[1])
     if end_offset <= 0:

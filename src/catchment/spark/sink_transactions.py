@@ -65,7 +65,7 @@ class SinkTransactions:
         try:
             strays = ongoing_transactions(cluster, _prefix(self._options, query_id))
             for stray in set(strays).difference(spared() if strays else ()):
-                Transactions(cluster, stray, self._options.transaction_timeout_ms).begin_anew()
+                Transactions(cluster, stray, self._options.transaction_timeout_ms).init_producer_id()
         except ClientError as error:
             _logger.warning("transactions of abandoned tasks stay open until their time-out: %s", error)
             return False

@@ -10,11 +10,11 @@ from functools import partial
 from threading import Lock
 from typing import Final
 
-from catchment.client.deadline import Backoff, Deadline
 from catchment.client.errors import ClientError, SettingsError
+from catchment.client.fetch.record_sizes import mean_record_bytes
+from catchment.client.network.deadline import Backoff, Deadline
 from catchment.client.offsets import LATEST
-from catchment.client.record_sizes import mean_record_bytes
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.admission import Admission, MostRows
 from catchment.spark.batch_bytes import BatchBytes
 from catchment.spark.data_loss import data_lost
@@ -119,7 +119,9 @@ class StreamRun:
         named = {topic for topic, _ in offsets}
         return {topic: number for topic, number in self._watch.topics.items() if topic in named}
 
-    def range_between(self, place: Place, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> OffsetRange:
+    def range_between(
+        self, place: TopicPartition, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> OffsetRange:
         """What a batch reads of one partition. One that is new to the query begins at 0."""
         start, end = starts.get(place, 0), ends[place]
         if start > end:
@@ -198,7 +200,7 @@ class StreamRun:
             elif available[place] < offset:
                 self._report_cut(place, offset, available[place])
 
-    def _report_cut(self, place: Place, read_to: int, end: int) -> None:
+    def _report_cut(self, place: TopicPartition, read_to: int, end: int) -> None:
         data_lost(
             f"partition {place[1]} of topic {place[0]} was read up to offset {read_to} but ends at {end}: "
             "it was created anew or cut back",

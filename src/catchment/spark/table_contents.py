@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catchment.client.cluster import Cluster
+from catchment.client.columns.keyed_rows import last_of_each_key
 from catchment.client.errors import ClientError
-from catchment.client.keyed_rows import last_of_each_key
 from catchment.client.offsets import EARLIEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.spark.formats.decoding import Decoding

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from math import isqrt
 from typing import Final, NamedTuple
 
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.positions import Offsets
 
 MOST_QUESTIONS: Final = 20
@@ -31,7 +31,7 @@ class Standing(NamedTuple):
     time_ms: int
 
 
-Ask = Callable[[int], Mapping[Place, Standing]]
+Ask = Callable[[int], Mapping[TopicPartition, Standing]]
 
 
 class _Cut(NamedTuple):
@@ -52,7 +52,7 @@ class CutTime(NamedTuple):
 
 
 def cut_by_time(
-    start: Mapping[Place, int], available: Offsets, most: int, ask: Ask, *, since_ms: int, newest_ms: int
+    start: Mapping[TopicPartition, int], available: Offsets, most: int, ask: Ask, *, since_ms: int, newest_ms: int
 ) -> CutTime:
     """The largest batch of whole times that has at most so many records, or the smallest there is.
 
@@ -91,7 +91,7 @@ def _guess(questions: int, low: _Cut, high: _Cut, lowest_ms: int, most: int) -> 
 
 
 class _Search:
-    def __init__(self, start: Mapping[Place, int], available: Offsets, ask: Ask) -> None:
+    def __init__(self, start: Mapping[TopicPartition, int], available: Offsets, ask: Ask) -> None:
         self._start = start
         self._available = available
         self._ask = ask
@@ -119,6 +119,6 @@ class _Search:
         return count_waiting(self._start, ends)
 
 
-def count_waiting(start: Mapping[Place, int], ends: Mapping[Place, int]) -> int:
+def count_waiting(start: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
     """How many offsets are between; partitions that `start` does not name are new and begin at 0."""
     return sum(max(0, end - start.get(place, 0)) for place, end in ends.items())

@@ -12,10 +12,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from catchment.client.fetching import FetchLimits
+from catchment.client.fetch.session import FetchLimits
 from catchment.client.offsets import LATEST, NOT_FOUND
 from catchment.client.reader import Reader, Span
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.positions import AtOffsets, Offsets
 from catchment.spark.source_options import SourceOptions
 from catchment.spark.time_admission import Ask, CutTime, Standing, count_waiting, cut_by_time
@@ -35,7 +35,7 @@ class TimeEdges:
         self._last: CutTime | None = None
         self._newest: tuple[Offsets, int] | None = None
 
-    def cut(self, start: Mapping[Place, int], available: Offsets, most: int) -> Offsets:
+    def cut(self, start: Mapping[TopicPartition, int], available: Offsets, most: int) -> Offsets:
         """The oldest of what is waiting, which is more than `most`."""
         # Where the last batch ended, everything that is older has been read.
         since_ms = self._last.time_ms if self._last is not None and self._last.ends == start else 0
@@ -63,13 +63,15 @@ class TimeEdges:
             return None
         return self._settled(edges, available, time_ms)
 
-    def _standings(self, places: Iterable[Place], time_ms: int, read_committed: bool) -> dict[Place, Standing]:
+    def _standings(
+        self, places: Iterable[TopicPartition], time_ms: int, read_committed: bool
+    ) -> dict[TopicPartition, Standing]:
         found = self._cluster.list_offsets(places, max(0, time_ms), read_committed=read_committed)
         return {
             place: Standing(one.offset, one.timestamp_ms) for place, one in found.items() if one.offset != NOT_FOUND
         }
 
-    def _exact_standings(self, available: Offsets, time_ms: int) -> dict[Place, Standing]:
+    def _exact_standings(self, available: Offsets, time_ms: int) -> dict[TopicPartition, Standing]:
         """The same by the records alone, which are read for it."""
         found = {
             place: self._first_at(place, standing.offset, available[place], time_ms)
@@ -85,7 +87,7 @@ class TimeEdges:
             settled[place] = available[place] if standing is None else standing.offset
         return settled
 
-    def _first_at(self, place: Place, start: int, end: int, time_ms: int) -> Standing | None:
+    def _first_at(self, place: TopicPartition, start: int, end: int, time_ms: int) -> Standing | None:
         """The first record in a range that is as late as that."""
         if start >= end:
             return None

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.client.cluster import Cluster
 from catchment.client.errors import BrokerError, SettingsError
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 
 _WAYS: Final = ("subscribe", "subscribePattern", "assign")
 _CHOOSE: Final = (
@@ -26,7 +26,7 @@ class TopicSelection:
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    assigned: tuple[Place, ...] = ()
+    assigned: tuple[TopicPartition, ...] = ()
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> TopicSelection:
@@ -58,7 +58,7 @@ class TopicSelection:
             assigned=tuple(place for place in self.assigned if place[0] in existing),
         )
 
-    def places(self, cluster: Cluster) -> list[Place]:
+    def places(self, cluster: Cluster) -> list[TopicPartition]:
         """The partitions as they are now, new ones included. A topic that is missing is an error, unless found by pattern."""
         names = self.topic_names(cluster)
         if names:
@@ -82,7 +82,7 @@ def _check_pattern(text: str) -> str:
     return text
 
 
-def _read_assigned(text: str) -> tuple[Place, ...]:
+def _read_assigned(text: str) -> tuple[TopicPartition, ...]:
     try:
         places = {(topic, int(partition)) for topic, numbers in json.loads(text).items() for partition in numbers}
     except (ValueError, TypeError, AttributeError):

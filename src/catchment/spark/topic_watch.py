@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.client.errors import BrokerError
 from catchment.client.offsets import LATEST
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.spark.noted_offsets import number_of
 from catchment.spark.positions import AtOffsets, Offsets
 from catchment.spark.source_options import SourceOptions
@@ -27,7 +27,7 @@ class TopicWatch:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._cluster = options.connection.cluster()
-        self._places: list[Place] = []
+        self._places: list[TopicPartition] = []
         self.topics: dict[str, int] = {}
         """Which topics they are, as `number_of` their ids."""
         self._looked_up_at_s = float("-inf")

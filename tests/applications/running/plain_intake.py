@@ -12,7 +12,7 @@ import pyarrow
 from catchment.applications.running.events import ID_HEADER
 from catchment.applications.running.layout import Layout
 from catchment.client.cluster import Cluster
-from catchment.client.columns import HEADER_TYPE
+from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.errors import ClientError
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.producer import Producer

@@ -19,7 +19,7 @@ from tests.pipelines.alerts.alert_world import candidate, connection, eventually
 from tests.pipelines.alerts.servers import MailServer, WebhookServer, serving
 
 from catchment.client.arrow_api import write_arrow
-from catchment.client.columns import HEADER_TYPE
+from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.delivery import DeliveryLimits
 from catchment.pipelines.alerts.notifier import Notifier

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment import Broker
-from catchment.client.columns import COLUMN_TYPES
+from catchment.client.columns.schema import COLUMN_TYPES
 from catchment.pipelines.driving.kept_aside import KeptAside, queries_in
 from catchment.spark.connection import Connection
 

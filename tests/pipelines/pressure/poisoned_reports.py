@@ -10,7 +10,7 @@ from tests.pipelines.city import City, at
 from tests.pipelines.pressure.poison import ANCIENT, BROKEN, LARGE, ODD, REPAIRED, SCHEMA, Kind, Made, Report
 
 from catchment.client.cluster import Cluster
-from catchment.client.columns import HEADER_TYPE
+from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.producer import Producer
 from catchment.pipelines import Pipeline, check, lake, store, topic
 

@@ -9,7 +9,7 @@ import pyarrow
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.reader import Reader, Span
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 
 _READ_TIMEOUT_S = 5.0
 
@@ -26,7 +26,7 @@ class TopicTail:
 
     def look(self, cluster: Cluster) -> None:
         """Read on to the end as it is now. What a look that failed had read already is kept for `take`, and not read again."""
-        places: list[Place] = [(self.topic, number) for number in cluster.partitions(self.topic)]
+        places: list[TopicPartition] = [(self.topic, number) for number in cluster.partitions(self.topic)]
         starts = self._starts(cluster, places)
         ends = {place: at.offset for place, at in cluster.list_offsets(places, LATEST, read_committed=True).items()}
         spans = [Span(*place, starts[place], ends[place]) for place in places if starts[place] < ends[place]]
@@ -40,7 +40,7 @@ class TopicTail:
 
     def written_to(self, cluster: Cluster) -> dict[int, int]:
         """Where each partition ends now, with what is not decided yet."""
-        places: list[Place] = [(self.topic, number) for number in cluster.partitions(self.topic)]
+        places: list[TopicPartition] = [(self.topic, number) for number in cluster.partitions(self.topic)]
         return {number: at.offset for (_, number), at in cluster.list_offsets(places, LATEST).items()}
 
     def has_reached(self, ends: Mapping[int, int]) -> bool:
@@ -52,7 +52,7 @@ class TopicTail:
         taken, self._read = self._read, []
         return taken
 
-    def _starts(self, cluster: Cluster, places: list[Place]) -> dict[Place, int]:
+    def _starts(self, cluster: Cluster, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         new = [place for place in places if place[1] not in self.ends]
         found = cluster.list_offsets(new, EARLIEST) if new else {}
         return {place: self.ends[place[1]] if place[1] in self.ends else found[place].offset for place in places}

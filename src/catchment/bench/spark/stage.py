@@ -20,7 +20,7 @@ from catchment.bench.peers.spark_connector import connector_jars
 from catchment.bench.target import UNFLUSHED, Target, factories
 from catchment.bench.workloads.workload import fresh_topic
 from catchment.client.arrow_api import read_arrow, write_arrow
-from catchment.client.batch_settings import Codec
+from catchment.client.settings import Codec
 from catchment.spark import session
 
 if TYPE_CHECKING:

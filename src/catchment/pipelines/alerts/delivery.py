@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow
 
-from catchment.client.columns import HEADER_TYPE
+from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.errors import ClientError
 from catchment.client.producer import Producer
 from catchment.pipelines.alerts.remembered import Remembered

@@ -28,7 +28,7 @@ from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.pipelines.alerts.delivery import Delivery, DeliveryLimits, LaneStatus
 from catchment.pipelines.alerts.log import alert_of, ids_of
 from catchment.pipelines.alerts.rule import log_topic
@@ -63,14 +63,14 @@ class Lane:
         )
         self._has_looked_back = False
         self._lock = Lock()
-        self._reached: dict[Place, int] = {}
+        self._reached: dict[TopicPartition, int] = {}
         self._thread = Thread(target=self._work, name=f"catchment-alerts-{alert}-{name}", daemon=True)
 
     @property
     def status(self) -> LaneStatus:
         return self._delivery.status
 
-    def has_reached(self, ends: Mapping[Place, int]) -> bool:
+    def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether everything before these places of the log has been told or given up."""
         with self._lock:
             return all(self._reached.get(place, -1) >= end for place, end in ends.items())
@@ -121,7 +121,7 @@ class Lane:
                 with self._lock:
                     self._reached = reader.positions
 
-    def _look_back(self, cluster: Cluster, positions: Mapping[Place, int]) -> None:
+    def _look_back(self, cluster: Cluster, positions: Mapping[TopicPartition, int]) -> None:
         """Learn the ids of what was told before the driver started, as many as are remembered: they may come again."""
         if self._has_looked_back:
             return
@@ -138,7 +138,7 @@ class Lane:
                 _log.warning("%s knows less of what was told: %s", self._group, gone)
         self._has_looked_back = True
 
-    def _positions(self, cluster: Cluster) -> dict[Place, int]:
+    def _positions(self, cluster: Cluster) -> dict[TopicPartition, int]:
         """Where the lane stands; where it is new, the end of the log, from now on and after a restart too."""
         topic = log_topic(self._pipeline)
         places = [(topic, number) for number in cluster.partitions(topic, create=True)]

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from pyarrow import compute
 
 from catchment.client.cluster import Cluster
-from catchment.client.columns import HEADER_TYPE
+from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.errors import BrokerError, ClientError
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.producer import Producer
@@ -93,7 +93,7 @@ class AlertLog:
                 transactions = Transactions(self._cluster, self._rule.transactional_id, _TRANSACTION_TIMEOUT_MS)
                 try:
                     # The same error comes after a transaction's time-out, but then the owner may go on.
-                    transactions.begin_anew(handle)
+                    transactions.init_producer_id(handle)
                 except BrokerError as refused:
                     if refused.code in _FENCED:
                         raise AlertsTakenOver(self._rule) from error

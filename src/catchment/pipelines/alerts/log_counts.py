@@ -23,9 +23,8 @@ from pyarrow import compute
 from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
 from catchment.client.offsets import EARLIEST, LATEST
-from catchment.client.reader import OffsetOutOfRange, Reader, Span
-from catchment.client.topic_metadata import Place
-from catchment.client.unread import Read
+from catchment.client.reader import OffsetOutOfRange, Read, Reader, Span
+from catchment.client.topic_metadata import TopicPartition
 from catchment.pipelines.alerts.log import ids_of
 from catchment.pipelines.alerts.remembered import REMEMBERED_IDS, Remembered
 from catchment.pipelines.alerts.rule import log_topic
@@ -47,9 +46,9 @@ class LogCounts:
         self._known: dict[str, Remembered[None]] = {alert: Remembered() for alert in alerts}
         self._lock = Lock()
         self._counts = {alert: {_FIRED: 0, _REPEATED: 0} for alert in alerts}
-        self._begun: dict[Place, int] = {}
+        self._begun: dict[TopicPartition, int] = {}
         """Where the log ended when counting began: what is before is known, and not counted."""
-        self._positions: dict[Place, int] = {}
+        self._positions: dict[TopicPartition, int] = {}
         self._is_over = Event()
         self._thread = Thread(target=self._work, name="counts of alerts", daemon=True)
 

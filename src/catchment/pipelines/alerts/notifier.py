@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from catchment.client.errors import ClientError
 from catchment.client.offsets import LATEST
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.pipelines.alerts.delivery import DeliveryLimits, LaneStatus
 from catchment.pipelines.alerts.lane import Lane
 from catchment.pipelines.alerts.mail import Mail
@@ -47,7 +47,7 @@ class Notifier:
             for name, listener in _listeners(rule, smtp)
         ]
         self._finish_by_s: float | None = None
-        self._ends: dict[Place, int] | None = None
+        self._ends: dict[TopicPartition, int] | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -92,7 +92,7 @@ class Notifier:
         for lane in self._lanes:
             lane.close(timeout_s=max(0.0, deadline_s - time.monotonic()))
 
-    def _log_ends(self) -> dict[Place, int]:
+    def _log_ends(self) -> dict[TopicPartition, int]:
         with closing(self._connection.new_cluster()) as cluster:
             places = [(topic, number) for topic in self._topics for number in cluster.partitions(topic)]
             return {place: found.offset for place, found in cluster.list_offsets(places, LATEST).items()}

@@ -22,7 +22,7 @@ from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
 from catchment.client.offsets import LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
-from catchment.client.topic_metadata import Place
+from catchment.client.topic_metadata import TopicPartition
 from catchment.pipelines.naming import sink_query
 from catchment.spark.connection import Connection
 
@@ -44,7 +44,7 @@ class KeptAside:
         self._kinds = {topic: kind for kind, topic in topics.items()}
         self._lock = Lock()
         self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in topics}
-        self._positions: dict[Place, int] = {}
+        self._positions: dict[TopicPartition, int] = {}
         self._is_over = Event()
         self._thread = Thread(target=self._work, name="records kept aside", daemon=True)
 
@@ -80,7 +80,7 @@ class KeptAside:
                         return
                 self._is_over.wait(_STEP_S)
 
-    def _ends(self, cluster: Cluster) -> dict[Place, int]:
+    def _ends(self, cluster: Cluster) -> dict[TopicPartition, int]:
         places = [(topic, number) for topic in self._kinds for number in cluster.partitions(topic)]
         return {place: at.offset for place, at in cluster.list_offsets(places, LATEST, read_committed=True).items()}
 

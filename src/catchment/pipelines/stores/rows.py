@@ -14,7 +14,7 @@ import numpy
 import pyarrow
 from pyarrow import compute, types
 
-from catchment.client.keyed_rows import last_of_each_key
+from catchment.client.columns.keyed_rows import last_of_each_key
 from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import DELETED

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import types as spark
 
-from catchment.client.arrays import Bytes, Longs
+from catchment.client.columns.arrays import Bytes, Longs
 from catchment.spark.formats import avro_kernels as kernels
 from catchment.spark.formats.avro_schema import Node
 from catchment.spark.formats.decoder import Decoded, arrow_type

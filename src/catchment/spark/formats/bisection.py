@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from catchment.client.arrays import Longs
+from catchment.client.columns.arrays import Longs
 from catchment.spark.formats.payloads import Payloads
 
 _LONGEST_REASON: Final = 200

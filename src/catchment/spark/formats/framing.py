@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from catchment.client.arrays import Longs
+from catchment.client.columns.arrays import Longs
 from catchment.spark.formats.decoder import Decoded
 from catchment.spark.formats.payloads import Payloads
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from catchment.client.arrays import Bytes, Longs
+from catchment.client.columns.arrays import Bytes, Longs
 
 Flags = NDArray[np.bool_]
 

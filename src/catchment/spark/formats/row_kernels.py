@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.client.arrays import Bytes, Longs
-from catchment.client.encode_kernels import write_varint
-from catchment.client.memory import address_of, append_field, compiled, copy_bytes, load_byte, store_byte
+from catchment.client.columns.arrays import Bytes, Longs
+from catchment.client.columns.encode_kernels import write_varint
+from catchment.client.columns.memory import address_of, append_field, compiled, copy_bytes, load_byte, store_byte
 
 VOID: Final = 0
 BOOLEAN: Final = 1

@@ -1,0 +1,1 @@
+"""Fetching records: sessions, one fetcher a broker, and the size of records."""

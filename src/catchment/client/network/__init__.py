@@ -1,0 +1,1 @@
+"""Connections to brokers: opened, authenticated, and chosen by what a request is for."""

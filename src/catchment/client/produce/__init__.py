@@ -1,0 +1,1 @@
+"""Producing records: the choice of partitions, one queue a partition, and the sender."""

@@ -1,0 +1,123 @@
+"""One partition's batches on their way to its leader: in order, each until it is acknowledged, none twice.
+
+A batch keeps its sequence numbers for all attempts, so a broker recognises one that it has already (KIP-98). When one
+attempt fails, nothing more is sent until all attempts under way are answered; then the failed ones go first, in order.
+No I/O happens here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+_SEQUENCES: Final = 2**31
+"""Sequence numbers run from 0 up to this, and begin anew."""
+
+
+class ProducerBatch(NamedTuple):
+    """One encoded batch."""
+
+    data: bytes
+    record_count: int
+    base_sequence: int
+    deadline_s: float
+
+
+class Verdict(Enum):
+    """What an answer means for a batch."""
+
+    WRITTEN = auto()
+    RETRY = auto()
+    FAILED = auto()
+
+
+class Written(NamedTuple):
+    """What was acknowledged of one partition; other producers' records may lie between."""
+
+    first_offset: int
+    """-1 where the broker said only that it had the records already."""
+    end_offset: int
+    record_count: int
+
+
+class PartitionQueue:
+    """What is to be sent to one partition."""
+
+    def __init__(self) -> None:
+        self.next_sequence = 0
+        self.written: Written | None = None
+        self._is_known = False
+        self._waiting: deque[ProducerBatch] = deque()
+        self._in_flight: list[ProducerBatch] = []
+        self._failed: list[ProducerBatch] = []
+
+    @property
+    def is_done(self) -> bool:
+        return not (self._waiting or self._in_flight or self._failed)
+
+    @property
+    def is_sendable(self) -> bool:
+        """Whether a batch may be sent now: one waits, the broker knows the producer, no failure is being sorted out."""
+        # A broker that knows nothing of a producer takes any sequence number for its first. So the first batch goes alone:
+        # if it failed and one behind it did not, it could never be written.
+        return bool(self._waiting) and not self._failed and (self._is_known or not self._in_flight)
+
+    @property
+    def first_waiting(self) -> ProducerBatch:
+        return self._waiting[0]
+
+    def add(self, batch: ProducerBatch) -> None:
+        """Queue a batch that was encoded with `next_sequence`."""
+        self._waiting.append(batch)
+        self.next_sequence = (self.next_sequence + batch.record_count) % _SEQUENCES
+
+    def take(self) -> ProducerBatch:
+        """The next batch, which is under way from now on."""
+        batch = self._waiting.popleft()
+        self._in_flight.append(batch)
+        return batch
+
+    def judge(self, code: ErrorCode) -> Verdict:
+        """What an error code means for a batch under way."""
+        if code in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
+            return Verdict.WRITTEN
+        # A gap in the sequence is no news while the batch before it is to be sent again.
+        if code.retriable or (code is ErrorCode.out_of_order_sequence_number and self._failed):
+            return Verdict.RETRY
+        return Verdict.FAILED
+
+    def acknowledge(self, batch: ProducerBatch, base_offset: int) -> None:
+        self._in_flight.remove(batch)
+        self._is_known = True
+        end_offset = base_offset + batch.record_count if base_offset >= 0 else -1
+        if self.written is None:
+            self.written = Written(base_offset, end_offset, batch.record_count)
+        else:
+            known = self.written
+            self.written = Written(
+                known.first_offset, max(known.end_offset, end_offset), known.record_count + batch.record_count
+            )
+        self._requeue()
+
+    def retry(self, batch: ProducerBatch) -> None:
+        """Send a batch again, as soon as all that is under way is answered."""
+        self._in_flight.remove(batch)
+        self._failed.append(batch)
+        self._requeue()
+
+    def clear(self) -> None:
+        """Give everything up that is not acknowledged, as when a transaction is aborted."""
+        self._waiting.clear()
+        self._in_flight.clear()
+        self._failed.clear()
+
+    def _requeue(self) -> None:
+        if self._failed and not self._in_flight:
+            # Answers of one connection come in order, but batches may have failed on two.
+            first = self._failed[0].base_sequence
+            self._failed.sort(key=lambda batch: (batch.base_sequence - first + _SEQUENCES // 2) % _SEQUENCES)
+            self._waiting.extendleft(reversed(self._failed))
+            self._failed.clear()
