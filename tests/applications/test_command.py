@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from catchment.applications.catalogue import TITLES
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 from catchment.ports.process_tree import process_tree
 
 _COMMAND = [sys.executable, "-m", "catchment.cli", "example"]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0

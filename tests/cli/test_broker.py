@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Start
 
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 STOP_S = 150
 NEEDED_LATER = (

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 from tests.client.certificates import Authority, Pair
 
 from catchment.bench.peers.kafka import KafkaServer
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 USER = "alice"
 ODD_USER = "a=b,c"

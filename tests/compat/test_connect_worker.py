@@ -21,7 +21,7 @@ from tests.compat.clients.committed_reader import CommittedReader
 from tests.compat.java_tool import java_tool
 from tests.compat.program import JavaProgram
 
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 _TOPIC = "lines"
 _CONVERTER = "org.apache.kafka.connect.storage.StringConverter"

@@ -18,7 +18,7 @@ from types import TracebackType
 import psycopg
 import pytest
 
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 from catchment.ports.process_tree import process_tree
 
 _START_SECONDS = 60.0

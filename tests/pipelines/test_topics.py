@@ -15,7 +15,7 @@ from catchment.pipelines.execution import topics
 from catchment.pipelines.execution.alerting import alert_rule
 from catchment.pipelines.execution.boundaries import sink_options
 from catchment.pipelines.python_form import Node
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 
 def test_every_topic_that_is_made_has_room_for_a_record_that_has_grown(city: City) -> None:

@@ -1,4 +1,4 @@
-"""What every disk promises, shown for the real one and for the one in memory."""
+"""The contract of every disk, for the real one and the one in memory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_files_are_synced_together_without_blocking(disk: Disk, root: str) -> No
     assert [file.read(0, 3) for file in files] == [b"abc"] * 3
 
 
-def test_directories_are_made_with_their_parents_and_listed_in_order(disk: Disk, root: str) -> None:
+def test_directories_are_created_with_their_parents_and_listed_in_order(disk: Disk, root: str) -> None:
     disk.make_directory(f"{root}/b/c/d")
     disk.make_directory(f"{root}/b/c/d")
     disk.open_file(f"{root}/a").append([b"12345"])
@@ -107,7 +107,7 @@ def test_directories_are_made_with_their_parents_and_listed_in_order(disk: Disk,
     assert not disk.exists(f"{root}/b/d")
 
 
-def test_what_is_not_there_is_not_found(disk: Disk, root: str) -> None:
+def test_a_missing_path_is_not_found(disk: Disk, root: str) -> None:
     with pytest.raises(FileNotFoundError):
         disk.list_directory(f"{root}/missing")
     with pytest.raises(FileNotFoundError):
@@ -121,7 +121,7 @@ def test_what_is_not_there_is_not_found(disk: Disk, root: str) -> None:
     disk.remove_file(f"{root}/missing")
 
 
-def test_a_file_is_no_directory_and_a_directory_no_file(disk: Disk, root: str) -> None:
+def test_files_and_directories_are_not_interchangeable(disk: Disk, root: str) -> None:
     disk.open_file(f"{root}/file").close()
     disk.make_directory(f"{root}/directory")
     with pytest.raises(IsADirectoryError):
@@ -159,7 +159,7 @@ def test_a_directory_is_renamed_with_all_in_it(disk: Disk, root: str) -> None:
     assert not disk.exists(f"{root}/topic-0")
 
 
-def test_a_directory_does_not_replace_one_that_holds_something(disk: Disk, root: str) -> None:
+def test_a_directory_does_not_replace_one_that_is_not_empty(disk: Disk, root: str) -> None:
     disk.make_directory(f"{root}/a")
     disk.make_directory(f"{root}/b/c")
     with pytest.raises(OSError, match="not empty") as caught:
@@ -175,11 +175,11 @@ def test_a_replaced_file_leaves_nothing_else_behind(disk: Disk, root: str) -> No
     assert disk.read_file(f"{root}/checkpoint") == b"two, which is longer"
 
 
-def test_there_is_room(disk: Disk, root: str) -> None:
+def test_free_bytes_are_reported(disk: Disk, root: str) -> None:
     assert disk.free_bytes(root) > 0
 
 
-def test_a_locked_directory_is_refused_until_it_is_released(disk: Disk, root: str) -> None:
+def test_a_locked_directory_cannot_be_locked_until_it_is_released(disk: Disk, root: str) -> None:
     lock = disk.lock_directory(root)
     with pytest.raises(BlockingIOError, match="in use"):
         disk.lock_directory(root)

@@ -1,4 +1,4 @@
-"""Syncs by the kernel: every target has its own outcome, and what the kernel does not take is synced all the same."""
+"""Syncs by the kernel: every target has its own result, and a thread syncs what the kernel does not accept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.ports import real_disk
+from catchment.ports import kernel_syncs
 from catchment.ports.disk import Replacement, StaleFile, SyncGroup
 from catchment.ports.kernel_syncs import KernelSyncs, Target
 from catchment.ports.real_disk import RealDisk
@@ -40,7 +40,9 @@ async def test_files_and_directories_are_synced_though_their_descriptors_are_clo
     kernel.close()
 
 
-async def test_what_the_kernel_refuses_ends_the_part_that_it_takes(kernel: KernelSyncs, tmp_path: Path) -> None:
+async def test_the_kernel_accepts_the_targets_before_the_first_that_it_rejects(
+    kernel: KernelSyncs, tmp_path: Path
+) -> None:
     file = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
     with socket.socket() as no_file:
         submitted = kernel.submit([Target(file), Target(no_file.fileno()), Target(file)])
@@ -52,7 +54,7 @@ async def test_what_the_kernel_refuses_ends_the_part_that_it_takes(kernel: Kerne
     kernel.close()
 
 
-async def test_rounds_under_way_at_once_do_not_mix(kernel: KernelSyncs, tmp_path: Path) -> None:
+async def test_concurrent_submissions_do_not_mix(kernel: KernelSyncs, tmp_path: Path) -> None:
     file = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
     rounds = []
     for count in (1, 7, 3):
@@ -73,7 +75,7 @@ async def test_a_group_fails_alone(tmp_path: Path) -> None:
     assert failures[2] is None
 
 
-async def test_a_closed_file_has_left_its_log_and_needs_no_sync(tmp_path: Path) -> None:
+async def test_a_closed_file_needs_no_sync(tmp_path: Path) -> None:
     disk = RealDisk()
     file = disk.open_file(str(tmp_path / "a"))
     file.close()
@@ -96,10 +98,10 @@ async def test_more_files_than_descriptors_are_synced_in_turns(tmp_path: Path) -
     assert await disk.sync_groups([SyncGroup([file]) for file in files]) == [None] * 20
 
 
-async def test_without_the_kernels_help_a_thread_syncs_each_and_reports_each(
+async def test_without_kernel_support_a_thread_syncs_and_reports_each_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _refuse_kernel_syncs(monkeypatch)
+    _disable_kernel_syncs(monkeypatch)
     sync = os.fdatasync
     disk = RealDisk()
     files = [disk.open_file(str(tmp_path / str(number))) for number in range(3)]
@@ -129,7 +131,7 @@ async def test_files_are_replaced_together_and_leave_nothing_else_behind(tmp_pat
 async def test_replacements_that_fail_leave_the_old_content_and_no_other_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _refuse_kernel_syncs(monkeypatch)
+    _disable_kernel_syncs(monkeypatch)
 
     def fail(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "no space")
@@ -146,8 +148,8 @@ def _contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def _refuse_kernel_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+def _disable_kernel_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(loop: asyncio.AbstractEventLoop) -> KernelSyncs:
         raise OSError(errno.ENOSYS, "not here")
 
-    monkeypatch.setattr(real_disk, "KernelSyncs", refuse)
+    monkeypatch.setattr(kernel_syncs, "KernelSyncs", refuse)

@@ -1,4 +1,4 @@
-"""Log lines: both forms carry the same fields."""
+"""Log lines: both formats have the same fields."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def logged(line_format: str) -> str:
     return stream.getvalue()
 
 
-def test_text_lines_hold_the_fields_behind_the_message() -> None:
+def test_text_lines_have_the_fields_after_the_message() -> None:
     first, second, *trace = logged("text").splitlines()
     assert first.endswith('Z WARNING catchment.somewhere opened 3 logs topic="a topic" partition=0')
     assert second.endswith("ERROR catchment.somewhere failed")
@@ -47,7 +47,7 @@ def test_json_lines_are_one_object_each() -> None:
     assert "ValueError: broken" in second["exception"]
 
 
-def test_configuring_again_replaces_the_former_stream() -> None:
+def test_configuring_again_replaces_the_previous_stream() -> None:
     before = io.StringIO()
     configure_logging(stream=before)
     assert "opened" in logged("text")

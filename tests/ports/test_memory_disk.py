@@ -1,4 +1,4 @@
-"""The memory disk's bad days: what a power loss takes, and faults on demand."""
+"""The memory disk: what a power loss loses, and injected faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def disk() -> MemoryDisk:
 
 
 def contents_after_crashes(disk: MemoryDisk, path: str) -> list[bytes | None]:
-    """What a file holds after each of many power losses; None where it is gone."""
+    """The content of a file after each of many power losses; None if the file is gone."""
     after = [disk.crash(Random(seed)) for seed in SEEDS]
     return [crashed.read_file(path) if crashed.exists(path) else None for crashed in after]
 
@@ -133,7 +133,7 @@ def test_the_disk_after_a_crash_is_another_one(disk: MemoryDisk) -> None:
     after.lock_directory("/data")
 
 
-def test_removed_files_do_not_stay_in_memory_for_ever(disk: MemoryDisk) -> None:
+def test_removed_files_are_freed(disk: MemoryDisk) -> None:
     for number in range(1000):
         disk.open_file(f"/data/{number}").append([b"x"])
         disk.remove_file(f"/data/{number}")
@@ -141,7 +141,7 @@ def test_removed_files_do_not_stay_in_memory_for_ever(disk: MemoryDisk) -> None:
     assert max(survivors) <= 1
 
 
-def test_a_full_disk_refuses_what_does_not_fit_and_goes_on_when_there_is_room(disk: MemoryDisk) -> None:
+def test_a_full_disk_rejects_what_does_not_fit_until_there_is_room(disk: MemoryDisk) -> None:
     file = disk.open_file("/data/log")
     disk.fill(bytes_left=10)
     file.append([b"12345", b"6789"])
@@ -181,7 +181,7 @@ def test_failing_writes_change_nothing(disk: MemoryDisk) -> None:
     assert file.read(0, 10) == b"abcghi"
 
 
-def test_a_failed_sync_loses_what_was_not_synced_before_for_ever(disk: MemoryDisk) -> None:
+def test_a_failed_sync_loses_unsynced_bytes_permanently(disk: MemoryDisk) -> None:
     file = disk.open_file("/data/log")
     disk.sync_directory("/data")
     file.append([b"abc"])
@@ -200,7 +200,7 @@ def test_a_failed_sync_loses_what_was_not_synced_before_for_ever(disk: MemoryDis
     assert not disk.exists("/data/checkpoint")
 
 
-def test_a_read_only_disk_serves_reads_and_refuses_every_change(disk: MemoryDisk) -> None:
+def test_a_read_only_disk_allows_reads_and_rejects_every_change(disk: MemoryDisk) -> None:
     file = disk.open_file("/data/log")
     file.append([b"abc"])
     disk.read_only = True
@@ -234,7 +234,9 @@ def test_a_dead_process_holds_no_lock(disk: MemoryDisk) -> None:
     ),
     seed=st.integers(0, 2**32),
 )
-def test_whatever_happens_bytes_synced_and_not_cut_since_survive(steps: list[bytes | str | int], seed: int) -> None:
+def test_whatever_happens_synced_bytes_that_were_not_truncated_survive(
+    steps: list[bytes | str | int], seed: int
+) -> None:
     disk = MemoryDisk()
     file = disk.open_file("/log")
     disk.sync_directory("/")

@@ -1,4 +1,4 @@
-"""What only the real disk has: descriptors to bound, short writes to continue, other processes to keep out."""
+"""The real disk: bounded descriptors, short writes, locks against other processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_descriptors_stay_below_the_bound_while_every_file_stays_usable(tmp_path
     assert disk.open_files == 0
 
 
-def test_the_file_unused_for_longest_gives_up_its_descriptor(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_loses_its_descriptor(tmp_path: Path) -> None:
     disk = RealDisk(max_open_files=2)
     kept = disk.open_file(str(tmp_path / "kept"))
     descriptor = kept.descriptor()
@@ -67,7 +67,7 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert file.read(0, 10) == b"abcdefghij"
 
 
-def test_a_failed_append_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_append_leaves_the_file_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = iter([3, -1])
 
     def write_and_then_fail(descriptor: int, buffers: Sequence[Buffer], offset: int) -> int:
@@ -89,12 +89,12 @@ def test_a_failed_append_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: 
     assert path.read_bytes() == b"beforeafter"
 
 
-def test_a_disk_that_takes_no_bytes_is_an_error_and_no_endless_loop(
+def test_a_disk_that_accepts_no_bytes_is_an_error_and_no_endless_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = RealDisk().open_file(str(tmp_path / "a"))
     monkeypatch.setattr(os, "pwritev", lambda descriptor, buffers, offset: 0)
-    with pytest.raises(OSError, match="took no bytes"):
+    with pytest.raises(OSError, match="accepted no bytes"):
         file.append([b"abc"])
 
 
@@ -113,7 +113,7 @@ def test_a_replacement_that_fails_leaves_the_old_content_and_no_other_file(
     assert (tmp_path / "checkpoint").read_bytes() == b"old"
 
 
-def test_a_directory_locked_here_is_refused_in_another_process(tmp_path: Path) -> None:
+def test_a_locked_directory_cannot_be_locked_by_another_process(tmp_path: Path) -> None:
     script = "import sys; from catchment.ports.real_disk import RealDisk; RealDisk().lock_directory(sys.argv[1])"
     command = [sys.executable, "-c", script, str(tmp_path)]
     lock = RealDisk().lock_directory(str(tmp_path))
@@ -123,7 +123,7 @@ def test_a_directory_locked_here_is_refused_in_another_process(tmp_path: Path) -
     assert subprocess.run(command, check=False).returncode == 0
 
 
-async def test_what_is_read_later_is_what_the_file_holds_even_if_it_is_gone_by_then(tmp_path: Path) -> None:
+async def test_a_later_read_works_even_if_the_file_is_removed_meanwhile(tmp_path: Path) -> None:
     disk = RealDisk()
     file = disk.open_file(str(tmp_path / "log"))
     file.append([b"0123456789" * 1000])
@@ -134,14 +134,14 @@ async def test_what_is_read_later_is_what_the_file_holds_even_if_it_is_gone_by_t
     assert await reading == (b"0123456789" * 1000)[5:9005]
 
 
-def test_what_was_just_written_does_not_block(tmp_path: Path) -> None:
+def test_reading_what_was_just_written_does_not_block(tmp_path: Path) -> None:
     file = RealDisk().open_file(str(tmp_path / "log"))
     file.append([b"x" * 100_000])
     assert not file.would_block(0, 100_000)
     assert not file.would_block(0, 0)
 
 
-def test_a_large_file_loses_its_name_at_once_and_its_space_soon(tmp_path: Path) -> None:
+def test_a_large_file_is_unlinked_at_once_and_freed_soon(tmp_path: Path) -> None:
     disk = RealDisk()
     file = disk.open_file(str(tmp_path / "log"))
     file.append([b"x" * (2 << 20)])

@@ -1,4 +1,4 @@
-"""Metrics: documented, rendered as Prometheus reads them, served on demand."""
+"""Metrics: documented, rendered in Prometheus's format, served on demand."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def test_every_metric_is_documented() -> None:
         assert metric.name.endswith("_total") == (metric.kind == "counter")
 
 
-def test_readings_are_rendered_as_prometheus_reads_them() -> None:
+def test_readings_are_rendered_in_prometheus_format() -> None:
     lines = Exporter(lambda: SAMPLE).render().decode().splitlines()
     assert "# TYPE kafka_server_brokertopicmetrics_bytesin_total counter" in lines
     assert "kafka_server_brokertopicmetrics_bytesin_total 7.0" in lines

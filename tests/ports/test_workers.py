@@ -1,4 +1,4 @@
-"""Tasks give the same results on the loop and in a process of their own, which never outlives its use."""
+"""Tasks have the same results on the loop and in a worker process, and no worker process is left behind."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.ports.worker_tasks import append_numbers, die, fail, go_on_for_ever
+from tests.ports.worker_tasks import append_numbers, die, fail, run_forever
 
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.ports.workers import LoopWorker, ProcessWorker, WorkerDied
 
 
-async def test_a_task_on_the_loop_lets_others_run_between_its_steps() -> None:
+async def test_a_task_on_the_loop_yields_to_other_tasks_between_its_steps() -> None:
     disk = MemoryDisk()
     worker = LoopWorker(disk)
     task = asyncio.create_task(worker.run(append_numbers, ("/numbers", 100)))
@@ -29,7 +29,7 @@ async def test_a_task_on_the_loop_lets_others_run_between_its_steps() -> None:
     await worker.rest()
 
 
-async def test_one_process_does_task_after_task_and_ends_when_it_may_rest(tmp_path: Path) -> None:
+async def test_one_process_runs_task_after_task_and_ends_with_rest(tmp_path: Path) -> None:
     worker = ProcessWorker()
     path = str(tmp_path / "numbers")
     first = await worker.run(append_numbers, (path, 3))
@@ -43,7 +43,7 @@ async def test_one_process_does_task_after_task_and_ends_when_it_may_rest(tmp_pa
     await worker.rest()
 
 
-async def test_a_dead_process_is_told_and_replaced(tmp_path: Path) -> None:
+async def test_a_dead_process_is_reported_and_replaced(tmp_path: Path) -> None:
     worker = ProcessWorker()
     with pytest.raises(WorkerDied, match="-9"):
         await worker.run(die, None)
@@ -51,10 +51,10 @@ async def test_a_dead_process_is_told_and_replaced(tmp_path: Path) -> None:
     await worker.rest()
 
 
-async def test_a_cancelled_task_takes_its_process_with_it(tmp_path: Path) -> None:
+async def test_cancelling_a_task_ends_its_process(tmp_path: Path) -> None:
     worker = ProcessWorker()
     path = tmp_path / "started"
-    task = asyncio.create_task(worker.run(go_on_for_ever, str(path)))
+    task = asyncio.create_task(worker.run(run_forever, str(path)))
     for _ in range(3000):
         if path.exists():
             break

@@ -10,7 +10,7 @@ from catchment.ports.disk import Disk
 
 
 def append_numbers(disk: Disk, argument: tuple[str, int]) -> Generator[None, None, int]:
-    """Write so many numbers to a file, a step each; the number of the process that did it."""
+    """Write `count` numbers to a file, one in each step. Returns the id of the process."""
     path, count = argument
     file = disk.open_file(path)
     for number in range(count):
@@ -30,7 +30,7 @@ def die(disk: Disk, argument: None) -> Generator[None, None, None]:
     yield
 
 
-def go_on_for_ever(disk: Disk, path: str) -> Generator[None, None, None]:
+def run_forever(disk: Disk, path: str) -> Generator[None, None, None]:
     disk.open_file(path).close()
     while True:
         yield

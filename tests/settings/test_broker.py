@@ -1,4 +1,4 @@
-"""Effective settings of a broker: layers, units, and names that it does not act on."""
+"""Effective settings of a broker: layers, units, and ignored names."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from catchment.settings.setting import InvalidSetting, UnknownSetting
 FOREVER = 2**63 - 1
 
 
-def test_without_anything_given_the_defaults_hold() -> None:
+def test_the_defaults_apply() -> None:
     settings = BrokerSettings()
     assert settings.node_id == 1
     assert settings.log_dirs == (Path("catchment-data"),)
@@ -21,7 +21,7 @@ def test_without_anything_given_the_defaults_hold() -> None:
     assert settings["log.cleanup.policy"] == ("delete",)
 
 
-def test_a_getter_of_the_wrong_kind_is_a_fault() -> None:
+def test_a_getter_of_the_wrong_kind_raises() -> None:
     settings = BrokerSettings()
     with pytest.raises(TypeError, match="listeners"):
         settings.integer("listeners")
@@ -33,7 +33,7 @@ def test_a_getter_of_the_wrong_kind_is_a_fault() -> None:
         settings.text("num.partitions")
 
 
-def test_stronger_layers_win() -> None:
+def test_later_layers_take_precedence() -> None:
     settings = BrokerSettings({"message.max.bytes": "1", "num.partitions": "3"})
     assert settings.integer("message.max.bytes") == 1
     settings = settings.with_dynamic({"message.max.bytes": "2"}, {})
@@ -61,7 +61,7 @@ def test_a_stored_change_of_a_read_only_setting_is_ignored() -> None:
         ({"log.retention.minutes": "-5"}, -1),
     ],
 )
-def test_the_finest_unit_of_retention_wins(static: dict[str, str], retention_ms: int) -> None:
+def test_the_finest_unit_of_retention_takes_precedence(static: dict[str, str], retention_ms: int) -> None:
     settings = BrokerSettings(static)
     assert settings.integer("log.retention.ms") == retention_ms
     assert settings.topic_values()["retention.ms"] == retention_ms
@@ -80,7 +80,7 @@ def test_flush_ms_falls_back_to_the_scheduler() -> None:
     assert given.topic_values()["flush.ms"] == 9
 
 
-def test_retention_of_nothing_is_refused() -> None:
+def test_a_retention_of_zero_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match=r"log\.retention\.ms"):
         BrokerSettings({"log.retention.hours": "0"})
 
@@ -107,16 +107,16 @@ def test_equal_overrides_share_their_values() -> None:
 
 
 @pytest.mark.parametrize("given", [{"node.id": "7"}, {"broker.id": "7"}, {"node.id": "7", "broker.id": "7"}])
-def test_either_name_gives_the_number_of_the_broker(given: dict[str, str]) -> None:
+def test_either_name_gives_the_broker_id(given: dict[str, str]) -> None:
     assert BrokerSettings(given).node_id == 7
 
 
-def test_two_numbers_for_one_broker_are_refused() -> None:
+def test_two_different_broker_ids_are_rejected() -> None:
     with pytest.raises(InvalidSetting, match=r"must equal node\.id"):
         BrokerSettings({"node.id": "7", "broker.id": "8"})
 
 
-def test_log_dirs_win_over_log_dir_and_must_differ() -> None:
+def test_log_dirs_override_log_dir_and_must_differ() -> None:
     assert BrokerSettings({"log.dir": "a", "log.dirs": "b, c"}).log_dirs == (Path("b"), Path("c"))
     assert BrokerSettings({"log.dir": "a"}).log_dirs == (Path("a"),)
     with pytest.raises(InvalidSetting, match="named twice"):
@@ -125,7 +125,7 @@ def test_log_dirs_win_over_log_dir_and_must_differ() -> None:
         BrokerSettings({"log.dir": ""})
 
 
-def test_every_name_that_changes_nothing_draws_one_line() -> None:
+def test_every_name_without_effect_is_logged_once() -> None:
     settings = BrokerSettings(
         {"num.io.threads": "8", "num.partitons": "2", "listener.name.plaintext.ssl.key": "x", "num.partitions": "3"}
     )
@@ -141,7 +141,7 @@ def test_names_typed_by_hand_must_exist() -> None:
         require_known(["num.partitons"])
 
 
-def test_a_process_that_is_a_controller_only_is_refused() -> None:
+def test_a_process_that_is_a_controller_only_is_rejected() -> None:
     assert BrokerSettings({"process.roles": "broker,controller"}).node_id == 1
     with pytest.raises(InvalidSetting, match=r"process\.roles"):
         BrokerSettings({"process.roles": "controller"})

@@ -9,7 +9,7 @@ from catchment.settings.groups import BROKER_NAMES, GROUP_SETTINGS, GroupSetting
 from catchment.settings.setting import InvalidSetting
 
 
-def test_what_a_group_does_not_set_is_the_brokers() -> None:
+def test_a_group_inherits_what_it_does_not_set_from_the_broker() -> None:
     broker = BrokerSettings({"group.share.session.timeout.ms": "50000"})
     assert GroupSettings(broker, {}).integer("share.session.timeout.ms") == 50_000
     assert GroupSettings(broker, {"share.session.timeout.ms": "47000"}).integer("share.session.timeout.ms") == 47_000
@@ -22,7 +22,7 @@ def test_defaults_are_the_same_as_those_of_the_broker() -> None:
     }
 
 
-def test_a_value_beyond_bounds_that_have_moved_counts_as_the_nearest() -> None:
+def test_a_value_beyond_later_bounds_is_clamped() -> None:
     broker = BrokerSettings({"group.share.max.record.lock.duration.ms": "30000"})
     assert GroupSettings(broker, {"share.record.lock.duration.ms": "60000"}).integer(
         "share.record.lock.duration.ms"
@@ -39,7 +39,7 @@ def test_a_value_beyond_bounds_that_have_moved_counts_as_the_nearest() -> None:
         {"share.record.lock.duration.ms": "60000", "consumer.session.timeout.ms": "60000"},
     ],
 )
-def test_settings_that_a_group_may_have(given: dict[str, str]) -> None:
+def test_valid_group_settings(given: dict[str, str]) -> None:
     validate_group_settings(given, BrokerSettings())
 
 
@@ -57,7 +57,7 @@ def test_settings_that_a_group_may_have(given: dict[str, str]) -> None:
         ({"consumer.session.timeout.ms": "1"}, "group.consumer.min.session.timeout.ms"),
     ],
 )
-def test_settings_that_a_group_may_not_have(given: dict[str, str], message: str) -> None:
+def test_invalid_group_settings(given: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidSetting, match=message):
         validate_group_settings(given, BrokerSettings())
 

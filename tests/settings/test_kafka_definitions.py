@@ -37,24 +37,24 @@ def check(definitions: Definitions, theirs: dict[str, dict[str, str]]) -> None:
             assert setting.validator.highest == (float(row["highest"]) if row["highest"] else None), name
 
 
-def test_topic_settings_are_kafkas_all_of_them() -> None:
+def test_all_topic_settings_are_defined_as_in_kafka() -> None:
     theirs = kafka("topic")
     assert set(theirs) == {name for name in TOPIC_SETTINGS if not name.startswith("catchment.")}
     check(TOPIC_SETTINGS, theirs)
 
 
-def test_broker_settings_that_kafka_has_are_kafkas() -> None:
+def test_broker_settings_are_defined_as_in_kafka() -> None:
     check(BROKER_SETTINGS, kafka("broker"))
 
 
-def test_group_settings_are_kafkas_all_of_them() -> None:
+def test_all_group_settings_are_defined_as_in_kafka() -> None:
     theirs = kafka("group")
     assert set(theirs) == set(GROUP_SETTINGS)
     check(GROUP_SETTINGS, theirs)
     assert {name for names in BROKER_NAMES.values() for name in names} <= set(kafka("broker"))
 
 
-def test_every_broker_setting_of_kafka_is_acted_on_or_knowingly_ignored() -> None:
+def test_every_broker_setting_of_kafka_is_used_or_ignored_on_purpose() -> None:
     theirs = kafka("broker")
     assert set(theirs) <= set(BROKER_SETTINGS) | READ_ONLY_IN_KAFKA | DYNAMIC_IN_KAFKA
     for name, row in theirs.items():

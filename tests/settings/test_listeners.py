@@ -1,4 +1,4 @@
-"""Listeners: what is bound, what is told, and what is refused."""
+"""Listeners: which are bound, advertised and rejected."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from catchment.settings.setting import InvalidSetting
 PLAIN = SecurityProtocol.PLAINTEXT
 
 
-def test_the_default_listener_is_for_this_machine_alone() -> None:
+def test_the_default_listener_is_for_this_machine_only() -> None:
     settings = BrokerSettings()
     assert settings.listeners == (Listener("PLAINTEXT", PLAIN, "127.0.0.1", 9092),)
     assert settings.advertised_listeners == settings.listeners
@@ -80,12 +80,12 @@ def test_port_zero_may_repeat_and_two_address_families_may_share_a_port() -> Non
         ({"inter.broker.listener.name": "OTHER"}, "one of the advertised listeners: PLAINTEXT"),
     ],
 )
-def test_listeners_that_cannot_work_are_refused_with_the_remedy(given: dict[str, str], message: str) -> None:
+def test_listeners_that_cannot_work_are_rejected_with_a_remedy(given: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidSetting, match=message):
         BrokerSettings(given)
 
 
-def test_one_listener_too_many_is_refused() -> None:
+def test_one_listener_too_many_is_rejected() -> None:
     names = [f"L{number}" for number in range(65)]
     protocols = ",".join(f"{name}:PLAINTEXT" for name in names)
 

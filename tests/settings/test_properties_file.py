@@ -1,4 +1,4 @@
-"""Java's properties format, as far as people write it for Kafka."""
+"""Java's properties format, as used for Kafka."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert read_properties(file) == {"node.id": "3"}
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidSetting, match="not UTF-8 text"):

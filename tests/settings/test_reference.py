@@ -1,4 +1,4 @@
-"""Every setting is documented: the page is what the definitions render."""
+"""Every setting is documented: the page is rendered from the definitions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Settings as definitions: texts to values, bounds, and messages that say what to do."""
+"""Definitions of settings: parsing, bounds, and messages that say what to do."""
 
 import pytest
 
@@ -56,13 +56,13 @@ def test_a_text_becomes_a_value_of_its_kind(kind: Kind, text: str, value: Value)
         (Kind.DOUBLE, "half"),
     ],
 )
-def test_a_text_of_another_kind_is_refused_by_name(kind: Kind, text: str) -> None:
+def test_a_text_of_another_kind_is_rejected_by_name(kind: Kind, text: str) -> None:
     with pytest.raises(InvalidSetting, match=r"for configuration a\.name: "):
         setting(kind).parse(text)
 
 
 @pytest.mark.parametrize("value", [True, 5, 0.25, ("a", "b"), (), "word"])
-def test_parse_undoes_render(value: Value) -> None:
+def test_parse_is_the_inverse_of_render(value: Value) -> None:
     kinds = {bool: Kind.BOOLEAN, int: Kind.LONG, float: Kind.DOUBLE, tuple: Kind.LIST, str: Kind.STRING}
     one = setting(kinds[type(value)])
     text = one.render(value)
@@ -70,7 +70,7 @@ def test_parse_undoes_render(value: Value) -> None:
     assert one.parse(text) == value
 
 
-def test_a_number_one_past_its_bounds_is_refused_with_the_bound() -> None:
+def test_a_number_one_past_its_bounds_is_rejected_with_the_bound() -> None:
     bounded = setting(Kind.INT, Bounds(1, 9, besides=(-1,)))
     assert [bounded.parse(text) for text in ("1", "9", "-1")] == [1, 9, -1]
     with pytest.raises(InvalidSetting, match="at least 1 or equal to -1"):
@@ -79,7 +79,7 @@ def test_a_number_one_past_its_bounds_is_refused_with_the_bound() -> None:
         bounded.parse("10")
 
 
-def test_a_word_that_is_not_a_choice_is_refused_with_the_choices() -> None:
+def test_a_value_that_is_not_a_choice_is_rejected_with_the_choices() -> None:
     for kind, text in ((Kind.STRING, "c"), (Kind.LIST, "a,c")):
         with pytest.raises(InvalidSetting, match="String must be one of: a, b"):
             setting(kind, Choices(("a", "b"))).parse(text)
@@ -93,7 +93,7 @@ def test_a_list_member_must_have_its_form() -> None:
         one.parse("1:2,x")
 
 
-def test_a_name_that_does_not_exist_draws_a_suggestion() -> None:
+def test_a_name_that_does_not_exist_causes_a_suggestion() -> None:
     definitions = Definitions([Setting("num.partitions", Kind.INT, 1, "Partitions.")])
     assert definitions.require("num.partitions").default == 1
     with pytest.raises(UnknownSetting, match=r"num\.partitons\. Did you mean num\.partitions\?"):

@@ -1,4 +1,4 @@
-"""A setting is defined only if something reads it: one that is described but does nothing would be a lie."""
+"""A setting is defined only if some code reads it."""
 
 from pathlib import Path
 

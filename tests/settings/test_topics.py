@@ -1,4 +1,4 @@
-"""Topic settings: sound definitions, and validation across settings."""
+"""Topic settings: valid definitions, and validation across settings."""
 
 import contextlib
 
@@ -34,7 +34,7 @@ def test_every_synonym_is_defined_or_known_to_be_ignored() -> None:
             assert name in BROKER_SETTINGS or is_ignored(name), name
 
 
-def test_no_name_is_both_acted_on_and_ignored() -> None:
+def test_no_name_is_both_used_and_ignored() -> None:
     assert not set(BROKER_SETTINGS) & (READ_ONLY_IN_KAFKA | DYNAMIC_IN_KAFKA)
     assert not READ_ONLY_IN_KAFKA & DYNAMIC_IN_KAFKA
 
@@ -60,13 +60,13 @@ def test_valid_topic_settings_pass() -> None:
         ("remote.storage.enable", "true"),
     ],
 )
-def test_a_value_that_kafka_refuses_is_refused(name: str, text: str) -> None:
+def test_a_value_that_kafka_rejects_is_rejected(name: str, text: str) -> None:
     with pytest.raises(InvalidSetting) as failure:
         validate_topic_settings({name: text})
     assert failure.value.name == name
 
 
-def test_an_unknown_topic_setting_is_refused() -> None:
+def test_an_unknown_topic_setting_is_rejected() -> None:
     with pytest.raises(UnknownSetting, match=r"Did you mean retention\.bytes\?"):
         validate_topic_settings({"retention.byte": "1"})
 
@@ -81,7 +81,7 @@ def test_compaction_lags_must_not_cross_even_when_one_is_a_default() -> None:
 @given(
     st.sampled_from([*TOPIC_SETTINGS.values(), *BROKER_SETTINGS.values()]), st.text() | st.from_regex(r"[-+0-9.e,:]+")
 )
-def test_any_text_is_a_value_that_survives_rendering_or_an_invalid_setting(setting: Setting, text: str) -> None:
+def test_any_text_is_invalid_or_a_value_that_survives_rendering(setting: Setting, text: str) -> None:
     with contextlib.suppress(InvalidSetting):
         value = setting.parse(text)
         rendered = setting.render(value)

@@ -13,7 +13,7 @@ from typing import Self
 
 import pyspark
 
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 from catchment.spark.java import find_java, shim_home
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -1,4 +1,4 @@
-"""Time as a parameter. Timers belong to the event loop, which a simulation replaces as a whole."""
+"""The clock as a port. Timers belong to the event loop, which a simulation replaces as a whole."""
 
 import time
 from typing import Protocol
@@ -23,7 +23,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until told to move."""
+    """A clock that stands still until `advance` moves it."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms

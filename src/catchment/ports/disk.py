@@ -1,8 +1,8 @@
-"""The disk as the log sees it: files that are appended to, cut and synced, in directories.
+"""The disk as a port: files that are appended to, truncated and synced, and their directories.
 
-Appends and reads are synchronous, because they meet the page cache; only a sync waits for the device, so it is awaitable. The
-blocking forms of a sync are for a start, a stop and for workers: while a loop serves requests, none may wait on it.
-Paths are plain strings: a disk need not be a file system of this machine.
+Appends and reads are synchronous, because they use the page cache. Only a sync waits for the device, so it is awaitable. The
+blocking forms of a sync are for startup, shutdown and workers: nothing may block an event loop that serves requests.
+Paths are plain strings, because a disk need not be a file system of this machine.
 """
 
 import errno
@@ -13,15 +13,15 @@ from typing_extensions import Buffer
 
 
 class UnusableDirectory(Exception):
-    """A directory that a broker must not use as it is; the message says why and what to do."""
+    """A directory that a broker must not use in its present state. The message says why and what to do."""
 
 
 class TornWrite(OSError):
-    """A write that failed left bytes behind that could not be cut off again: the file is not what it was."""
+    """A failed write left bytes at the end of the file that could not be truncated."""
 
 
 class StaleFile(OSError):
-    """The file behind a `File` has been closed for good, or its path names another file by now: look again."""
+    """The `File` has been closed, or its path names another file by now: open the path again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ESTALE, "the file has been replaced or removed", path)
@@ -34,7 +34,7 @@ class DirectoryEntry(NamedTuple):
 
 
 class File(Protocol):
-    """An append-only file that may be cut at its end. It never stands for another file that has got the same path."""
+    """An append-only file that may be truncated. It never refers to another file that was created at the same path."""
 
     @property
     def path(self) -> str: ...
@@ -46,15 +46,15 @@ class File(Protocol):
     def is_closed(self) -> bool: ...
 
     def append(self, pieces: Sequence[Buffer]) -> None:
-        """Write all pieces at the end, or raise OSError and leave the file as it was; TornWrite if that is not possible."""
+        """Write all pieces at the end, or raise OSError and leave the file unchanged; TornWrite if that is not possible."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file. StaleFile once the file is closed."""
+        """Read up to `size` bytes; fewer only at the end of the file. Raises StaleFile once the file is closed."""
         ...
 
     def would_block(self, position: int, size: int) -> bool:
-        """Whether a read would have to wait for the device: then `Disk.read_later` keeps the event loop free."""
+        """Whether a read would have to wait for the device: use `Disk.read_later` then, which does not block the event loop."""
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -62,17 +62,17 @@ class File(Protocol):
     def sync(self) -> None:
         """Block until the file's data is on the device. A failure is final: the kernel may have dropped the pages.
 
-        Nothing happens once the file is closed: only what has left the log, or is safe, is closed.
+        A closed file is not synced: files are closed only once they are durable or no longer part of the log.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the file for good: a reader that holds this object must look for the data again."""
+        """Close the file permanently: a reader that holds this object has to look for the data again."""
         ...
 
 
 class SyncGroup(NamedTuple):
-    """What its owner counts on only once all of it is on the device: the data of files, and the names in directories."""
+    """Files whose data, and directories whose entries, have to be durable together."""
 
     files: Sequence[File]
     directories: Sequence[str] = ()
@@ -91,21 +91,21 @@ class DirectoryLock(Protocol):
 
 class Disk(Protocol):
     def open_file(self, path: str) -> File:
-        """Open for reading and appending; the file is created if it is not there."""
+        """Open for reading and appending. The file is created if it does not exist."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
-        """Entries in name order."""
+        """The entries, sorted by name."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Create the directory and its parents; nothing happens if it exists."""
+        """Create the directory and its parents, if they do not exist."""
         ...
 
     def remove_file(self, path: str) -> None:
-        """Remove the file; nothing happens if it is gone."""
+        """Remove the file, if it exists."""
         ...
 
     def remove_tree(self, path: str) -> None: ...
@@ -121,28 +121,28 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes: ...
 
     def replace_file(self, path: str, data: bytes) -> None:
-        """Write a small file so that a crash leaves either the old or the new content, durable on return."""
+        """Write a small file atomically: a crash leaves the old or the new content. The new one is durable on return."""
         ...
 
     def free_bytes(self, path: str) -> int: ...
 
     def lock_directory(self, path: str) -> DirectoryLock:
-        """Hold `path`/.lock against other processes; BlockingIOError if another holds it."""
+        """Lock `path`/.lock against other processes. Raises BlockingIOError if another process holds it."""
         ...
 
     async def sync_groups(self, groups: Sequence[SyncGroup]) -> list[OSError | None]:
-        """Sync everything at once without holding up the event loop; for each group its first failure, final as in `File.sync`."""
+        """Sync everything at once without blocking the event loop. Returns each group's first failure, final as in `File.sync`."""
         ...
 
     async def sync_files(self, files: Sequence[File]) -> None:
-        """The same for one group of files; OSError as `File.sync`."""
+        """The same for one group of files. Raises OSError as `File.sync` does."""
         ...
 
     async def replace_files(self, replacements: Sequence[Replacement]) -> None:
-        """As `replace_file` for each, without holding up the event loop. One at a time for a path; after an OSError each is as
-        it was or as it should be."""
+        """As `replace_file` for each, without blocking the event loop. Only one call at a time may replace a path. After an
+        OSError each file has its old or its new content."""
         ...
 
     async def read_later(self, file: File, position: int, size: int) -> bytes:
-        """As `File.read`, without holding up the event loop; the file may be renamed or removed meanwhile."""
+        """As `File.read`, without blocking the event loop. The file may be renamed or removed meanwhile."""
         ...

@@ -1,6 +1,6 @@
 """The broker's own log: one line an event, as text for people or as JSON for collectors.
 
-Whatever a call gives under `extra` becomes a field of its own, so that a topic or partition can be searched for.
+Each entry of a call's `extra` becomes a field, so that logs can be searched by topic or partition.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JsonLines(logging.Formatter):
 
 
 def configure_logging(line_format: str = "text", *, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Send the lines of all our loggers to a stream, standard error unless given. Calling again replaces the former."""
+    """Write the lines of all our loggers to a stream, by default standard error. Another call replaces the stream."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if line_format == "json" else TextLines())
     logger = logging.getLogger("catchment")

@@ -1,11 +1,11 @@
-"""A disk in memory that behaves as a real one at its worst: it forgets, tears, fills up and fails.
+"""A disk in memory that can fail as a real one does: it loses unsynced writes, tears sectors, fills up and returns errors.
 
-What is appended sits in a page cache until it is synced, and what changes in a directory until the directory is synced. `crash`
-gives the disk that a power loss leaves: it keeps what was synced and an arbitrary part of the rest. A process that is
-killed loses nothing of this: its successor goes on with the same disk.
+Appended bytes are in the page cache until the file is synced, and changes of a directory until the directory is synced. `crash`
+returns the disk that a power loss leaves: it has all that was synced and an arbitrary part of the rest. A killed process
+loses nothing: the next one continues with the same disk.
 
-The embedded broker lives on this disk under load, so the normal case stays cheap: an append extends a bytearray, a sync
-notes its length, and bytes are kept aside only where a truncation cut what was already on the device.
+The embedded broker uses this disk under load, so the normal case is cheap: an append extends a bytearray, a sync records its
+length, and bytes are copied only where a truncation removes what was already on the device.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MemoryFile:
 
     def read(self, position: int, size: int) -> bytes:
         self._check_open()
-        # The lock keeps an append on another thread from meeting the view: a bytearray with views cannot grow.
+        # The lock keeps other threads from appending meanwhile: a bytearray with views cannot grow.
         with self._disk.lock, memoryview(self._node.data) as view:
             return bytes(view[position : position + size])
 
@@ -98,28 +98,28 @@ class MemoryDisk:
         self.fail_writes = False
         """Appends fail with EIO and change nothing."""
         self.fail_syncs = False
-        """Syncs fail with EIO, and what was not synced before reads as zeros from then on."""
+        """Syncs fail with EIO, and unsynced bytes read as zeros afterwards."""
         self.read_only = False
         self._bytes_left: int | None = None
         self._root = DirectoryNode()
         self._locked: set[str] = set()
 
     def fill(self, bytes_left: int = 0) -> None:
-        """Leave room for so many bytes; an append beyond them fails with ENOSPC. Removing and truncating give room back."""
+        """Leave `bytes_left` bytes free. An append beyond them fails with ENOSPC. Removing and truncating free space again."""
         self._bytes_left = bytes_left
 
     def make_room(self) -> None:
-        """End what `fill` began."""
+        """Undo `fill`."""
         self._bytes_left = None
 
     def crash(self, random: Random) -> MemoryDisk:
-        """The disk after a power loss: a new one, while this one may still be written to by those who have not noticed."""
+        """The disk after a power loss. This one stays usable, for code that still writes to it."""
         after = MemoryDisk()
         after._root = PowerLoss(random).directory_after(self._root)
         return after
 
     def unlock_all(self) -> None:
-        """What the kernel does when a process dies."""
+        """Release all locks, as the kernel does when a process dies."""
         self._locked.clear()
 
     @property

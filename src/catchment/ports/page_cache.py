@@ -1,7 +1,7 @@
-"""What a memory disk is made of: files and directories that know which part of them is on the device.
+"""The files and directories of a memory disk, and which part of each is on the device.
 
-A power loss keeps what was synced. Of the rest, a file keeps an arbitrary prefix with spoiled sectors in it, or gets back what was
-cut off it; a directory keeps the first few of its changes, because file systems journal them in order.
+A power loss keeps what was synced. Of the rest, a file keeps an arbitrary prefix with torn sectors in it, or gets back what was
+truncated; a directory keeps the first few of its changes, because file systems journal them in order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 _SECTOR_BYTES: Final = 512
 _PENDING_CHANGES: Final = 32
-"""A directory with more unsynced changes writes them back by itself, as a kernel does: a removed file must not stay in memory."""
+"""A directory with more unsynced changes writes them back by itself, as a kernel does, so that removed files are freed."""
 
 
 class FileNode:
@@ -29,7 +29,7 @@ class FileNode:
         self.cut_off = b""
 
     def drop_unsynced(self) -> None:
-        """The kernel forgets pages that it could not write: what they held is gone, though the file keeps its length."""
+        """Lose the unsynced bytes, as a kernel drops pages that it could not write. The file keeps its length."""
         self.data[self.durable_size :] = bytes(len(self.data) - self.durable_size)
 
     def after_crash(self, random: Random) -> FileNode:
@@ -44,20 +44,20 @@ class FileNode:
 
 
 def _tear(kept: bytearray, position: int, random: Random) -> None:
-    """Spoil some of the sectors that were being written: zeros where nothing arrived, garbage where something else did."""
+    """Tear some of the sectors that were being written: some become zeros, others garbage."""
     start = 0
     while start < len(kept):
         end = min(len(kept), start + _SECTOR_BYTES - (position + start) % _SECTOR_BYTES)
-        fate = random.random()
-        if fate < 0.2:
+        damage = random.random()
+        if damage < 0.2:
             kept[start:end] = bytes(end - start)
-        elif fate < 0.3:
+        elif damage < 0.3:
             kept[start:end] = random.randbytes(end - start)
         start = end
 
 
 class DirectoryNode:
-    """Names as the process sees them, as the device has them, and the changes between the two, oldest first."""
+    """The entries as the process sees them, as they are on the device, and the changes between the two, oldest first."""
 
     __slots__ = ("durable", "entries", "pending")
 
@@ -67,7 +67,7 @@ class DirectoryNode:
         self.pending: list[tuple[Change, ...]] = []
 
     def change(self, *changes: Change) -> None:
-        """Apply changes that become durable together, or not at all."""
+        """Apply changes that become durable together or not at all."""
         for change in changes:
             _apply(change, change.directory.entries)
         self.pending.append(changes)
@@ -88,7 +88,7 @@ Node = FileNode | DirectoryNode
 
 
 class Change(NamedTuple):
-    """In `directory`, `name` now means `node`, or nothing."""
+    """In `directory`, `name` now refers to `node`, or was removed."""
 
     directory: DirectoryNode
     name: str
@@ -103,7 +103,7 @@ def _apply(change: Change, names: dict[str, Node]) -> None:
 
 
 class PowerLoss:
-    """One power loss, with its dice. It reads the nodes and leaves them as they are, so that one disk can be lost many times."""
+    """One power loss, with its source of randomness. It does not change the nodes, so a disk can be crashed many times."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -121,7 +121,7 @@ class PowerLoss:
         return self._rebuild(root)
 
     def _collect(self, directory: DirectoryNode) -> None:
-        """Note the durable names of every directory that may be there after the loss."""
+        """Record the durable entries of every directory that may exist after the loss."""
         if directory in self._names:
             return
         self._names[directory] = dict(directory.durable)

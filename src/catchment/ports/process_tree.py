@@ -1,7 +1,7 @@
-"""What a process has started.
+"""The descendants of a process.
 
 Gaps
-    Where there is no /proc, a process seems to have no descendants.
+    Without /proc, no descendants are found.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from pathlib import Path
 
 
 def process_tree(pid: int) -> list[int]:
-    """The process and its living descendants."""
+    """The ids of the process and its running descendants."""
     found = [pid]
     for parent in found:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
             try:
                 found.extend(map(int, children.read_text().split()))
             except OSError:
-                # A thread that ended while we looked has no children to count.
+                # The thread has ended meanwhile.
                 continue
     return found

@@ -1,9 +1,9 @@
-"""The machine's file system, with a bound on the descriptors held open.
+"""The machine's file system, with a bound on open descriptors.
 
 A broker with thousands of partitions has more files than it may have descriptors. A `RealFile` opens its descriptor when it
-is used, and the disk closes the one unused for longest once the bound is reached. A path may name another file by then:
-what is opened again must be the same file. A sync is submitted to the kernel, which holds the file by itself, or works on a
-duplicate: so closing never races with a sync.
+is used, and the disk closes the least recently used one once the bound is reached. The path may name another file by then, so
+a reopened file is checked to be the same one. A sync is submitted to the kernel, which holds the file itself, or uses a
+duplicate of the descriptor, so closing never races with a sync.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing_extensions import Buffer
 
 from catchment.ports.disk import DirectoryEntry, DirectoryLock, File, Replacement, StaleFile, SyncGroup, TornWrite
-from catchment.ports.kernel_syncs import KernelSyncs, Target
+from catchment.ports.kernel_syncs import DeviceSyncs, Target
 
 _PIECES_A_WRITE = 1024
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
@@ -43,7 +43,7 @@ class RealFile:
         self.size = status.st_size
 
     def descriptor(self) -> int:
-        """The open descriptor, most recently used from now on."""
+        """The open descriptor, marked as the most recently used."""
         if self._descriptor >= 0:
             self._disk.used(self)
         else:
@@ -79,7 +79,7 @@ class RealFile:
             if written < total:
                 self._append_rest(descriptor, pieces, written, total)
         except OSError as error:
-            # A partial batch must not stay: a later start would append behind it, and recovery would cut both.
+            # A partial batch must not stay: later appends would follow it, and recovery would truncate both.
             try:
                 os.ftruncate(descriptor, self.size)
             except OSError:
@@ -88,12 +88,12 @@ class RealFile:
         self.size += total
 
     def _append_rest(self, descriptor: int, pieces: Sequence[Buffer], written: int, total: int) -> None:
-        """Go on after a short write, or write what is too much for one call."""
+        """Continue after a short write, or write what is too much for one call."""
         views = _after([memoryview(piece).cast("B") for piece in pieces], written)
         while written < total:
             count = os.pwritev(descriptor, views[:_PIECES_A_WRITE], self.size + written)
             if count == 0:
-                raise OSError(errno.EIO, "the disk took no bytes", self.path)
+                raise OSError(errno.EIO, "the disk accepted no bytes", self.path)
             written += count
             views = _after(views, count)
 
@@ -101,7 +101,7 @@ class RealFile:
         return _read_all(self.descriptor(), position, size)
 
     def would_block(self, position: int, size: int) -> bool:
-        """Ask the kernel for the first and the last byte, on condition that they are in the page cache."""
+        """Read the first and the last byte, on condition that they are in the page cache."""
         if _NO_WAIT is None or size == 0:
             return False
         descriptor = self.descriptor()
@@ -112,7 +112,7 @@ class RealFile:
         except BlockingIOError:
             return True
         except OSError:
-            # A file system that cannot tell: read as if it were cached.
+            # The file system does not support the question: read as if it were cached.
             return False
         return False
 
@@ -129,17 +129,17 @@ class RealFile:
         self.release()
 
     def release(self) -> None:
-        """Give the descriptor back; the next use opens the file again."""
+        """Close the descriptor. The next use opens the file again."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._disk.closed(self)
-            # Linux gives the number to the next file even if the close reports an error.
+            # Linux frees the descriptor even if the close reports an error.
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 
 
 def _after(views: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of the pieces once `count` bytes of them are written."""
+    """The rest of the pieces after their first `count` bytes."""
     for index, view in enumerate(views):
         if count < view.nbytes:
             return [view[count:], *views[index + 1 :]]
@@ -165,9 +165,8 @@ class RealDisk:
             max_open_files = max(64, min(8192, (allowed - _DESCRIPTORS_FOR_SOCKETS) // 2))
         self._max_open_files = max_open_files
         self._open: OrderedDict[RealFile, None] = OrderedDict()
-        self._kernel: KernelSyncs | None = None
-        self._kernel_loop: asyncio.AbstractEventLoop | None = None
         self._threads = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="catchment-sync")
+        self._syncs = DeviceSyncs(self._threads)
 
     @property
     def open_files(self) -> int:
@@ -207,7 +206,7 @@ class RealDisk:
         os.makedirs(path, exist_ok=True)
 
     def remove_file(self, path: str) -> None:
-        """Take the name away at once; the space of a large file is freed by another thread, since that takes a while."""
+        """Remove the directory entry at once. A thread frees the space of a large file, since that takes a while."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -266,7 +265,7 @@ class RealDisk:
     def lock_directory(self, path: str) -> DirectoryLock:
         descriptor = os.open(os.path.join(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            # The first lock keeps out a second broker in this process, the second one a JVM on the same directory.
+            # The first lock excludes a second broker in this process, the second one a JVM on the same directory.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -279,9 +278,9 @@ class RealDisk:
         wanted: list[tuple[int, File | str]] = []
         for number, group in enumerate(groups):
             wanted += [(number, path) for path in group.directories]
-            # A closed file has left its log, and needs no sync.
+            # A closed file needs no sync, see `File.sync`.
             wanted += [(number, file) for file in group.files if not file.is_closed]
-        # Not more at once than there are descriptors: a file must not lose its own to another before it is submitted.
+        # No more at once than there are descriptors: none may be closed by the bound before it is submitted.
         step = min(self._max_open_files, _SYNCS_AT_ONCE)
         for start in range(0, len(wanted), step):
             await self._sync_some(wanted[start : start + step], failures)
@@ -302,34 +301,13 @@ class RealDisk:
             except OSError as error:
                 failures[number] = failures[number] or error
         try:
-            rounds = self._submit(targets)
+            rounds = self._syncs.submit(targets)
         finally:
             for descriptor in directories:
                 os.close(descriptor)
         outcomes = [outcome for each in rounds for outcome in await each]
         for number, outcome in zip(numbers, outcomes, strict=True):
             failures[number] = failures[number] or outcome
-
-    def _submit(self, targets: list[Target]) -> "list[asyncio.Future[list[OSError | None]]]":
-        """Begin to sync: by the kernel, and in a thread what it does not take."""
-        loop = asyncio.get_running_loop()
-        kernel = self._kernel_syncs(loop)
-        submitted = None if kernel is None else kernel.submit(targets)
-        if submitted is not None and submitted.taken == len(targets):
-            return [submitted.outcomes]
-        taken = 0 if submitted is None else submitted.taken
-        duplicates = [Target(os.dup(target.descriptor), target.is_directory) for target in targets[taken:]]
-        in_thread = loop.run_in_executor(self._threads, _sync_and_close, duplicates)
-        return [in_thread] if submitted is None else [submitted.outcomes, in_thread]
-
-    def _kernel_syncs(self, loop: asyncio.AbstractEventLoop) -> KernelSyncs | None:
-        if self._kernel_loop is not loop:
-            if self._kernel is not None:
-                self._kernel.close()
-            self._kernel, self._kernel_loop = None, loop
-            with contextlib.suppress(OSError):
-                self._kernel = KernelSyncs(loop)
-        return self._kernel
 
     async def sync_files(self, files: Sequence[File]) -> None:
         (failure,) = await self.sync_groups([SyncGroup(files)])
@@ -387,16 +365,3 @@ def _read_all(descriptor: int, position: int, size: int) -> bytes:
 
 def _open_directory(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def _sync_and_close(targets: list[Target]) -> list[OSError | None]:
-    outcomes: list[OSError | None] = []
-    for descriptor, is_directory in targets:
-        try:
-            (os.fsync if is_directory else os.fdatasync)(descriptor)
-            outcomes.append(None)
-        except OSError as error:
-            outcomes.append(error)
-        finally:
-            os.close(descriptor)
-    return outcomes

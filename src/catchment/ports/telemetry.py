@@ -1,7 +1,7 @@
-"""Metrics: their names in one place, and Prometheus's text made from plain numbers when somebody asks.
+"""Metrics: their names, and their export in Prometheus's text format.
 
 The broker counts with plain integers; nothing here runs on the hot path. prometheus-client takes some 50 ms to import, so it
-is loaded when metrics are first rendered. Names follow what JMX exporters make of Kafka's, so that people
+is loaded when metrics are first rendered. Names follow those that JMX exporters give Kafka's metrics, so that people
 recognise them. `python -m catchment.ports.telemetry > docs/reference/metrics.md` writes the reference page.
 """
 
@@ -41,7 +41,7 @@ REQUESTS: Final = Metric(
     "kafka_network_requestmetrics_requests_total", "counter", "Requests received, by API.", ("request",)
 )
 CONNECTIONS: Final = Metric("kafka_server_socketservermetrics_connection_count", "gauge", "Connections that are open.")
-UNSENT_BYTES: Final = Metric("catchment_unsent_bytes", "gauge", "Bytes of answers that clients have not taken yet.")
+UNSENT_BYTES: Final = Metric("catchment_unsent_bytes", "gauge", "Bytes of responses that clients have not read yet.")
 CLIENT_RATE: Final = Metric(
     "catchment_client_quota_rate",
     "gauge",
@@ -49,7 +49,10 @@ CLIENT_RATE: Final = Metric(
     ("quota", "user", "client_id", "ip"),
 )
 CLIENT_PAUSES: Final = Metric(
-    "catchment_client_throttle_milliseconds_total", "counter", "Pauses that clients were told, by quota.", ("quota",)
+    "catchment_client_throttle_milliseconds_total",
+    "counter",
+    "Throttle time that responses asked clients to wait, by quota.",
+    ("quota",),
 )
 MUTED_CONNECTIONS: Final = Metric(
     "catchment_throttled_connections", "gauge", "Connections that are not read because of a quota."
@@ -81,7 +84,7 @@ METRICS: Final = (
 
 
 class Exporter:
-    """Turns readings into Prometheus's text, each time anew."""
+    """Renders the current readings in Prometheus's text format."""
 
     def __init__(self, read: Callable[[], Iterable[Reading]]) -> None:
         self._read = read
@@ -105,7 +108,7 @@ class Exporter:
         return MetricsServer(host, server.server_port, close)
 
     def collect(self) -> Iterator[MetricFamily]:
-        """What prometheus-client calls for."""
+        """The readings as prometheus-client collects them."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
@@ -128,7 +131,7 @@ class Exporter:
 
 @dataclass(frozen=True, slots=True)
 class MetricsServer:
-    """Where metrics are served, until `close`."""
+    """The address at which metrics are served until `close`."""
 
     host: str
     port: int

@@ -1,7 +1,7 @@
-"""The program behind `ProcessWorker`: tasks come in on standard input, results go out on standard output.
+"""The program that `ProcessWorker` starts: it reads tasks from standard input and writes results to standard output.
 
-It yields the processor to its broker, and ends with it: between two steps of a task it looks whether its parent is still
-there, so that no orphan writes into directories that the next broker has opened.
+It has a lower priority than its broker and does not outlive it: between two steps of a task it checks that its parent is still
+running, so that no orphan writes into directories that the next broker has opened.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ def main() -> None:
     disk = RealDisk()
     while (message := read_message(sys.stdin.buffer)) is not None:
         task, argument = pickle.loads(message)
-        write_message(sys.stdout.buffer, _answer(task, argument, disk, parent))
+        write_message(sys.stdout.buffer, _result(task, argument, disk, parent))
 
 
-def _answer(
+def _result(
     task: Callable[[Disk, object], Generator[None, None, object]], argument: object, disk: Disk, parent: int
 ) -> bytes:
     try:
         return pickle.dumps((True, _run(task(disk, argument), parent)))
     except Exception as error:
-        # Whatever went wrong is for the broker to judge.
+        # The broker decides what the error means.
         return pickle.dumps((False, error))
 
 
 def _run(steps: Generator[None, None, object], parent: int) -> object:
     while True:
         if os.getppid() != parent:
-            raise SystemExit("the broker is gone")
+            raise SystemExit("the broker has ended")
         try:
             next(steps)
         except StopIteration as end:

@@ -1,8 +1,8 @@
-"""Long work that must not hold up the event loop: in a process or a thread of its own, or between the loop's other work.
+"""Long work that must not block the event loop: it runs in another process, in a thread, or in short steps on the loop.
 
-Work on the disk is a task that goes in steps: it yields often and returns its result at the end. What runs it decides what
-happens between two steps. Work on the bytes of a request goes to a thread: codecs and checksums release the interpreter's
-lock, and what is plain Python pauses often, so that the loop has its turn.
+Work on the disk is a task that runs in steps: a generator that yields often and returns its result. The worker decides what
+happens between two steps. Work on the bytes of a request runs in a thread: codecs and checksums release the interpreter's
+lock, and plain Python code pauses often, so that the loop can run.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _PAUSE_SECONDS: Final = 0.0001
 
 
 class WorkerDied(Exception):
-    """The process that did the work is gone, and the work with it."""
+    """The worker process ended before it returned a result."""
 
 
 class Worker(Protocol):
     async def run(self, task: Task[Argument, Result], argument: Argument) -> Result:
-        """The task's result, or what it raised. One task at a time."""
+        """Return the task's result, or raise what it raised. One task at a time."""
         ...
 
     async def rest(self) -> None:
-        """Nothing is to be done for a while: let go of what the worker holds. It may be used again."""
+        """Release what the worker holds, because nothing is to be done for a while. It may be used again."""
         ...
 
 
 class LoopWorker:
-    """Runs tasks on the event loop, one step at a time: for disks that no other process can see, and for simulations."""
+    """Runs tasks on the event loop, one step at a time: for memory disks and simulations."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -64,14 +64,15 @@ class LoopWorker:
             steps.close()
 
     async def rest(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class ProcessWorker:
     """Runs tasks on the real disk in a child process, which starts with the first task and ends with `rest`.
 
-    The child is a program of its own (`worker_process`), not a copy of this one: a script that embeds a broker need not
-    be safe to import twice. Task and argument must be picklable, and the task importable.
+    The task must be importable, and the argument picklable. This is no `concurrent.futures.ProcessPoolExecutor`, for two reasons:
+    its child processes import the main module again, so a script that embeds a broker would have to be written for that, and it
+    cannot end the process of a task that is cancelled. The child here is a program of its own, `worker_process`.
     """
 
     def __init__(self) -> None:
@@ -121,7 +122,7 @@ class ProcessWorker:
             process.kill()
 
     def _end(self) -> None:
-        """The end of its input ends the process. Its pipes are closed and its exit code is taken, or it stays a zombie."""
+        """Close the input of the process, which ends it. Its exit code is read, or it would stay a zombie."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -138,17 +139,17 @@ class ProcessWorker:
 
 
 Pause = Callable[[], None]
-"""What work in a thread calls between short steps."""
+"""Work in a thread calls this between short steps."""
 
 
 class WorkersStopped(Exception):
-    """The broker stops, and the work is given up."""
+    """The broker stops, so the work was not finished."""
 
 
 class ThreadWorkers:
-    """A few threads for work on bytes. They start when they are first needed.
+    """A few threads for work on bytes, started when they are first needed.
 
-    What waits for a thread is bounded by its callers: a connection has one request at work, and no other is read meanwhile.
+    The callers bound the queue: a connection has at most one request here, and no other is read meanwhile.
     """
 
     def __init__(self, threads: int = _THREADS) -> None:
@@ -157,7 +158,7 @@ class ThreadWorkers:
         self._is_stopped = False
 
     async def run(self, work: Callable[[Pause], Result], *, to_the_end: bool = False) -> Result:
-        """The result of the work, or what it raised. With `to_the_end` a caller that is cancelled gets it all the same."""
+        """Return the result of the work, or raise what it raised. With `to_the_end` the call waits for it even if it is cancelled."""
         if self._is_stopped:
             raise WorkersStopped
         if self._pool is None:
@@ -171,7 +172,7 @@ class ThreadWorkers:
         return done.result()
 
     def stop(self) -> None:
-        """Give up what is under way, and do nothing more."""
+        """Abandon the work in progress and accept no more."""
         self._is_stopped = True
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -179,12 +180,12 @@ class ThreadWorkers:
     def _pause(self) -> None:
         if self._is_stopped:
             raise WorkersStopped
-        # A thread that only offers the lock takes it again before another wakes up: it has to sleep for a moment.
+        # A thread that only releases the lock takes it again before another wakes up, so it has to sleep for a moment.
         time.sleep(_PAUSE_SECONDS)
 
 
 def _start() -> subprocess.Popen[bytes]:
-    # In a session of its own the child does not hear the terminal's interrupt, which is for the broker.
+    # In a session of its own the child does not get the terminal's interrupt, which is meant for the broker.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "catchment.ports.worker_process"],
         stdin=subprocess.PIPE,

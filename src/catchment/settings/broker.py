@@ -1,8 +1,8 @@
-"""The effective settings of a broker: what the file and the command line say, and what was changed while it ran.
+"""The effective settings of a broker: from its file and command line, and from changes at run time.
 
-A `BrokerSettings` never changes. When dynamic settings change, `with_dynamic` makes the next one, and whoever holds the
-old one is handed the new. From weakest to strongest: default, static (file, then command line), cluster-wide dynamic,
-dynamic for this broker alone.
+A `BrokerSettings` is immutable. When dynamic settings change, `with_dynamic` returns a new one, which replaces the old one
+everywhere. From lowest to highest precedence: default, static (file, then command line), cluster-wide dynamic, dynamic for
+this broker alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from catchment.settings.setting import InvalidSetting, UnknownSetting, UpdateMod
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 _CACHED_TOPIC_VALUES: Final = 4096
-# How many milliseconds one unit of a coarser setting has.
+# Milliseconds in one unit of the setting.
 _UNIT_MS: Final = {
     "log.retention.minutes": 60_000,
     "log.retention.hours": 3_600_000,
@@ -83,7 +83,7 @@ class BrokerSettings:
         return value
 
     def stated(self, name: str) -> Value:
-        """The value under exactly this name, without regard to synonyms: what DescribeConfigs shows."""
+        """The value under exactly this name, without its synonyms, as DescribeConfigs shows it."""
         return self._values[name]
 
     @property
@@ -93,7 +93,7 @@ class BrokerSettings:
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What clients are told. An empty host or port 0 stands for this machine's name or the port that was bound."""
+        """The addresses in Metadata responses. An empty host or port 0 stands for this machine's name or the bound port."""
         return self._listeners.advertised
 
     @property
@@ -112,11 +112,11 @@ class BrokerSettings:
         return BrokerSettings(self.static, cluster_dynamic, broker_dynamic)
 
     def notices(self) -> Sequence[str]:
-        """One line for every given name that changes nothing, for the log at start."""
+        """One line for every given name that has no effect, for the log at startup."""
         return [_notice(name) for name in sorted(self.static) if name not in BROKER_SETTINGS]
 
     def _merge(self) -> dict[str, Value]:
-        """Later layers replace earlier ones together with the synonyms of what they set."""
+        """Merge the layers. A name in a later layer also replaces its synonyms in earlier ones."""
         texts = dict(self.static)
         for layer in (self.cluster_dynamic, self.broker_dynamic):
             changes = {name: text for name, text in layer.items() if _may_change(name)}
@@ -145,7 +145,7 @@ class BrokerSettings:
 
 
 def require_known(names: Sequence[str]) -> None:
-    """Refuse names that were typed by hand and that neither Kafka nor Catchment has."""
+    """Raise UnknownSetting for a name that neither Kafka nor Catchment has. For names that were typed by hand."""
     for name in names:
         if name not in BROKER_SETTINGS and not is_ignored(name):
             raise UnknownSetting(name, BROKER_SETTINGS)
@@ -163,12 +163,12 @@ def parse_address_limits(text: str) -> Mapping[str, int]:
 
 
 def _may_change(name: str) -> bool:
-    """Only what may change at run time counts, so that a store cannot move a read-only setting."""
+    """Whether the setting is dynamic. Stored values of read-only settings are ignored."""
     return name in BROKER_SETTINGS and BROKER_SETTINGS[name].update_mode is UpdateMode.CLUSTER_WIDE
 
 
 def _effective_units(values: Mapping[str, Value]) -> dict[str, Value]:
-    """The finest unit's value: its own where given, else that of the first coarser one that has any."""
+    """The effective value of each setting with coarser units: its own if given, else that of the finest coarser unit that is given."""
     effective: dict[str, Value] = {}
     for names in (names for names in BROKER_SYNONYMS.values() if len(names) > 1):
         for name in names:
@@ -178,12 +178,12 @@ def _effective_units(values: Mapping[str, Value]) -> dict[str, Value]:
                 effective[names[0]] = -1 if milliseconds < 0 else milliseconds
                 break
     if effective["log.retention.ms"] == 0:
-        raise InvalidSetting("log.retention.ms", 0, "Retention must be -1, for ever, or at least 1 millisecond")
+        raise InvalidSetting("log.retention.ms", 0, "Retention must be -1 (forever) or at least 1 millisecond")
     return effective
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
-    """Both names of the broker's number, where one was given."""
+    """The settings with both names of the broker id, if one was given."""
     node_id, broker_id = static.get("node.id"), static.get("broker.id")
     if broker_id is not None and node_id is not None and node_id.strip() != broker_id.strip():
         raise InvalidSetting("broker.id", broker_id, f"It must equal node.id ({node_id}); give only node.id")

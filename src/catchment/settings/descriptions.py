@@ -1,6 +1,6 @@
-"""What DescribeConfigs tells: each setting's value, where it comes from, and what would apply without it.
+"""What DescribeConfigs returns: each setting's value, its source, and its synonyms.
 
-The order of the synonyms and the cases in which there are none are Kafka's: tools show them, and people know them.
+The order of the synonyms, and the cases in which there are none, are Kafka's, because tools show them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from catchment.settings.setting import InvalidSetting, Kind, Setting, UpdateMode
 
 
 class Source(IntEnum):
-    """Where a value comes from, by Kafka's numbers."""
+    """Where a value comes from, with Kafka's numbers."""
 
     TOPIC = 1
     BROKER = 2
@@ -39,7 +39,7 @@ class Synonym(NamedTuple):
 
 
 class Description(NamedTuple):
-    """One setting as a client sees it. `kind` is None where neither we nor Kafka define the name."""
+    """One setting as a client sees it. `kind` is None if neither Catchment nor Kafka defines the name."""
 
     name: str
     text: str | None
@@ -52,7 +52,7 @@ class Description(NamedTuple):
 
 
 def describe_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Description]:
-    """Every topic setting, under a topic's overrides."""
+    """Every topic setting, with the overrides of one topic."""
     values = settings.topic_values(overrides)
     return [
         _topic_description(setting, values[setting.name], settings, overrides)
@@ -62,14 +62,14 @@ def describe_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> li
 
 
 def describe_broker(settings: BrokerSettings) -> list[Description]:
-    """Every setting that this broker acts on, and all others that were given."""
+    """Every setting that this broker uses, and all others that were given."""
     given = {**settings.static, **settings.cluster_dynamic, **settings.broker_dynamic}
     names = sorted({*BROKER_SETTINGS, *given})
     return [_broker_description(name, settings, _broker_synonyms(name, settings)) for name in names]
 
 
 def describe_all_brokers(settings: BrokerSettings) -> list[Description]:
-    """Only what was set for all brokers at run time, as Kafka shows its default broker."""
+    """Only the dynamic settings for all brokers, as Kafka describes its default broker."""
     return [
         _broker_description(name, settings, [Synonym(name, settings.cluster_dynamic[name], Source.ALL_BROKERS)])
         for name in sorted(settings.cluster_dynamic)
@@ -77,7 +77,7 @@ def describe_all_brokers(settings: BrokerSettings) -> list[Description]:
 
 
 def describe_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Description]:
-    """Every setting of a group, under its overrides."""
+    """Every setting of a group, with its overrides."""
     values = GroupSettings(settings, overrides)
     descriptions = []
     for name, setting in GROUP_SETTINGS.items():
@@ -156,10 +156,10 @@ def _broker_description(name: str, settings: BrokerSettings, synonyms: Sequence[
 
 
 def _broker_synonyms(name: str, settings: BrokerSettings) -> list[Synonym]:
-    """All values that apply under this name or a coarser one, the strongest first.
+    """The values under this name and its coarser units, highest precedence first.
 
-    Kafka leaves out what comes before the first value under the name itself, so a static `log.retention.hours` alone is
-    no synonym of `log.retention.ms`.
+    Kafka omits those before the first value under the name itself, so a static `log.retention.hours` alone is no synonym of
+    `log.retention.ms`.
     """
     layers: Iterable[tuple[Mapping[str, str | None], Source]] = (
         (settings.broker_dynamic, Source.BROKER),
@@ -175,7 +175,7 @@ def _broker_synonyms(name: str, settings: BrokerSettings) -> list[Synonym]:
 
 
 def _effective_text(setting: Setting, value: Value, synonyms: Sequence[Synonym]) -> str | None:
-    """The value as text. Where the broker ignores the setting that holds it, that is the strongest text given."""
+    """The value as text. For a setting that the broker ignores, that is the given text with the highest precedence."""
     strongest = synonyms[0] if synonyms else None
     if strongest is None or strongest.text is None or ignored_setting(strongest.name) is None:
         return setting.render(value)

@@ -1,7 +1,7 @@
 """The settings of single groups, which administrators change with `kafka-configs --group`, and how they take effect.
 
-All that Kafka 4.3 has are here. A group's own value counts within the bounds that the broker sets: a change beyond them is
-refused, and where the bounds have moved since, the nearest value applies. What a group does not set is the broker's default.
+All group settings of Kafka 4.3 are defined. A group's value has to be within the bounds that the broker sets: a change beyond
+them is rejected, and a value that later bounds exclude is clamped to them. What a group does not set is the broker's default.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from catchment.settings.setting import Bounds, Choices, Definitions, InvalidSett
 
 _NO_STREAMS: Final = "Accepted for compatibility: there are no streams groups, so it has no effect."
 _NO_INTERVAL: Final = "Accepted for compatibility: assignments are made at once, so it has no effect."
+# Python's library parses no ISO 8601 durations.
 _DURATION: Final = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
 _EARLIEST_OR_LATEST: Final = ("earliest", "latest")
 
@@ -32,7 +33,7 @@ GROUP_SETTINGS: Final = Definitions(
             "consumer.session.timeout.ms",
             Kind.INT,
             45_000,
-            "How long a member of a consumer group may be silent before it is taken for dead.",
+            "How long a member of a consumer group may send no heartbeat before it is removed from the group.",
             Bounds(1),
         ),
         Setting("share.assignment.interval.ms", Kind.INT, 1000, _NO_INTERVAL, Bounds(0)),
@@ -40,13 +41,13 @@ GROUP_SETTINGS: Final = Definitions(
             "share.auto.offset.reset",
             Kind.STRING,
             "latest",
-            "Where a share group begins in a partition: `earliest`, `latest`, or at a time before now such as `by_duration:PT1H`.",
+            "Where a share group starts in a partition: `earliest`, `latest`, or a time before now such as `by_duration:PT1H`.",
         ),
         Setting(
             "share.delivery.count.limit",
             Kind.INT,
             5,
-            "How often a record is delivered to a share group before it is given up.",
+            "How often a record is delivered to a share group before it is archived.",
             Bounds(2),
         ),
         Setting(
@@ -67,27 +68,27 @@ GROUP_SETTINGS: Final = Definitions(
             "share.partition.max.record.locks",
             Kind.INT,
             2000,
-            "How many records of a partition may be with the consumers of a share group at once.",
+            "How many records of a partition the consumers of a share group may have acquired at once.",
             Bounds(100),
         ),
         Setting(
             "share.record.lock.duration.ms",
             Kind.INT,
             30_000,
-            "How long a record is its consumer's alone; then it is delivered again.",
+            "How long a consumer of a share group may hold an acquired record before it is delivered again.",
             Bounds(1000),
         ),
         Setting(
             "share.renew.acknowledge.enable",
             Kind.BOOLEAN,
             True,
-            "Whether a consumer may ask for more time with a record.",
+            "Whether a consumer may extend the lock of an acquired record.",
         ),
         Setting(
             "share.session.timeout.ms",
             Kind.INT,
             45_000,
-            "How long a member of a share group may be silent before it is taken for dead.",
+            "How long a member of a share group may send no heartbeat before it is removed from the group.",
             Bounds(1),
         ),
         Setting("streams.assignment.interval.ms", Kind.INT, 1000, _NO_STREAMS, Bounds(0)),
@@ -186,7 +187,7 @@ class GroupSettings:
 
 
 def validate_group_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> None:
-    """Refuse settings that are unknown, malformed, beyond the broker's bounds or at odds with each other."""
+    """Raise InvalidSetting for settings that are unknown, malformed, beyond the broker's bounds or contradict each other."""
     for name, text in overrides.items():
         value = GROUP_SETTINGS.require(name).parse(text)
         if name in BROKER_NAMES and isinstance(value, int):

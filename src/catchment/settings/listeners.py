@@ -1,7 +1,7 @@
-"""Listeners: where the broker listens, what clients are told, and which security protocol each listener speaks.
+"""Listeners: the addresses that the broker binds, those that it advertises, and the security protocol of each.
 
-The three settings and their rules are Kafka's. Only PLAINTEXT is served so far; the other protocols are recognised, so that
-the message can say so instead of calling them unknown.
+The settings and their rules are Kafka's. Only PLAINTEXT is implemented. The other protocols are recognised, so that the error
+says that they are not implemented instead of calling them unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Listener(NamedTuple):
 
 
 class ListenerTable(NamedTuple):
-    """The listeners as bound and as advertised."""
+    """The bound and the advertised listeners."""
 
     bound: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
@@ -49,7 +49,7 @@ class ListenerTable(NamedTuple):
         """Read the listener settings from typed `values`.
 
         A file written for Kafka may hold a listener for its controller quorum, which `given` names under
-        `controller.listener.names`. Catchment has no such quorum, so these listeners are left out.
+        `controller.listener.names`. Catchment has no such quorum, so these listeners are ignored.
         """
         protocols = _protocols(str(values["listener.security.protocol.map"]))
         controllers = {name.strip().upper() for name in given.get("controller.listener.names", "").split(",")}

@@ -1,4 +1,6 @@
-"""Reading settings from a file in the format of Java's properties, as Kafka's server.properties is.
+"""Parse a file in the format of Java's properties, such as Kafka's server.properties.
+
+Python's configparser reads neither this format's escapes nor its continued lines.
 
 `name=value`, `name: value` or `name value`; lines that start with # or ! are comments; a backslash at the end of a line
 joins the next one to it; `\\t`, `\\n`, `\\uXXXX` and other escapes as in Java. The last of two equal names wins.

@@ -1,6 +1,6 @@
 """The reference page of all settings, rendered from their definitions.
 
-`python -m catchment.settings.reference > docs/reference/settings.md` writes it; a test fails where the page differs.
+`python -m catchment.settings.reference > docs/reference/settings.md` writes it. A test fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ Names, kinds, defaults and bounds are those of Apache Kafka 4.3 wherever Kafka h
 
 ## Where a value comes from
 
-From weakest to strongest:
+From lowest to highest precedence:
 
 1. the default;
 2. the file given with `catchment broker --config FILE`, in the format of Kafka's `server.properties`;
 3. `--set name=value` on the command line;
-4. what was set at run time for all brokers (`kafka-configs --entity-type brokers --entity-default --alter`);
-5. what was set at run time for this broker (`--entity-name 1`);
-6. for topic settings, what the topic itself sets.
+4. dynamic settings for all brokers (`kafka-configs --entity-type brokers --entity-default --alter`);
+5. dynamic settings for this broker (`--entity-name 1`);
+6. for topic settings, the topic's own.
 
-Broker settings marked **cluster-wide** may change while the broker runs and take effect at once. The others are read at the
-start; a change at run time is refused.
+Broker settings marked **cluster-wide** may change while the broker runs and take effect at once. The others are read at
+startup; a change at run time is rejected.
 
-Of settings with several units (`log.retention.ms`, `.minutes`, `.hours`) the finest that is given wins.
+Of settings with several units (`log.retention.ms`, `.minutes`, `.hours`) the finest one given takes precedence.
 
 ## Names that Catchment does not have
 
-A `server.properties` written for Kafka starts a Catchment broker as it is:
+A `server.properties` written for Kafka works unchanged:
 
-- A setting of Kafka that Catchment does not act on, such as `num.io.threads`, is ignored with one line in the log.
-- A name that neither has is ignored with a warning, and the nearest name that exists is suggested.
-- After `--set`, such a name is an error: what is typed by hand and means nothing is a mistake.
-- Listeners that `controller.listener.names` names are left out, because there is no controller quorum to serve.
-- `process.roles=controller` alone is refused: Catchment has no process of that kind.
+- A setting of Kafka that Catchment does not use, such as `num.io.threads`, is ignored with one line in the log.
+- An unknown name is ignored with a warning that suggests the most similar known name.
+- With `--set`, an unknown name is an error.
+- Listeners that `controller.listener.names` names are ignored, because there is no controller quorum.
+- `process.roles=controller` alone is rejected: Catchment has no process that is only a controller.
 
-## What each choice of durability risks
+## Durability: what each choice can lose
 
 | `acks` | `catchment.sync.acks` | a record is acknowledged when | it may be lost by |
 |---|---|---|---|
-| all | true (default) | all replicas in sync have it; a lone replica has forced it to the device | the loss of every replica's device |
-| all | false | all replicas in sync have it in memory | loss of power at all of them at once |
-| 1 | either | the leader has it in memory | loss of power at the leader, or its failure before a follower has copied the record |
+| all | true (default) | all in-sync replicas have it; a sole replica has synced it to the device | loss of the devices of all replicas |
+| all | false | all in-sync replicas have it in memory | a power loss of all of them at once |
+| 1 | either | the leader has it in memory | a power loss of the leader, or its failure before a follower has fetched the record |
 | 0 | either | never: the producer does not wait | anything |
 
-`flush.messages` and `flush.ms` force the log to the device by count and by age besides, with Kafka's meaning.
+`flush.messages` and `flush.ms` also sync the log to the device, by count and by age, as in Kafka.
 """
 
 
@@ -69,7 +69,7 @@ def render() -> str:
             "## Topic settings\n",
             *(_entry(setting, _topic_remarks(setting)) for setting in TOPIC_SETTINGS.values() if not setting.internal),
             "## Group settings\n",
-            "Of single groups, whether they exist yet or not: `kafka-configs --group NAME --alter --add-config …`.\n",
+            "For single groups, which need not exist yet: `kafka-configs --group NAME --alter --add-config …`.\n",
             *(_entry(setting, _group_remarks(setting)) for setting in GROUP_SETTINGS.values()),
         ]
     )

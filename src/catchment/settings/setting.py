@@ -1,7 +1,7 @@
-"""What a setting is: its name, kind, default, bounds and documentation, and how its text becomes a value.
+"""The definition of one setting: name, kind, default, bounds and documentation, and how its text is parsed.
 
 Names, kinds, defaults and bounds are Kafka's wherever Kafka has the setting, because people search for those names and
-because DescribeConfigs hands them to tools. The definitions themselves are in `catchment.settings.definitions`.
+tools read them from DescribeConfigs. The definitions themselves are in `catchment.settings.definitions`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class InvalidSetting(ValueError):
-    """A setting that cannot be used as it stands. The message names the setting, the value and what would be right."""
+    """An invalid setting. The message names the setting, its value and what is valid."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {name}: {reason}")
@@ -24,7 +24,7 @@ class InvalidSetting(ValueError):
 
 
 class UnknownSetting(InvalidSetting):
-    """A name that no definition has, with the nearest one that exists."""
+    """A name without a definition. The message suggests the most similar name."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         ValueError.__init__(self, f"Unknown configuration {name}.{suggestion(name, known)}")
@@ -46,7 +46,7 @@ class Kind(StrEnum):
 
 
 class UpdateMode(StrEnum):
-    """Whether a broker setting may change while the broker runs (KIP-226), for one broker or for all."""
+    """Whether a broker setting is dynamic (KIP-226), for one broker or for all."""
 
     READ_ONLY = "read-only"
     CLUSTER_WIDE = "cluster-wide"
@@ -58,7 +58,7 @@ _BITS: Final = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 
 
 class Bounds(NamedTuple):
-    """Inclusive bounds for a number, with single values that are allowed beside them."""
+    """Inclusive bounds for a number, and single values that are valid besides."""
 
     lowest: float
     highest: float | None = None
@@ -80,7 +80,7 @@ class Bounds(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """The words that a string, or each member of a list, may be."""
+    """The values that a string, or each member of a list, may have."""
 
     words: tuple[str, ...]
 
@@ -116,7 +116,7 @@ Validator = Bounds | Choices | Pattern
 
 
 class Setting(NamedTuple):
-    """One setting. `internal` ones are accepted but not shown."""
+    """One setting. An `internal` one is accepted but not described."""
 
     name: str
     kind: Kind
@@ -131,7 +131,7 @@ class Setting(NamedTuple):
         return self.kind is Kind.PASSWORD
 
     def parse(self, text: str) -> Value:
-        """The typed value of a text, or InvalidSetting."""
+        """The typed value of a text. Raises InvalidSetting."""
         value = self._convert(text.strip())
         complaint = self.validator.complaint(value) if self.validator else None
         if complaint:
@@ -139,7 +139,7 @@ class Setting(NamedTuple):
         return value
 
     def render(self, value: Value) -> str | None:
-        """The text of a value as Kafka writes it: `parse` undoes it."""
+        """The text of a value as Kafka writes it, the inverse of `parse`."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, tuple):
@@ -185,7 +185,7 @@ class Definitions(Mapping[str, Setting]):
         return len(self._settings)
 
     def require(self, name: str) -> Setting:
-        """The setting, or UnknownSetting with a suggestion."""
+        """The setting. Raises UnknownSetting with a suggestion."""
         setting = self._settings.get(name)
         if setting is None:
             raise UnknownSetting(name, self._settings)
@@ -193,7 +193,7 @@ class Definitions(Mapping[str, Setting]):
 
 
 def _number(convert: Callable[[str], float], text: str) -> float | None:
-    """A number as Java reads it: Python would also take other digits than ours, and underscores between them."""
+    """A number as Java parses it: Python also accepts non-ASCII digits, and underscores."""
     if not text.isascii() or "_" in text:
         return None
     try:
@@ -212,8 +212,8 @@ def _java_double(value: float) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """A sentence that points at the nearest name, or nothing."""
-    # Needed only after a mistake, and start-up counts milliseconds.
+    """A sentence that suggests the most similar name, or an empty string."""
+    # Imported only when a name is wrong, because it slows the startup.
     from difflib import get_close_matches
 
     nearest = get_close_matches(name, known, n=1, cutoff=0.75)

@@ -26,7 +26,7 @@ from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
 from catchment.client.offsets import LATEST
 from catchment.client.producer import Producer as ArrowProducer
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 _DEADLINE_S = 300.0
 _GENERATING = "catchment.applications.running.generating"

@@ -21,7 +21,7 @@ from threading import Thread
 from types import TracebackType
 from typing import NamedTuple
 
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 _TICK_S = 0.002
 _STOP_S = 300.0

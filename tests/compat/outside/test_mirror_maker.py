@@ -14,7 +14,7 @@ from tests.compat.java_tool import require_java
 from tests.compat.program import TIMEOUT_S, JavaProgram
 
 from catchment.bench.peers.kafka import KafkaServer
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 # The first to run fetches the jars.
 pytestmark = pytest.mark.timeout(1500)

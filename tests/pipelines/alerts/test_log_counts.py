@@ -12,7 +12,7 @@ from catchment.client.cluster import Cluster
 from catchment.pipelines.alerts.log import AlertLog
 from catchment.pipelines.alerts.log_counts import LogCounts
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 from catchment.spark.connection import Connection
 from catchment.testing.embedded import Broker
 

@@ -23,7 +23,7 @@ from catchment.pipelines.planning import Current, Decision, Plan, Signature, kee
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, read_reasons
 from catchment.pipelines.realtime.running import require_slots, start_all
 from catchment.pipelines.specification import PipelineSpecification
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

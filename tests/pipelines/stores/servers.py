@@ -15,7 +15,7 @@ import pytest
 import redis
 from tests.examples.postgres_server import PostgresServer
 
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 __all__ = ["PostgresServer", "RedisServer"]
 

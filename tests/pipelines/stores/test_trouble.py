@@ -22,7 +22,7 @@ from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefus
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.sqlite_store import SqliteStore
 from catchment.pipelines.stores.store import Layout
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 HEAVY = pyarrow.schema([("number", pyarrow.int64()), ("load", pyarrow.binary())])
 NOBODY = 65_534

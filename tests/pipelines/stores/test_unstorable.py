@@ -13,7 +13,7 @@ from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.errors import StoreAway, StoreRefused
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 DEFINITION = Definition.of(SCHEMA, layout())
 NAMES = pyarrow.schema([("name", pyarrow.string()), ("place", pyarrow.string())])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from catchment.client.errors import ClientError
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 from catchment.ports.process_tree import process_tree
 
 _libc: Final = ctypes.CDLL(None)

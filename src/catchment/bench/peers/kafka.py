@@ -12,7 +12,7 @@ from pathlib import Path
 from catchment.bench.peers.java import java_command, kafka_classpath
 from catchment.bench.peers.maven import PeerUnavailable
 from catchment.bench.peers.server import Server
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 # The variables that kafka-server-start and kafka-run-class look at, and what they take where these are not set.
 _VIRTUAL_MACHINE = {

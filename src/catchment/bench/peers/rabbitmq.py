@@ -15,7 +15,7 @@ from pathlib import Path
 from catchment.bench.peers.java import java_command
 from catchment.bench.peers.maven import PeerUnavailable, classpath
 from catchment.bench.peers.server import Server
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 from catchment.spark.connector_jars import Artifact
 
 _PERF_TEST = (Artifact("com.rabbitmq", "perf-test", "2.22.1"),)

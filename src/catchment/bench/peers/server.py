@@ -14,7 +14,7 @@ from typing import Self
 from confluent_kafka import KafkaError, Message, Producer
 
 from catchment.bench.peers.process import ServerProcess
-from catchment.ports.loopback import free_port
+from catchment.ports.network import free_port
 
 START_TIMEOUT_SECONDS = 90
 # A client that looks often, so that the time to the first record is the server's and not its own waiting.

@@ -1,7 +1,7 @@
-"""The settings of a broker that Catchment acts on.
+"""The broker settings that Catchment uses.
 
-The defaults of topic settings are derived from the topic's definitions, so that kind, bounds and meaning are written
-once; the rest is spelled out here. Kafka's other names are listed in `ignored`.
+The defaults of topic settings are derived from the definitions in `topics`, so that kind, bounds and documentation are written
+once. The settings of coordinators are in their own modules. `ignored` lists Kafka's other settings.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from catchment.settings.definitions.topics import BROKER_SYNONYMS, TOPIC_SETTING
 from catchment.settings.definitions.transactions import TRANSACTION_SETTINGS
 from catchment.settings.setting import Bounds, Choices, Definitions, Kind, Setting, UpdateMode
 
-# Kept for topics, but no default can be given for them because they have no effect.
+# Topics accept these, but they have no effect, so there is no broker default.
 _WITHOUT_EFFECT: Final = frozenset({"local.retention.bytes", "local.retention.ms"})
-# These are null unless given: then a coarser unit or the scheduler's interval applies.
+# Null by default: then a coarser unit or the scheduler's interval applies.
 _NULL_BY_DEFAULT: Final = frozenset({"log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"})
 
 
@@ -42,21 +42,29 @@ _COARSER_UNITS: Final = [
         "log.flush.scheduler.interval.ms",
         Kind.LONG,
         (1 << 63) - 1,
-        "How often the broker looks for logs that `flush.ms` says must be forced to the device; at least once a second.",
+        "How often the broker checks which logs have to be synced because of `flush.ms`; at least once a second.",
     ),
-    Setting("log.retention.hours", Kind.INT, 168, "Like `log.retention.ms`, in hours. The finer unit wins."),
-    Setting("log.retention.minutes", Kind.INT, None, "Like `log.retention.ms`, in minutes. The finer unit wins."),
-    Setting("log.roll.hours", Kind.INT, 168, "Like `log.roll.ms`, in hours. The finer unit wins.", Bounds(1)),
     Setting(
-        "log.roll.jitter.hours", Kind.INT, 0, "Like `log.roll.jitter.ms`, in hours. The finer unit wins.", Bounds(0)
+        "log.retention.hours", Kind.INT, 168, "Like `log.retention.ms`, in hours. The finer unit takes precedence."
+    ),
+    Setting(
+        "log.retention.minutes", Kind.INT, None, "Like `log.retention.ms`, in minutes. The finer unit takes precedence."
+    ),
+    Setting(
+        "log.roll.hours", Kind.INT, 168, "Like `log.roll.ms`, in hours. The finer unit takes precedence.", Bounds(1)
+    ),
+    Setting(
+        "log.roll.jitter.hours",
+        Kind.INT,
+        0,
+        "Like `log.roll.jitter.ms`, in hours. The finer unit takes precedence.",
+        Bounds(0),
     ),
 ]
 
 _IDENTITY_AND_FILES: Final = [
-    Setting("broker.id", Kind.INT, -1, "The older name of `node.id`. Where both are given they must agree."),
-    Setting(
-        "broker.rack", Kind.STRING, None, "The rack or zone this broker stands in. Clients learn it through Metadata."
-    ),
+    Setting("broker.id", Kind.INT, -1, "The older name of `node.id`. If both are given they must be equal."),
+    Setting("broker.rack", Kind.STRING, None, "The rack or zone of this broker, as Metadata shows it to clients."),
     Setting(
         "catchment.log.format",
         Kind.STRING,
@@ -68,24 +76,24 @@ _IDENTITY_AND_FILES: Final = [
         "catchment.max.open.files",
         Kind.INT,
         512,
-        "How many segment and index files stay open at once. The least recently used are closed and opened again on demand, so "
-        "that thousands of partitions fit within the limits of the process.",
+        "How many segment and index files may be open at once. The least recently used are closed and reopened on demand, so that "
+        "thousands of partitions fit within the limits of the process.",
         Bounds(16),
     ),
     Setting(
         "catchment.metrics.listener",
         Kind.STRING,
         None,
-        "Where metrics are served for Prometheus, as `host:port`, for example 127.0.0.1:9308. Nothing is served unless it is set.",
+        "Where metrics are served for Prometheus, as `host:port`, for example 127.0.0.1:9308. Metrics are served only if it is set.",
     ),
     Setting(
         "log.dir",
         Kind.LIST,
         ("./catchment-data",),
-        "Where the logs are kept if `log.dirs` is not given.",
+        "The directory of the logs if `log.dirs` is not given.",
     ),
-    Setting("log.dirs", Kind.LIST, None, "The directories that hold the logs. Each may be a device of its own."),
-    Setting("node.id", Kind.INT, 1, "The number of this broker, unique in its cluster.", Bounds(0)),
+    Setting("log.dirs", Kind.LIST, None, "The directories of the logs, which may be on different devices."),
+    Setting("node.id", Kind.INT, 1, "The id of this broker, unique in its cluster.", Bounds(0)),
 ]
 
 _LOGS: Final = [
@@ -93,7 +101,7 @@ _LOGS: Final = [
         "log.cleaner.backoff.ms",
         Kind.LONG,
         15_000,
-        "How long compaction rests when no log is dirty enough.",
+        "How long the log cleaner sleeps when there is no log to clean.",
         Bounds(0),
         UpdateMode.CLUSTER_WIDE,
     ),
@@ -109,22 +117,22 @@ _LOGS: Final = [
         "log.flush.offset.checkpoint.interval.ms",
         Kind.INT,
         60_000,
-        "How often recovery points, first offsets and high watermarks are written down: recovery after a crash reads from there.",
+        "How often the checkpoints of recovery points, log start offsets and high watermarks are written: recovery starts from them.",
         Bounds(0),
     ),
     Setting(
         "log.retention.check.interval.ms",
         Kind.LONG,
         300_000,
-        "How often the broker looks for segments that retention may delete.",
+        "How often the broker checks for segments that retention may delete.",
         Bounds(1),
     ),
     Setting(
         "producer.id.expiration.ms",
         Kind.INT,
         86_400_000,
-        "How long an idle idempotent producer is remembered by a partition. "
-        "Must be longer than producers keep retrying, or a retry may be written twice.",
+        "How long a partition keeps the state of an idle idempotent producer. "
+        "It must be longer than producers retry, or a retry may be written twice.",
         Bounds(1),
         UpdateMode.CLUSTER_WIDE,
     ),
@@ -135,20 +143,20 @@ _TOPICS: Final = [
         "auto.create.topics.enable",
         Kind.BOOLEAN,
         True,
-        "Whether a topic comes into being when a client that allows it asks for its metadata.",
+        "Whether a Metadata request that allows it creates missing topics.",
     ),
     Setting(
         "default.replication.factor",
         Kind.INT,
         1,
-        "Replicas of a topic that is created without saying how many.",
+        "Replication factor of topics that are created without one.",
     ),
     Setting("delete.topic.enable", Kind.BOOLEAN, True, "Whether DeleteTopics is allowed."),
     Setting(
         "num.partitions",
         Kind.INT,
         1,
-        "Partitions of a topic that is created without saying how many.",
+        "Number of partitions of topics that are created without one.",
         Bounds(1),
     ),
 ]
@@ -158,34 +166,34 @@ _CONNECTIONS: Final = [
         "advertised.listeners",
         Kind.LIST,
         None,
-        "The addresses that clients are told, in the form of `listeners`. Unless given they are those of `listeners`. "
+        "The addresses that clients connect to, in the form of `listeners`, which is the default. "
         "Needed when clients reach the broker by another name, for example from outside a container.",
     ),
     Setting(
         "catchment.unsent.max.bytes",
         Kind.LONG,
         64 << 20,
-        "Answers that clients have not taken yet, over all connections, from which on a Fetch is answered with less.",
+        "How many bytes of responses may wait for clients to read them, over all connections, before Fetch responses get smaller.",
         Bounds(1 << 20),
     ),
     Setting(
         "connections.max.idle.ms",
         Kind.LONG,
         600_000,
-        "A connection on which nothing happened for this long is closed; a negative value keeps it for ever.",
+        "A connection that is idle for this long is closed; a negative value keeps it forever.",
     ),
     Setting(
         "fetch.max.bytes",
         Kind.INT,
         55 << 20,
-        "The most that one Fetch answers with, whatever the client asks for. One batch is returned even if it is larger.",
+        "The most bytes in one Fetch response, whatever the client asks for. One batch is returned even if it is larger.",
         Bounds(1024),
     ),
     Setting(
         "inter.broker.listener.name",
         Kind.STRING,
         None,
-        "The listener that brokers use among themselves. Unless given it is the one with the security protocol PLAINTEXT.",
+        "The listener for connections between brokers. By default the one with the security protocol PLAINTEXT.",
     ),
     Setting(
         "listener.security.protocol.map",
@@ -197,14 +205,14 @@ _CONNECTIONS: Final = [
         "listeners",
         Kind.LIST,
         ("PLAINTEXT://127.0.0.1:9092",),
-        "Where the broker listens, as `name://host:port` with a comma between. No host, or 0.0.0.0, means every interface; port 0 "
-        "takes a free one. The default reaches this machine only, because there is no authentication yet.",
+        "Where the broker listens, as a comma-separated list of `name://host:port`. No host, or 0.0.0.0, means every interface; port 0 "
+        "means a free one. The default is for this machine only, because there is no authentication yet.",
     ),
     Setting(
         "max.connections",
         Kind.INT,
         2_147_483_647,
-        "How many connections the broker keeps open; one more is closed at once.",
+        "How many connections may be open; any further one is closed at once.",
         Bounds(0),
         UpdateMode.CLUSTER_WIDE,
     ),
@@ -212,7 +220,7 @@ _CONNECTIONS: Final = [
         "max.connections.per.ip",
         Kind.INT,
         2_147_483_647,
-        "How many connections one address may keep open.",
+        "How many connections one address may have open.",
         Bounds(0),
         UpdateMode.CLUSTER_WIDE,
     ),
@@ -228,21 +236,21 @@ _CONNECTIONS: Final = [
         "max.incremental.fetch.session.cache.slots",
         Kind.INT,
         1000,
-        "How many fetch sessions (KIP-227) are kept. Clients beyond that send their partitions with every fetch.",
+        "How many fetch sessions (KIP-227) are cached. Other clients send their partitions with every fetch.",
         Bounds(0),
     ),
     Setting(
         "max.request.partition.size.limit",
         Kind.INT,
         2000,
-        "How many partitions one DescribeTopicPartitions answers with.",
+        "How many partitions one DescribeTopicPartitions response may have.",
         Bounds(1),
     ),
     Setting(
         "queued.max.requests",
         Kind.INT,
         500,
-        "Requests of one connection that may wait for their answers before the broker stops reading from it.",
+        "Requests of one connection that may wait for their responses before the broker stops reading from it.",
         Bounds(1),
     ),
     Setting("socket.listen.backlog.size", Kind.INT, 50, "Connections that may wait to be accepted.", Bounds(1)),
@@ -250,7 +258,7 @@ _CONNECTIONS: Final = [
         "socket.receive.buffer.bytes",
         Kind.INT,
         -1,
-        "Size of a connection's receive buffer in the kernel; -1 leaves it to the system, which adjusts it to the traffic.",
+        "Size of a connection's receive buffer in the kernel; -1 lets the system adjust it to the traffic.",
     ),
     Setting(
         "socket.request.max.bytes",
@@ -263,7 +271,7 @@ _CONNECTIONS: Final = [
         "socket.send.buffer.bytes",
         Kind.INT,
         -1,
-        "Size of a connection's send buffer in the kernel; -1 leaves it to the system, which adjusts it to the traffic.",
+        "Size of a connection's send buffer in the kernel; -1 lets the system adjust it to the traffic.",
     ),
 ]
 
@@ -272,14 +280,14 @@ _QUOTAS: Final = [
         "controller.quota.window.num",
         Kind.INT,
         11,
-        "How many samples' worth of its `controller_mutation_rate` a client may use at once.",
+        "How many samples of its `controller_mutation_rate` a client may use at once.",
         Bounds(1),
     ),
     Setting(
         "controller.quota.window.size.seconds",
         Kind.INT,
         1,
-        "How many seconds of its `controller_mutation_rate` a sample is worth.",
+        "The length of a sample of `controller_mutation_rate` in seconds.",
         Bounds(1),
     ),
     Setting(
@@ -293,7 +301,7 @@ _QUOTAS: Final = [
         "quota.window.size.seconds",
         Kind.INT,
         1,
-        "How long a sample of a client's rate lasts; also the longest pause for a `request_percentage`.",
+        "The length of a sample of a client's rate in seconds; also the longest throttle time for a `request_percentage`.",
         Bounds(1),
     ),
 ]

@@ -15,68 +15,68 @@ _CLASSIC_GROUPS: Final = [
         "group.initial.rebalance.delay.ms",
         Kind.INT,
         3000,
-        "How long an empty group waits for more members before its first rebalance, and again after each that comes.",
+        "How long an empty group waits for more members before its first rebalance, and again after each that joins.",
     ),
     Setting(
         "group.max.session.timeout.ms",
         Kind.INT,
         1_800_000,
-        "The longest session time-out that a member of a classic group may ask for.",
+        "The longest session timeout that a member of a classic group may request.",
     ),
     Setting("group.max.size", Kind.INT, 2_147_483_647, "How many members a classic group may have.", Bounds(1)),
     Setting(
         "group.min.session.timeout.ms",
         Kind.INT,
         6000,
-        "The shortest session time-out that a member of a classic group may ask for.",
+        "The shortest session timeout that a member of a classic group may request.",
     ),
     Setting(
         "offset.metadata.max.bytes",
         Kind.INT,
         4096,
-        "How much text may go with a committed offset.",
+        "The most bytes of metadata with a committed offset.",
     ),
     Setting(
         "offsets.commit.timeout.ms",
         Kind.INT,
         5000,
-        "How long a request to the group coordinator waits for the disk before it is answered with an error.",
+        "How long a request to the group coordinator waits for the write before it fails.",
         Bounds(1),
     ),
     Setting(
         "offsets.retention.check.interval.ms",
         Kind.LONG,
         600_000,
-        "How often the group coordinator looks for offsets to forget.",
+        "How often the group coordinator checks for expired offsets.",
         Bounds(1),
     ),
     Setting(
         "offsets.retention.minutes",
         Kind.INT,
         10_080,
-        "How long the offsets of a group are kept after its last member has left. Without members, it is since the commit.",
+        "How long the offsets of a group are kept after its last member has left. For groups that never had members, since the commit.",
         Bounds(1),
     ),
     Setting(
         "offsets.topic.num.partitions",
         Kind.INT,
         50,
-        "Partitions of `__consumer_offsets`. The topic is made when the first group asks for its coordinator, and must not "
-        "grow later: groups would look for their offsets in another partition.",
+        "Partitions of `__consumer_offsets`. The topic is created when the first group looks for its coordinator, and must "
+        "not get more partitions later: groups would look for their offsets in another one.",
         Bounds(1),
     ),
     Setting(
         "offsets.topic.replication.factor",
         Kind.SHORT,
         3,
-        "Replicas of `__consumer_offsets`, but no more than there are brokers when it is made.",
+        "Replicas of `__consumer_offsets`, but no more than there are brokers when it is created.",
         Bounds(1),
     ),
     Setting(
         "offsets.topic.segment.bytes",
         Kind.INT,
         104_857_600,
-        "Segment size of `__consumer_offsets`: small enough that compaction keeps loading short.",
+        "Segment size of `__consumer_offsets`: small, so that compaction keeps loading short.",
         Bounds(1),
     ),
 ]
@@ -88,7 +88,7 @@ _CONSUMER_GROUPS: Final = [
         "group.consumer.assignors",
         Kind.LIST,
         ("uniform", "range"),
-        "Who assigns partitions in consumer groups. The first one serves groups whose members ask for none.",
+        "The assignors of consumer groups. The first one is used for groups whose members name none.",
         Choices(("uniform", "range")),
     ),
     Setting(
@@ -145,7 +145,7 @@ _CONSUMER_GROUPS: Final = [
         "group.consumer.session.timeout.ms",
         Kind.INT,
         45_000,
-        "How long a member may be silent before it is taken for dead, in groups that do not set "
+        "How long a member may send no heartbeat before it is removed, in groups that do not set "
         "`consumer.session.timeout.ms`.",
         Bounds(1),
     ),
@@ -156,7 +156,7 @@ _SHARE_GROUPS: Final = [
         "group.share.delivery.count.limit",
         Kind.INT,
         5,
-        "How often a record is delivered before it is given up, in groups that do not set `share.delivery.count.limit`.",
+        "How often a record is delivered before it is archived, in groups that do not set `share.delivery.count.limit`.",
         Bounds(2, 10),
     ),
     Setting(
@@ -170,7 +170,7 @@ _SHARE_GROUPS: Final = [
         "group.share.initialize.retry.interval.ms",
         Kind.INT,
         30_000,
-        "After how long the coordinator tries again to set up the state of a partition that a share group is to read.",
+        "After how long the coordinator retries to initialize the state of a share-partition.",
         Bounds(1),
     ),
     Setting(
@@ -255,7 +255,7 @@ _SHARE_GROUPS: Final = [
         "group.share.partition.max.record.locks",
         Kind.INT,
         2000,
-        "How many records of a partition may be with consumers at once, in groups that do not set "
+        "How many records of a partition may be acquired at once, in groups that do not set "
         "`share.partition.max.record.locks`.",
         Bounds(100, 10_000),
     ),
@@ -263,14 +263,14 @@ _SHARE_GROUPS: Final = [
         "group.share.record.lock.duration.ms",
         Kind.INT,
         30_000,
-        "How long a record is its consumer's alone, in groups that do not set `share.record.lock.duration.ms`.",
+        "How long a consumer may hold an acquired record, in groups that do not set `share.record.lock.duration.ms`.",
         Bounds(1000, 3_600_000),
     ),
     Setting(
         "group.share.session.timeout.ms",
         Kind.INT,
         45_000,
-        "How long a member may be silent before it is taken for dead, in groups that do not set `share.session.timeout.ms`.",
+        "How long a member may send no heartbeat before it is removed, in groups that do not set `share.session.timeout.ms`.",
         Bounds(1),
     ),
 ]
@@ -280,44 +280,44 @@ _SHARE_STATE: Final = [
         "share.coordinator.cold.partition.snapshot.interval.ms",
         Kind.INT,
         300_000,
-        "How old the last snapshot of a share-partition's state may be before it is written anew, so that the log before it "
-        "can be cut off.",
+        "How old the last snapshot of a share-partition's state may get before another is written, so that the log before it can be "
+        "deleted.",
         Bounds(1),
     ),
     Setting(
         "share.coordinator.snapshot.update.records.per.snapshot",
         Kind.INT,
         500,
-        "How many changes of a share-partition's state are written as updates before the whole is written as a snapshot.",
+        "How many changes of a share-partition's state are written as updates before the next snapshot.",
         Bounds(0, 500),
     ),
     Setting(
         "share.coordinator.state.topic.min.isr",
         Kind.SHORT,
         2,
-        "The `min.insync.replicas` of `__share_group_state`, but no more than it has replicas when it is made.",
+        "The `min.insync.replicas` of `__share_group_state`, but no more than it has replicas when it is created.",
         Bounds(1),
     ),
     Setting(
         "share.coordinator.state.topic.num.partitions",
         Kind.INT,
         50,
-        "Partitions of `__share_group_state`. The topic is made when the first share group needs it, and must not grow later: "
-        "states would be looked for in another partition.",
+        "Partitions of `__share_group_state`. The topic is created when the first share group needs it, and must not get more "
+        "partitions later: states would be looked for in another one.",
         Bounds(1),
     ),
     Setting(
         "share.coordinator.state.topic.prune.interval.ms",
         Kind.INT,
         300_000,
-        "How often what newer snapshots have made superfluous is cut off `__share_group_state`.",
+        "How often records that newer snapshots replace are deleted from `__share_group_state`.",
         Bounds(1),
     ),
     Setting(
         "share.coordinator.state.topic.replication.factor",
         Kind.SHORT,
         3,
-        "Replicas of `__share_group_state`, but no more than there are brokers when it is made.",
+        "Replicas of `__share_group_state`, but no more than there are brokers when it is created.",
         Bounds(1),
     ),
     Setting(
@@ -331,7 +331,7 @@ _SHARE_STATE: Final = [
         "share.coordinator.write.timeout.ms",
         Kind.INT,
         5000,
-        "How long a request to the share coordinator waits for the disk before it is answered with an error.",
+        "How long a request to the share coordinator waits for the write before it fails.",
         Bounds(1),
     ),
 ]

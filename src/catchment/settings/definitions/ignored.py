@@ -1,8 +1,8 @@
 """Kafka 4.3's broker settings that Catchment accepts and ignores, with their kinds and defaults.
 
-A server.properties written for Kafka must start a Catchment broker: what is listed here draws one line in the log, what is
-neither here nor in our own definitions draws a warning with a suggestion. DescribeConfigs shows what was given, so that tools
-find what they have set.
+A Catchment broker must start with a server.properties that was written for Kafka: a setting that is listed here causes one line
+in the log, an unknown one a warning with a suggestion. DescribeConfigs returns the given values, so that tools find what they
+have set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from catchment.settings.setting import Definitions, Kind, Setting, UpdateMode
 
-# By kind, each name with its default; no default where there is none.
+# By kind: the names, with their defaults if they have any.
 _READ_ONLY: Final = {
     Kind.BOOLEAN: """
 auto.leader.rebalance.enable=true controlled.shutdown.enable=true controller.quorum.auto.join.enable=false
@@ -168,25 +168,25 @@ def _names(table: Mapping[Kind, str]) -> frozenset[str]:
 READ_ONLY_IN_KAFKA: Final = _names(_READ_ONLY)
 DYNAMIC_IN_KAFKA: Final = _names(_DYNAMIC)
 
-# A listener may have settings of its own, and plug-ins of Kafka have theirs.
+# Settings of single listeners, and of Kafka's plug-ins.
 _OF_A_LISTENER: Final = "listener.name."
 _PREFIXES: Final = (_OF_A_LISTENER, "rlmm.config.", "rsm.config.")
 _DOCUMENTATION: Final = "A setting of Kafka that Catchment accepts and ignores."
 
 
 def is_ignored(name: str) -> bool:
-    """Whether Kafka knows this name and Catchment does not act on it."""
+    """Whether Kafka has this setting and Catchment ignores it."""
     return name in READ_ONLY_IN_KAFKA or name in DYNAMIC_IN_KAFKA or name.startswith(_PREFIXES)
 
 
 @cache
 def ignored_settings() -> Definitions:
-    """What Kafka says of the settings that Catchment ignores."""
+    """Kafka's definitions of the settings that Catchment ignores."""
     return Definitions([*_settings(_READ_ONLY, UpdateMode.READ_ONLY), *_settings(_DYNAMIC, UpdateMode.CLUSTER_WIDE)])
 
 
 def ignored_setting(name: str) -> Setting | None:
-    """What Kafka says of one of them. A listener's own setting is as the one for all listeners, but read-only."""
+    """Kafka's definition of one of them. A listener's setting is defined like the one for all listeners, but read-only."""
     general = general_name(name)
     found = ignored_settings().get(general)
     if found is None or general == name:
@@ -195,7 +195,7 @@ def ignored_setting(name: str) -> Setting | None:
 
 
 def general_name(name: str) -> str:
-    """The setting for all listeners that a listener, or a SASL mechanism of one, overrides; any other name as it is."""
+    """The name for all listeners of a setting of one listener, or of its SASL mechanism. Other names are returned unchanged."""
     if not name.startswith(_OF_A_LISTENER):
         return name
     _, _, rest = name.removeprefix(_OF_A_LISTENER).partition(".")

@@ -1,8 +1,8 @@
-"""The settings of a topic, and which broker setting each takes its default from.
+"""The topic settings, and the broker setting that holds the default of each.
 
-All topic settings of Kafka 4.3 are here, also those that describe features Catchment does not have (tiered storage,
-replication throttles): a topic created elsewhere must be creatable here, so they are accepted, kept and described. The
-documentation says so where a setting has no effect.
+All topic settings of Kafka 4.3 are defined, including those of features that Catchment does not have (tiered storage,
+replication throttles), so that a topic can be created with the same settings as in Kafka. The documentation says where a
+setting has no effect.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ TOPIC_SETTINGS: Final = Definitions(
             "catchment.retention.consumed.by",
             Kind.LIST,
             (),
-            "Delete records once they are consumed: groups that must all have committed past a record before it goes, or * for every "
-            "group that has committed an offset of the topic or subscribes to it. Nothing goes while such a group has committed "
-            "nothing, or while there is none. The other limits hold beside it. Applies where `cleanup.policy` includes delete.",
+            "Delete records once they are consumed: the groups that must all have committed past a record before it is deleted, or * for "
+            "every group that has committed an offset of the topic or subscribes to it. Nothing is deleted while one of these groups "
+            "has committed nothing, or while there is none. The other limits apply as well. Needs a `cleanup.policy` with delete.",
         ),
         Setting(
             "catchment.retention.messages",
             Kind.LONG,
             -1,
-            "How many of the newest records a partition keeps; older segments are deleted once the rest holds at least this many. "
-            "-1 sets no limit. Applies where `cleanup.policy` includes delete.",
+            "How many of the newest records a partition keeps; older segments are deleted once the rest has at least this many. "
+            "-1 means no limit. Needs a `cleanup.policy` with delete.",
             Bounds(-1),
         ),
         Setting(
             "catchment.sync.acks",
             Kind.BOOLEAN,
             True,
-            "Whether a record that only one replica holds is forced to the device before `acks=all` is answered. With false, "
-            "acknowledged records live in the page cache until the kernel writes them: they survive the end of the process, "
-            "not the loss of power.",
+            "Whether a record that only one replica has is synced to the device before `acks=all` is acknowledged. With false, "
+            "acknowledged records are in the page cache until the kernel writes them: they survive the end of the process, but not "
+            "a power loss.",
         ),
         Setting(
             "cleanup.policy",
             Kind.LIST,
             ("delete",),
-            "What happens to old segments: delete drops them when a retention limit is passed, compact keeps the last record of each "
-            "key, both do both. An empty list keeps everything.",
+            "What happens to old segments: delete removes them when a retention limit is exceeded, compact keeps the last record of each "
+            "key. Both may be given. An empty list keeps everything.",
             Choices(("compact", "delete")),
         ),
         Setting(
             "compression.gzip.level",
             Kind.INT,
             -1,
-            "Level used when the broker itself compresses with gzip; -1 is the library's own choice.",
+            "Level used when the broker itself compresses with gzip; -1 is the library's default.",
             Bounds(1, 9, besides=(-1,)),
         ),
         Setting(
@@ -72,8 +72,8 @@ TOPIC_SETTINGS: Final = Definitions(
             "compression.type",
             Kind.STRING,
             "producer",
-            "Codec of the stored batches. producer keeps every batch as it came, which costs nothing; any other choice makes the "
-            "broker compress batches that came differently.",
+            "Codec of the stored batches. With producer, every batch is stored as it was sent, which costs nothing; with any other "
+            "codec, the broker recompresses batches that were sent with another one.",
             Choices(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         ),
         Setting(
@@ -87,42 +87,42 @@ TOPIC_SETTINGS: Final = Definitions(
             "delete.retention.ms",
             Kind.LONG,
             _DAY_MS,
-            "How long a compacted topic keeps a tombstone, so that a reader who is behind still sees the deletion.",
+            "How long a compacted topic keeps a tombstone, so that a consumer that lags behind still sees the deletion.",
             Bounds(0),
         ),
         Setting(
             "file.delete.delay.ms",
             Kind.LONG,
             60_000,
-            "How long a deleted segment's files stay on disk under the suffix .deleted.",
+            "How long the files of a deleted segment stay on disk with the suffix .deleted.",
             Bounds(0),
         ),
         Setting(
             "flush.messages",
             Kind.LONG,
             _FOREVER,
-            "Force the log to the device after this many records. The default leaves it to `catchment.sync.acks` and the kernel.",
+            "Sync the log to the device after this many records. The default leaves it to `catchment.sync.acks` and the kernel.",
             Bounds(1),
         ),
         Setting(
             "flush.ms",
             Kind.LONG,
             _FOREVER,
-            "Force the log to the device when its oldest unforced record is this old.",
+            "Sync the log to the device when its oldest unsynced record is this old.",
             Bounds(0),
         ),
         Setting(
             "follower.replication.throttled.replicas",
             Kind.LIST,
             (),
-            f"Replicas whose copying is throttled on the follower. {_NO_THROTTLE}",
+            f"Replicas whose replication is throttled on the follower. {_NO_THROTTLE}",
             _REPLICA_LIST,
         ),
         Setting(
             "index.interval.bytes",
             Kind.INT,
             4096,
-            "Bytes of log between two entries of the offset index: smaller finds faster and needs a larger index.",
+            "Bytes of log between two entries of the offset index: a smaller interval makes lookups faster and the index larger.",
             Bounds(0),
         ),
         Setting(
@@ -136,7 +136,7 @@ TOPIC_SETTINGS: Final = Definitions(
             "leader.replication.throttled.replicas",
             Kind.LIST,
             (),
-            f"Replicas whose copying is throttled on the leader. {_NO_THROTTLE}",
+            f"Replicas whose replication is throttled on the leader. {_NO_THROTTLE}",
             _REPLICA_LIST,
         ),
         Setting(
@@ -164,35 +164,35 @@ TOPIC_SETTINGS: Final = Definitions(
             "max.message.bytes",
             Kind.INT,
             1_048_588,
-            "The largest record batch that is accepted, after compression. A larger one is refused with RECORD_TOO_LARGE.",
+            "The largest record batch that is accepted, after compression. A larger one is rejected with RECORD_TOO_LARGE.",
             Bounds(0),
         ),
         Setting(
             "message.timestamp.after.max.ms",
             Kind.LONG,
             3_600_000,
-            "How far a record's timestamp may lie ahead of the broker's clock. Has no effect with LogAppendTime.",
+            "How far a record's timestamp may be ahead of the broker's clock. Has no effect with LogAppendTime.",
             Bounds(0),
         ),
         Setting(
             "message.timestamp.before.max.ms",
             Kind.LONG,
             _FOREVER,
-            "How far a record's timestamp may lie behind the broker's clock. Has no effect with LogAppendTime.",
+            "How far a record's timestamp may be behind the broker's clock. Has no effect with LogAppendTime.",
             Bounds(0),
         ),
         Setting(
             "message.timestamp.type",
             Kind.STRING,
             "CreateTime",
-            "Whose time a record carries: CreateTime is the producer's, LogAppendTime the broker's at the moment of the append.",
+            "The timestamp of a record: CreateTime is set by the producer, LogAppendTime by the broker when it appends the record.",
             Choices(("CreateTime", "LogAppendTime")),
         ),
         Setting(
             "min.cleanable.dirty.ratio",
             Kind.DOUBLE,
             0.5,
-            "Share of uncompacted bytes in a log from which compaction starts.",
+            "The ratio of uncompacted bytes in a log at which compaction starts.",
             Bounds(0, 1),
         ),
         Setting(
@@ -206,7 +206,7 @@ TOPIC_SETTINGS: Final = Definitions(
             "min.insync.replicas",
             Kind.INT,
             1,
-            "How many replicas must be in sync for a write with `acks=all`; with fewer it is refused with NOT_ENOUGH_REPLICAS.",
+            "How many replicas must be in sync for a write with `acks=all`; with fewer it is rejected with NOT_ENOUGH_REPLICAS.",
             Bounds(1),
         ),
         Setting(
@@ -232,50 +232,50 @@ TOPIC_SETTINGS: Final = Definitions(
             "retention.bytes",
             Kind.LONG,
             -1,
-            "How large a partition may grow before its oldest segments are deleted; -1 sets no limit. "
-            "Applies where `cleanup.policy` includes delete.",
+            "How large a partition may grow before its oldest segments are deleted; -1 means no limit. "
+            "Needs a `cleanup.policy` with delete.",
         ),
         Setting(
             "retention.ms",
             Kind.LONG,
             7 * _DAY_MS,
-            "How long records are kept before their segment is deleted; -1 keeps them for ever. "
-            "Applies where `cleanup.policy` includes delete.",
+            "How long records are kept before their segment is deleted; -1 keeps them forever. "
+            "Needs a `cleanup.policy` with delete.",
             Bounds(-1),
         ),
         Setting(
             "segment.bytes",
             Kind.INT,
             1 << 30,
-            "Size at which a new segment file begins. Retention and compaction work on whole segments.",
+            "Size at which the log rolls to a new segment. Retention and compaction work on whole segments.",
             Bounds(SMALLEST_SEGMENT_BYTES),
         ),
         Setting(
             "segment.index.bytes",
             Kind.INT,
             10 << 20,
-            "Largest size of a segment's index; a full index begins a new segment.",
+            "Largest size of a segment's index; a full index rolls the log to a new segment.",
             Bounds(4),
         ),
         Setting(
             "segment.jitter.ms",
             Kind.LONG,
             0,
-            "A random time up to this much is taken off `segment.ms`, so that many partitions do not begin segments at once.",
+            "The largest random time that is subtracted from `segment.ms`, so that many partitions do not roll at once.",
             Bounds(0),
         ),
         Setting(
             "segment.ms",
             Kind.LONG,
             7 * _DAY_MS,
-            "Age at which a new segment begins even though the old one is not full, so that retention can take it.",
+            "Age at which the log rolls to a new segment even if the old one is not full, so that retention can delete it.",
             Bounds(1),
         ),
         Setting(
             "unclean.leader.election.enable",
             Kind.BOOLEAN,
             False,
-            "Whether a replica that is not in sync may lead when no other is left. It loses acknowledged records.",
+            "Whether a replica that is not in sync may become leader when no other is left. Acknowledged records are lost then.",
         ),
     ]
 )
@@ -317,7 +317,7 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def validate_topic_settings(overrides: Mapping[str, str], defaults: Mapping[str, Value] | None = None) -> None:
-    """Refuse topic settings that are unknown, malformed, out of bounds or at odds with each other.
+    """Raise InvalidSetting for topic settings that are unknown, malformed, out of bounds or contradict each other.
 
     `defaults` are the effective values of the topic settings that `overrides` leaves out.
     """
@@ -325,7 +325,7 @@ def validate_topic_settings(overrides: Mapping[str, str], defaults: Mapping[str,
     effective.update({name: TOPIC_SETTINGS.require(name).parse(text) for name, text in overrides.items()})
     shortest, longest = effective.get("min.compaction.lag.ms", 0), effective.get("max.compaction.lag.ms", _FOREVER)
     if isinstance(shortest, int) and isinstance(longest, int) and shortest > longest:
-        reason = f"it exceeds max.compaction.lag.ms ({longest}); lower the one or raise the other"
+        reason = f"it exceeds max.compaction.lag.ms ({longest}); lower one or raise the other"
         raise InvalidSetting("min.compaction.lag.ms", shortest, reason)
     if effective.get("remote.storage.enable"):
         reason = "Tiered storage is not available in this broker, so a topic cannot use it; leave the setting out"
