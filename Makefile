@@ -20,7 +20,8 @@ $(STAMP): pyproject.toml requirements/lock.txt
 	@touch $(STAMP)
 
 run: setup ## Start the main job, a city's emergency response; SECONDS=60 ends and checks it, EXAMPLE=logs runs another
-	$(BIN)/catchment example $(or $(EXAMPLE),emergency) $(if $(SECONDS),--seconds $(SECONDS))
+	@# Ctrl-C reaches make, the shell and the application: the application alone reports how it ended.
+	@trap : INT; $(BIN)/catchment example $(or $(EXAMPLE),emergency) $(if $(SECONDS),--seconds $(SECONDS)) || [ $$? -eq 130 ]
 
 test: setup ## Run every test
 	-$(BIN)/python -m catchment.spark.start_up_training

@@ -12,12 +12,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from catchment.applications.catalogue import TITLES
 from catchment.applications.running.board import board
 from catchment.applications.running.observing import Observer
 from catchment.applications.running.snapshot import Snapshot
 from catchment.applications.running.world import World
 
 _WIDTH = 112
+_HEIGHT = 32
 _FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 _RESPONSES = 3
 
@@ -31,9 +33,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="catchment-picture-") as folder:
         best = watched(World("emergency", Path(folder), rate=options.rate), options.seconds)
     if best is None:
-        raise SystemExit("nothing worth a picture was seen: give it more time, or a machine with less to do")
-    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(board(best, "catchment consume dispatch · catchment lake describe city/lake/reports"))
+        raise SystemExit("nothing worth a picture was seen: use more seconds, or a machine with less load")
+    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    hint = "catchment consume dispatch · catchment lake describe city/lake/reports"
+    title = f"emergency on 127.0.0.1:9092: {TITLES['emergency']}"
+    console.print(board(best, title=title, hint=hint, width=_WIDTH, height=_HEIGHT))
     options.picture.parent.mkdir(parents=True, exist_ok=True)
     drawn = console.export_svg(title="make run")
     # The page that shows it has fonts of its own, and fetches none from elsewhere.
@@ -41,7 +45,7 @@ def main() -> None:
 
 
 def watched(world: World, seconds: float) -> Snapshot | None:
-    """The moment with the shortest way from event to store, once there were some alerts."""
+    """The moment with the shortest latency from event to store, once there are some alerts."""
     best: Snapshot | None = None
     try:
         world.start()

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.applications.played import Played, Story
 
-from catchment.applications.emergency import checking
-from catchment.applications.metrics.generator import HOSTS
+from catchment.applications.catalogue import board_table_of
+from catchment.applications.emergency import simulation as city
+from catchment.applications.metrics.simulation import HOSTS
+from catchment.applications.running.board_table import TableReader
 from catchment.applications.running.reconciling import lake_differences
-from catchment.applications.sensors.actuator import Actuator as AirConditioning
+from catchment.applications.sensors.simulation import Actuator as AirConditioning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +48,19 @@ def balanced(played: Played) -> None:
     assert totals.duplicate > 0
     assert played.account.balance.compare_with_ledger({}) == []
     assert lake_differences(played.layout, played.clean()) == []
+    shown_on_the_board(played)
+
+
+def shown_on_the_board(played: Played) -> None:
+    """The board finds in the store the columns that the application declares."""
+    layout, declared = played.layout, board_table_of(played.layout.name)
+    assert layout.store is not None
+    table = TableReader(layout.store, declared).read()
+    assert table is not None
+    assert (table.title, table.label, table.beside) == (declared.title, declared.label, declared.beside)
+    assert table.rows
+    assert any(cell.value for row in table.rows for cell in row.cells)
+    assert table.count == len(played.stored())
 
 
 def window_of(row: dict[str, Any], size_s: int = 10) -> int:
@@ -63,7 +78,7 @@ def test_emergency_counts_districts_and_sends_crews(
     played = story.end()
     balanced(played)
     assert played.account.totals.late > 0
-    assert checking.differences(played.clean(), played.stored()) == []
+    assert city.differences(played.clean(), played.stored()) == []
     # The generator has a burst every half minute or so, mostly where crews are few.
     assert any("a crew goes from" in one for one in played.acted)
 
@@ -71,12 +86,12 @@ def test_emergency_counts_districts_and_sends_crews(
 def test_emergency_tells_a_board_that_is_wrong() -> None:
     report = {"district": "Harbour", "at": "2026-05-01T12:00:03+00:00", "origin": "citizen"}
     row = {"district": "Harbour", "start": datetime.fromisoformat("2026-05-01T12:00:00+00:00"), "count": 1, "calls": 1}
-    assert checking.differences([report], [row]) == []
-    assert checking.differences([report, report], [row]) == [
+    assert city.differences([report], [row]) == []
+    assert city.differences([report, report], [row]) == [
         "the board has (1, 1) for Harbour at 12:00:00, and the reports are (2, 2)"
     ]
-    assert len(checking.differences([], [row])) == 1
-    assert len(checking.differences([report], [])) == 1
+    assert len(city.differences([], [row])) == 1
+    assert len(city.differences([report], [])) == 1
 
 
 def test_logs_disables_the_feature_whose_service_fails(play: Play) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
+from catchment.applications.running.board_table import BoardTable
 from catchment.applications.running.events import Generator
 
 TITLES: Final[dict[str, str]] = {
@@ -23,7 +25,7 @@ TITLES: Final[dict[str, str]] = {
 
 
 class Actuator(Protocol):
-    """Who acts on the commands of an application."""
+    """Acts on the commands of an application."""
 
     def act(self, command: dict[str, Any]) -> str | None:
         """What was done about a command; None if there is nothing to do."""
@@ -35,11 +37,21 @@ def pipeline_file(name: str) -> Path:
     return Path(__file__).parent / name / "pipeline.py"
 
 
+def simulation_of(name: str) -> ModuleType:
+    """What surrounds the pipeline of an application: its events, its actuator, and what the board shows of its store."""
+    return import_module(f"catchment.applications.{name}.simulation")
+
+
 def generator_of(name: str) -> Generator:
     """A new generator of an application's events."""
-    return cast("Generator", import_module(f"catchment.applications.{name}.generator").Events())
+    return cast("Generator", simulation_of(name).Events())
 
 
 def actuator_of(name: str) -> Actuator:
     """A new actuator of an application."""
-    return cast("Actuator", import_module(f"catchment.applications.{name}.actuator").Actuator())
+    return cast("Actuator", simulation_of(name).Actuator())
+
+
+def board_table_of(name: str) -> BoardTable:
+    """How the board shows the real-time store of an application."""
+    return cast("BoardTable", simulation_of(name).TABLE)

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from tests.client.logs import KafkaLogs
 from tests.pipelines.soak.town import Stores
 
-from catchment.applications.emergency.generator import CREWS
+from catchment.applications.emergency.simulation import CREWS
 from catchment.applications.running.layout import Layout
 from catchment.applications.running.ledger import Ledger
 

@@ -32,6 +32,7 @@ class Command:
     name: str = ""
     message: str = ""
     acted: str | None = None
+    acted_at_s: float | None = None
     alerts: int = 0
     acknowledgements: int = 0
 
@@ -160,7 +161,7 @@ class Account:
                     command = self.commands.setdefault(str(value["id"]), Command())
                     if is_answer:
                         command.acknowledgements += 1
-                        command.acted = str(value["acted"])
+                        command.acted, command.acted_at_s = str(value["acted"]), float(value["at"])
                     else:
                         command.alerts += 1
                         command.name, command.message = str(value["alert"]), str(value["message"])

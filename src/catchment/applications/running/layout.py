@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from catchment.applications.catalogue import pipeline_file
+from catchment.applications.running.board_table import StoreTable
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.loading import load
@@ -15,13 +16,6 @@ from catchment.pipelines.specification import LakeSink, PipelineSpecification, S
 
 _SQLITE: Final = "sqlite:///"
 _PIPELINE: Final = "pipeline.py"
-
-
-class StoreTable(NamedTuple):
-    """A table of an SQLite store."""
-
-    file: Path
-    table: str
 
 
 @dataclass(frozen=True)
@@ -92,8 +86,13 @@ def lay_out(name: str, folder: Path) -> Layout:
         tables=tuple(one.topic for one in specification.tables.values()),
         commands=_commands(specification),
         lake=next((folder / one.lake for one in lakes if one.from_ == source_stage.name), None),
-        store=next((StoreTable(folder / one.store.removeprefix(_SQLITE), one.table) for one in stores), None),
+        store=next((_store_table(folder, one, specification) for one in stores), None),
     )
+
+
+def _store_table(folder: Path, sink: StoreSink, specification: PipelineSpecification) -> StoreTable:
+    conditions = [one.when for one in specification.alerts.values() if one.when and one.from_ == sink.from_]
+    return StoreTable(folder / sink.store.removeprefix(_SQLITE), sink.table, next(iter(conditions), None))
 
 
 def _commands(specification: PipelineSpecification) -> str | None:

@@ -1,6 +1,6 @@
-"""A thread that looks at everything about once a second and makes a snapshot of it for the board.
+"""A thread that reads the state of everything about once a second and makes a snapshot of it for the board.
 
-It has its own connections, so that a broker that is away holds up neither the board nor its keys.
+It has its own connections, so that a broker that is down delays neither the board nor its keys.
 """
 
 from __future__ import annotations
@@ -10,18 +10,28 @@ import threading
 import time
 from collections import deque
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
-from catchment.applications.running.account import Account
+import pyarrow
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from pyarrow import compute
+
+from catchment.applications.catalogue import board_table_of
+from catchment.applications.running.account import Account, Command
+from catchment.applications.running.board_table import TableReader, TableView
 from catchment.applications.running.layout import Layout
 from catchment.applications.running.reconciling import differences
 from catchment.applications.running.snapshot import PipelineView, Response, Snapshot
-from catchment.applications.running.stores import LakeCount, store_rows
 from catchment.client.errors import ClientError
 from catchment.pipelines.driving.run_file import read_run
 
 _PERIOD_S: Final = 1.0
 _RATE_SAMPLES: Final = 6
+_HISTORY: Final = 120
+_STORE_SHARE: Final = 0.1
+"""How much of the time may be spent on reading the store, which grows."""
 _EPOCH_S: Final = 86_400.0
 """A watermark of the first day of 1970 is one that has not begun."""
 
@@ -34,7 +44,12 @@ class Observer:
         self._account = Account(layout, servers)
         self._lake = LakeCount(layout.lake) if layout.lake else None
         self._began_s = time.monotonic()
+        self._table = TableReader(layout.store, board_table_of(layout.name)) if layout.store else None
+        self._read_table_from_s = 0.0
         self._samples: deque[tuple[float, int]] = deque(maxlen=_RATE_SAMPLES)
+        self._rates: deque[float] = deque(maxlen=_HISTORY)
+        self._lags: deque[float] = deque(maxlen=_HISTORY)
+        self._latencies_s: deque[float] = deque(maxlen=_HISTORY)
         self._changed = threading.Condition()
         self._looks = 0
         self._looking = threading.Lock()
@@ -45,8 +60,8 @@ class Observer:
         self._thread = threading.Thread(target=self._work, name="observer", daemon=True)
         self._thread.start()
 
-    def reckon(self) -> list[str]:
-        """What does not add up between ledger, log and stores just now. Raises `ClientError` where the broker is away."""
+    def differences(self) -> list[str]:
+        """What does not add up between ledger, log and stores just now. Raises `ClientError` where the broker is down."""
         with self._looking:
             return differences(self._account, self._layout)
 
@@ -89,37 +104,72 @@ class Observer:
             self._account.refresh()
             self.is_broker_away = False
         except ClientError:
-            # It was killed, most likely by the one who watches. Nothing is lost by that; the next look goes on from here.
+            # It was killed, most likely by a key of the board. Nothing is lost: the next look continues from here.
             self.is_broker_away = True
         account, now_s = self._account, time.monotonic()
         totals = account.totals
+        pipeline = pipeline_view(read_run(self._layout.home) or {}, datetime.now(UTC))
         if not self.is_broker_away:
             self._samples.append((now_s, totals.arrived + account.foreign))
+        rate = _rate(self._samples)
+        self._rates.append(0.0 if self.is_broker_away else rate)
+        self._lags.append(account.lag)
+        if pipeline.latency_p50_s is not None:
+            self._latencies_s.append(pipeline.latency_p50_s)
         self.snapshot = Snapshot(
             source=self._layout.source,
             elapsed_s=now_s - self._began_s,
-            rate=_rate(self._samples),
+            rate=rate,
             lag=account.lag,
             totals=totals,
             is_even=account.balance.is_even,
             faults=tuple(account.balance.faults),
             foreign=account.foreign,
             lake_rows=self._lake.rows() if self._lake else None,
-            store_rows=self._store_rows(),
-            responses=tuple(Response(one.name, one.message, one.acted) for one in account.commands.values()),
-            pipeline=pipeline_view(read_run(self._layout.home) or {}, datetime.now(UTC)),
+            table=self._store_table(),
+            rates=tuple(self._rates),
+            lags=tuple(self._lags),
+            latencies_s=tuple(self._latencies_s),
+            responses=tuple(_response(one) for one in account.commands.values()),
+            pipeline=pipeline,
         )
 
-    def _store_rows(self) -> int | None:
+    def _store_table(self) -> TableView | None:
+        began_s = time.monotonic()
+        if self._table is None or began_s < self._read_table_from_s:
+            return self.snapshot.table
         try:
-            return store_rows(self._layout.store) if self._layout.store else None
+            return self._table.read()
         except sqlite3.Error:
-            # Its writer may be just making it; the check at the end is not so lenient.
-            return self.snapshot.store_rows
+            # The pipeline may be creating the table just now. The check at the end reports such errors.
+            return self.snapshot.table
+        finally:
+            ended_s = time.monotonic()
+            self._read_table_from_s = ended_s + (ended_s - began_s) * (1 / _STORE_SHARE - 1)
+
+
+class LakeCount:
+    """The rows of a Delta table, by what its log says of its files: the data is not read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._table: DeltaTable | None = None
+
+    def rows(self) -> int | None:
+        """None before the first commit."""
+        try:
+            if self._table is None:
+                self._table = DeltaTable(self._path)
+            else:
+                self._table.update_incremental()
+        except TableNotFoundError:
+            return None
+        counts = pyarrow.table(self._table.get_add_actions(flatten=True)).column("num_records")
+        return int(compute.sum(counts).as_py() or 0)
 
 
 def pipeline_view(run: dict[str, Any], now: datetime) -> PipelineView:
-    """What a pipeline's run file says that the board wants to know."""
+    """The part of a pipeline's run file that the board shows."""
     latency_ms = run.get("latency_ms") or {}
     queries, started = run.get("queries", ()), run.get("driver_started_at")
     source_stages = [one for one in queries if one["kind"] == "intake"]
@@ -135,6 +185,13 @@ def pipeline_view(run: dict[str, Any], now: datetime) -> PipelineView:
         latency_p99_s=latency_ms["p99"] / 1000 if "p99" in latency_ms else None,
         faults=tuple(run.get("faults", ())),
     )
+
+
+def _response(command: Command) -> Response:
+    if command.acted_at_s is None:
+        return Response(command.name, command.message, command.acted)
+    acted_at = datetime.fromtimestamp(command.acted_at_s, UTC).astimezone()
+    return Response(command.name, command.message, command.acted, f"{acted_at:%H:%M:%S}")
 
 
 def _rate(samples: deque[tuple[float, int]]) -> float:

@@ -1,6 +1,6 @@
-"""The reckoning at the end: ledger, log and stores, each read back, and what does not add up.
+"""The comparison at the end: ledger, log and stores, each read back, and what does not add up.
 
-The real-time store is reckoned anew where an application says how, in its module `checking`.
+The real-time store is computed again from the cleaned events where the simulation of an application has a function `differences`.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from catchment.applications.catalogue import simulation_of
 from catchment.applications.running.account import Account
 from catchment.applications.running.layout import Layout
 from catchment.applications.running.ledger import Ledger
@@ -43,7 +42,7 @@ def differences(account: Account, layout: Layout) -> list[str]:
 
 
 def compared(layout: Layout) -> list[str]:
-    """What the reckoning compares with one another."""
+    """The names of what is compared."""
     stores = [("real-time store", _store_check(layout)), ("for-ever store", layout.lake)]
     return ["ledger", "log", *(name for name, there in stores if there is not None)]
 
@@ -74,7 +73,7 @@ def lake_differences(layout: Layout, clean: Rows) -> list[str]:
 
 
 def store_differences(layout: Layout, clean: Rows) -> list[str]:
-    """The real-time store has what the application's own reckoning makes of the cleaned events."""
+    """The real-time store has what the application computes from the cleaned events."""
     if layout.store is None or (check := _store_check(layout)) is None:
         return []
     try:
@@ -85,12 +84,9 @@ def store_differences(layout: Layout, clean: Rows) -> list[str]:
 
 
 def _store_check(layout: Layout) -> Check | None:
-    """The application's own reckoning; None if it has none, or nothing to be reckoned."""
-    name = f"catchment.applications.{layout.name}.checking"
-    if layout.store is None or find_spec(name) is None:
-        return None
-    check: Check = import_module(name).differences
-    return check
+    """How the application computes its store again; None where it does not, or has no store."""
+    check: Check | None = getattr(simulation_of(layout.name), "differences", None)
+    return check if layout.store is not None else None
 
 
 def command_differences(account: Account) -> list[str]:

@@ -1,10 +1,11 @@
-"""What the board shows of one moment, in plain values: made by the observer, drawn by the board, tested without either."""
+"""What the board shows of one moment, in plain values: the observer creates it and the board draws it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from catchment.applications.running.balance import Totals
+from catchment.applications.running.board_table import TableView
 
 
 @dataclass(frozen=True)
@@ -14,11 +15,13 @@ class Response:
     name: str
     message: str
     acted: str | None
+    acted_at: str = ""
+    """The time of day of the acknowledgement."""
 
 
 @dataclass(frozen=True)
 class PipelineView:
-    """What the pipeline says of itself."""
+    """What the pipeline reports of itself."""
 
     state: str = "starting"
     starts: int = 0
@@ -41,15 +44,19 @@ class Snapshot:
     source: str
     elapsed_s: float
     rate: float = 0.0
-    """Records a second that came into the log lately."""
+    """Records that reached the log in each of the last seconds."""
     lag: int = 0
     totals: Totals = field(default_factory=Totals)
     is_even: bool = True
     faults: tuple[str, ...] = ()
     foreign: int = 0
     lake_rows: int | None = None
-    store_rows: int | None = None
-    """Rows of the real-time store; None before it is there."""
+    table: TableView | None = None
+    """The first table of the real-time store; None before it exists."""
+    rates: tuple[float, ...] = ()
+    """About one a second, the newest last; so are the next two."""
+    lags: tuple[float, ...] = ()
+    latencies_s: tuple[float, ...] = ()
     responses: tuple[Response, ...] = ()
     """The newest last."""
     pipeline: PipelineView = field(default_factory=PipelineView)

@@ -51,21 +51,31 @@ class World:
             self.actuator.start()
 
     def close(self) -> None:
-        """Those that write before those that they write to."""
+        """Stop the processes that write before those that they write to."""
+        self.stop_pipeline()
+        self.broker.stop()
+
+    def stop_pipeline(self) -> None:
+        """Stop everything except the broker, so that what was written can still be read."""
         self.stop_generator()
         self.pipeline.stop(_STOP_SPARK_S)
         if self.actuator is not None:
             self.actuator.stop()
-        self.broker.stop()
+
+    def kill(self) -> None:
+        """End every process at once, with all that it has started."""
+        for child in (self.generator, self.pipeline, self.actuator, self.broker):
+            if child is not None:
+                child.stop(0.0)
 
     def stop_generator(self) -> None:
-        """Let it bring what it has in its ledger into the log, for as long as it gives itself for that."""
+        """Let it send what it has in its ledger, for as long as it gives itself for that."""
         self.generator.stop(_STOP_GENERATOR_S)
 
     def check(self) -> None:
-        """Raise what is to be said of a process that should be running and is not."""
+        """Raise an error if a process that should be running is not."""
         if self.pipeline.exit_code is not None and self._spark_kills:
-            # Killed more often than its supervisor puts up with: here that is what the keys are for.
+            # Killed more often than its supervisor allows: here that is what the keys are for.
             self._spark_kills = 0
             self.pipeline.start()
         for child in (self.broker, self.pipeline, self.generator, self.actuator):
@@ -82,24 +92,24 @@ class World:
         return bool(found)
 
     def kill_broker(self) -> None:
-        """Kill -9 the broker, and start it again on the same data; whoever needs it waits until it is back."""
+        """Kill -9 the broker, and start it again on the same data; its clients wait until it is back."""
         self.broker.kill()
         self.broker.launch()
 
     def _make_topics(self) -> None:
-        """Those that the pipeline only reads, and that of the answers; it makes the others itself."""
+        """Create the topics that the pipeline only reads, and that of the answers; the pipeline creates the others."""
         layout = self.layout
         wanted = [NewTopic(layout.source, _PARTITIONS)]
         wanted += [NewTopic(topic, 1, config=_TABLE) for topic in layout.tables]
         wanted += [NewTopic(layout.acted, 1)] if layout.commands else []
-        # The answers come only while the client is there.
+        # The futures complete only while the client exists.
         admin = AdminClient({"bootstrap.servers": self.broker.servers})
         for topic, made in admin.create_topics(wanted).items():
             try:
                 made.result(_TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                    raise ClientError(f"topic {topic} cannot be made: {error.args[0].str()}") from error
+                    raise ClientError(f"topic {topic} cannot be created: {error.args[0].str()}") from error
 
     def _generator(self, rate: float) -> Child:
         layout = self.layout

@@ -1,12 +1,21 @@
-"""Authors who post about many things, and now and then all about the same."""
+"""The authors of the example: they post about many topics, now and then all about the same, and the network has a front page."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from catchment.applications.running.board_table import BoardTable
 from catchment.applications.running.events import Event, Generator
 
+TABLE: Final = BoardTable(
+    "posts by tag, in windows of 10 s, every 5",
+    "tag",
+    "posts",
+    window="start",
+    beside=("authors",),
+    order=("posts", "DESC"),
+)
 _QUIET: Final = tuple(f"#{one}" for one in ("tea", "rain", "chess", "bread", "trains", "moss", "kites", "jazz"))
 _LOUD: Final = ("#eclipse", "#goal", "#snow")
 _PERIOD_S: Final = 20.0
@@ -34,3 +43,15 @@ class Events(Generator):
             self._next_quiet_s = max(self._next_quiet_s, now_s - 1) + 1 / _QUIET_A_SECOND
             tag = random.choice(_QUIET)
         return {"author": f"author-{random.randrange(500)}", "tag": tag, "text": f"something about {tag}"}
+
+
+class Actuator:
+    """What everybody sees first: the last three."""
+
+    def __init__(self) -> None:
+        self.tags: list[str] = []
+
+    def act(self, command: dict[str, Any]) -> str:
+        tag = str(command["row"]["tag"])
+        self.tags = [tag, *(one for one in self.tags if one != tag)][:3]
+        return f"front page: {' '.join(self.tags)}"

@@ -1,13 +1,24 @@
-"""Events of a city: sensors and traffic all the time, citizens who call, and now and then a district that has an emergency."""
+"""The city of the main job: its events, its dispatcher, and its counts computed again without Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from catchment.applications.running.board_table import BoardTable
 from catchment.applications.running.events import Event, Generator
 
+TABLE: Final = BoardTable(
+    "calls by district, every 10 s",
+    "district",
+    "calls",
+    window="start",
+    beside=("count", "crew"),
+    order=("calls", "DESC"),
+)
 CREWS: Final = {
     "Harbour": 2,
     "Old Town": 4,
@@ -24,6 +35,8 @@ _BURST_CALLS_A_SECOND: Final = 14.0
 _BURST_S: Final = (6.0, 10.0)
 _BETWEEN_BURSTS_S: Final = (15.0, 30.0)
 _FIRST_BURST_S: Final = 5.0
+_WINDOW_S: Final = 10
+_NAMED: Final = 5
 
 
 class Events(Generator):
@@ -74,3 +87,35 @@ class Events(Generator):
 def _report(origin: str, district: str, kind: str, random: Random) -> Event:
     level = random.gammavariate(2, 0.5) + (0 if kind == "calm" else 3)
     return {"origin": origin, "district": district, "kind": kind, "level": round(level, 2)}
+
+
+class Actuator:
+    """Knows where the crews are."""
+
+    def __init__(self) -> None:
+        self._crews = dict(CREWS)
+
+    def act(self, command: dict[str, Any]) -> str:
+        district = str(command["row"]["district"])
+        nearest = max((one for one in self._crews if one != district), key=lambda one: self._crews[one])
+        self._crews[nearest] -= 1
+        self._crews[district] = self._crews.get(district, 0) + 1
+        return f"a crew goes from {nearest} to {district}"
+
+
+def differences(clean: Iterable[Mapping[str, Any]], board: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Windows whose counts are not those of the reports."""
+    expected: Counter[tuple[str, datetime]] = Counter()
+    calls: Counter[tuple[str, datetime]] = Counter()
+    for report in clean:
+        moment_s = datetime.fromisoformat(report["at"]).timestamp()
+        window = report["district"], datetime.fromtimestamp(moment_s // _WINDOW_S * _WINDOW_S, UTC)
+        expected[window] += 1
+        calls[window] += report.get("origin") == "citizen"
+    found = {(row["district"], row["start"]): (row["count"], row["calls"]) for row in board}
+    wanted = {window: (count, calls[window]) for window, count in expected.items()}
+    wrong = sorted(one for one in found.keys() | wanted.keys() if found.get(one) != wanted.get(one))
+    return [
+        f"the board has {found.get(one)} for {one[0]} at {one[1]:%H:%M:%S}, and the reports are {wanted.get(one)}"
+        for one in wrong[:_NAMED]
+    ] + ([f"and {len(wrong) - _NAMED} more windows"] if len(wrong) > _NAMED else [])

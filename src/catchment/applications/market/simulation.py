@@ -1,13 +1,17 @@
-"""Shares whose prices wander, one that climbs, and now and then somebody who buys a lot."""
+"""The exchange of the example: prices that wander, one that climbs, large orders, and the trading desk."""
 
 from __future__ import annotations
 
 import math
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from catchment.applications.running.board_table import BoardTable
 from catchment.applications.running.events import Event, Generator
 
+TABLE: Final = BoardTable(
+    "gain of the day by share", "symbol", "gain", beside=("first", "last", "volume"), order=("symbol", "ASC")
+)
 SYMBOLS: Final = ("OAK", "ELM", "ASH", "FIR", "BAY", "YEW")
 _CLIMBING: Final = "OAK"
 _LARGE_SHARE: Final = 0.001
@@ -31,3 +35,13 @@ class Events(Generator):
             price *= 1 + 0.3 * min(1.0, max(0.0, (now_s - self._began_s) / 60))
         quantity = random.randrange(20_000, 50_000) if random.random() < _LARGE_SHARE else random.randrange(1, 500)
         return {"symbol": SYMBOLS[number], "price": round(price, 2), "quantity": quantity}
+
+
+class Actuator:
+    """Orders that the desk has given."""
+
+    def act(self, command: dict[str, Any]) -> str:
+        row = command["row"]
+        if command["alert"] == "gain":
+            return f"sold {row['symbol']} at {row['last']:.2f}"
+        return f"order {row['id']} goes to a reviewer"

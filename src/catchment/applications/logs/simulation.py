@@ -1,12 +1,21 @@
-"""Services that log, and now and then one of them that fails for some seconds."""
+"""The services of the example: their log lines, failures that last some seconds, and the feature flags."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from catchment.applications.running.board_table import BoardTable
 from catchment.applications.running.events import Event, Generator
 
+TABLE: Final = BoardTable(
+    "critical errors by service, every 10 s",
+    "service",
+    "critical",
+    window="start",
+    beside=("lines", "errors"),
+    order=("critical", "DESC"),
+)
 SERVICES: Final = ("search", "checkout", "login", "images", "recommendations", "mail")
 _FAILING_S: Final = 5.0
 _PERIOD_S: Final = 20.0
@@ -36,3 +45,17 @@ class Events(Generator):
             "level": level,
             "message": f"took {random.expovariate(0.05):.0f} ms",
         }
+
+
+class Actuator:
+    """The flags of all features."""
+
+    def __init__(self) -> None:
+        self.disabled: set[str] = set()
+
+    def act(self, command: dict[str, Any]) -> str | None:
+        service = str(command["row"]["service"])
+        if service in self.disabled:
+            return None
+        self.disabled.add(service)
+        return f"feature {service} is disabled"

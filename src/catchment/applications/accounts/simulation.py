@@ -1,12 +1,16 @@
-"""Customers who open accounts, pay in, and draw out, some of them more than they have."""
+"""The bank of the example: customers who open accounts, deposit and withdraw, and a safeguard that freezes overdrawn accounts."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from catchment.applications.running.board_table import BoardTable
 from catchment.applications.running.events import Event, Generator
 
+TABLE: Final = BoardTable(
+    "the lowest accounts", "account", "cents", beside=("events", "changed"), order=("cents", "ASC")
+)
 _ACCOUNTS: Final = 500
 _CARELESS: Final = 0.0005
 
@@ -33,3 +37,17 @@ class Events(Generator):
             kind, cents = "deposited", random.randrange(1, 20_000)
         self._cents[account] = (has or 0) + (-cents if kind == "withdrawn" else cents)
         return {"account": account, "kind": kind, "cents": cents}
+
+
+class Actuator:
+    """Frozen accounts."""
+
+    def __init__(self) -> None:
+        self.frozen: set[str] = set()
+
+    def act(self, command: dict[str, Any]) -> str | None:
+        account = str(command["row"]["account"])
+        if account in self.frozen:
+            return None
+        self.frozen.add(account)
+        return f"{account} is frozen"

@@ -1,12 +1,16 @@
-"""Visitors who look around, some of whom buy, and some of whom think better of it."""
+"""The visitors of the example: some buy, some leave a full cart, and those get a letter."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from catchment.applications.running.board_table import BoardTable
 from catchment.applications.running.events import Event, Generator
 
+TABLE: Final = BoardTable(
+    "the last visits that ended", "visitor", "pages", beside=("has_cart", "has_paid", "end"), order=("end", "DESC")
+)
 _PAGES: Final = ("/", "/shoes", "/hats", "/coats", "/about")
 _MOST_AT_ONCE: Final = 200
 
@@ -36,3 +40,17 @@ class Events(Generator):
         else:
             page = random.choice(_PAGES)
         return {"visitor": visitor, "page": page}
+
+
+class Actuator:
+    """Letters, one for each visitor."""
+
+    def __init__(self) -> None:
+        self.reminded: set[str] = set()
+
+    def act(self, command: dict[str, Any]) -> str | None:
+        visitor = str(command["row"]["visitor"])
+        if visitor in self.reminded:
+            return None
+        self.reminded.add(visitor)
+        return f"a letter to {visitor}"
