@@ -37,10 +37,12 @@ if TYPE_CHECKING:
         SyncRequest,
     )
     from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
+    from catchment.coordination.groups.consumer.group import CurrentAssignment
+    from catchment.coordination.groups.modern import GroupDescription
     from catchment.coordination.groups.offsets import TopicPartition
-    from catchment.coordination.groups.queries import DescribedGroup, ListedGroup, Positions
+    from catchment.coordination.groups.queries import ClassicGroupDescription, ListedGroup, Positions
     from catchment.coordination.groups.records import OffsetToCommit
-    from catchment.coordination.groups.shard import DescribedConsumerGroup, GroupShard
+    from catchment.coordination.groups.shard import GroupShard
     from catchment.coordination.groups.state import GroupLimits
     from catchment.coordination.timers import Moment
 
@@ -223,7 +225,7 @@ class GroupCoordinator:
             share_groups += concerned
         return found, share_groups
 
-    async def describe(self, group_id: str) -> DescribedGroup:
+    async def describe(self, group_id: str) -> ClassicGroupDescription:
         runner = self._runtime.runner_of(group_id)
         described = answer_now(runner, lambda shard, _: shard.groups.describe(group_id))
         await runner.settled()
@@ -268,7 +270,7 @@ class ConsumerGroupCoordinator:
         await runner.settled()
         return answer
 
-    async def describe(self, group_id: str) -> DescribedConsumerGroup:
+    async def describe(self, group_id: str) -> GroupDescription[CurrentAssignment]:
         runner = self._runtime.runner_of(group_id)
         described = answer_now(runner, lambda shard, _: shard.consumer.describe(group_id))
         await runner.settled()

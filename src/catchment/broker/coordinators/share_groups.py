@@ -26,14 +26,14 @@ from catchment.settings.broker import BrokerSettings
 from catchment.settings.groups import GroupSettings
 
 if TYPE_CHECKING:
+    from catchment.coordination.groups.modern import GroupDescription, PartitionsByTopic
     from catchment.coordination.groups.shard import GroupShard
     from catchment.coordination.groups.share.commands import (
-        DescribedShareGroup,
         HeartbeatAnswer,
         HeartbeatRequest,
         ShareGroupLimits,
     )
-    from catchment.coordination.groups.share.group import Partitions
+    from catchment.coordination.groups.share.group import ShareAssignment
     from catchment.coordination.timers import Moment
 
 _logger = logging.getLogger(__name__)
@@ -75,9 +75,9 @@ class ShareGroupCoordinator:
             return answer
         return again._replace(assignment=answer.assignment if again.assignment is None else again.assignment)
 
-    async def describe(self, group_id: str) -> DescribedShareGroup:
+    async def describe(self, group_id: str) -> GroupDescription[ShareAssignment]:
         runner = self._runtime.runner_of(group_id)
-        described = answer_now(runner, lambda shard, _: shard.share_groups.queries.describe(group_id))
+        described = answer_now(runner, lambda shard, _: shard.share_groups.describe(group_id))
         await runner.settled()
         return described
 
@@ -89,7 +89,7 @@ class ShareGroupCoordinator:
 
     async def delete(self, group_id: str) -> ErrorCode:
         """Delete an empty group with all its state; if that fails half-way, the group stays."""
-        doomed: Partitions | ApiError = await self._runtime.ask(
+        doomed: PartitionsByTopic | ApiError = await self._runtime.ask(
             group_id, lambda shard, _, reply: shard.share_groups.initialization.begin_deleting(group_id, reply)
         )
         if isinstance(doomed, ApiError):
@@ -143,7 +143,7 @@ class ShareGroupCoordinator:
         if not making.cancelled() and (fault := making.exception()) is not None:
             _logger.error("the share state of new partitions could not be made", exc_info=fault)
 
-    async def _for_each(self, partitions: Partitions, work: Callable[[UUID, int], Awaitable[None]]) -> ErrorCode:
+    async def _for_each(self, partitions: PartitionsByTopic, work: Callable[[UUID, int], Awaitable[None]]) -> ErrorCode:
         """Do something for all partitions at once, so that they share a sync; the first thing that goes wrong."""
         outcomes = await asyncio.gather(
             *(work(topic_id, number) for topic_id, numbers in partitions.items() for number in sorted(numbers)),

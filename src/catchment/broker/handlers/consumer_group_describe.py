@@ -29,7 +29,8 @@ from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
-from catchment.coordination.groups.shard import DescribedConsumer
+from catchment.coordination.groups.consumer.group import CurrentAssignment
+from catchment.coordination.groups.modern import MemberDescription
 from catchment.protocol.errors import ApiError
 
 _CLASSIC_MEMBER = i8(0)
@@ -74,8 +75,8 @@ async def _described(context: RequestContext, group_id: GroupId, operations: i32
     )
 
 
-def _member(context: RequestContext, member: DescribedConsumer) -> Member:
-    told = member.subscription
+def _member(context: RequestContext, member: MemberDescription[CurrentAssignment]) -> Member:
+    told = member.metadata
     return Member(
         member_id=member.member_id,
         instance_id=told.instance_id,

@@ -26,7 +26,7 @@ from kio.static.primitive import i32, i32Timedelta
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.coordination.groups.consumer.commands import HeartbeatAnswer, HeartbeatRequest
-from catchment.coordination.groups.consumer.members import JOINING, Target
+from catchment.coordination.groups.modern import JOINING, PartitionsByTopic
 from catchment.protocol.errors import ApiError
 
 _FIRST_WITH_OWN_IDS = 1
@@ -79,7 +79,7 @@ def _request(context: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
     )
 
 
-def _assignment(assignment: Target) -> Assignment:
+def _assignment(assignment: PartitionsByTopic) -> Assignment:
     return Assignment(
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, partitions=tuple(map(i32, sorted(numbers))))

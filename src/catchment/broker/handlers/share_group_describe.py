@@ -26,7 +26,8 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.coordination.assignors.simple import NAME as ASSIGNOR_NAME
-from catchment.coordination.groups.share.commands import DescribedShareMember
+from catchment.coordination.groups.modern import MemberDescription
+from catchment.coordination.groups.share.group import ShareAssignment
 from catchment.protocol.errors import ApiError
 
 
@@ -68,15 +69,15 @@ async def _described(context: RequestContext, group_id: GroupId, operations: i32
     )
 
 
-def _member(context: RequestContext, described: DescribedShareMember) -> Member:
+def _member(context: RequestContext, described: MemberDescription[ShareAssignment]) -> Member:
     topics = context.image.topics_by_id
     return Member(
         member_id=described.member_id,
-        rack_id=described.member.rack_id,
-        member_epoch=i32(described.member_epoch),
-        client_id=described.member.client_id,
-        client_host=described.member.client_host,
-        subscribed_topic_names=tuple(map(TopicName, described.member.topics)),
+        rack_id=described.metadata.rack_id,
+        member_epoch=i32(described.current.epoch),
+        client_id=described.metadata.client_id,
+        client_host=described.metadata.client_host,
+        subscribed_topic_names=tuple(map(TopicName, described.metadata.topics)),
         assignment=Assignment(
             topic_partitions=tuple(
                 TopicPartitions(
@@ -84,7 +85,7 @@ def _member(context: RequestContext, described: DescribedShareMember) -> Member:
                     topic_name=TopicName(topics[topic_id].name),
                     partitions=tuple(map(i32, sorted(numbers))),
                 )
-                for topic_id, numbers in described.assigned.items()
+                for topic_id, numbers in described.current.assigned.items()
                 if topic_id in topics
             )
         ),

@@ -19,8 +19,8 @@ from kio.static.primitive import i32, i32Timedelta
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
+from catchment.coordination.groups.modern import PartitionsByTopic
 from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest
-from catchment.coordination.groups.share.group import Partitions
 from catchment.protocol.errors import ApiError
 
 
@@ -54,7 +54,7 @@ async def share_group_heartbeat(
     )
 
 
-def _assignment(assigned: Partitions) -> Assignment:
+def _assignment(assigned: PartitionsByTopic) -> Assignment:
     return Assignment(
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, partitions=tuple(map(i32, sorted(assigned[topic_id]))))

@@ -11,7 +11,6 @@ from typing import Final
 from uuid import UUID
 
 from catchment.coordination.coordinator_shard import UnreadableRecord
-from catchment.coordination.groups.consumer.members import Target
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.wire import NO_TAGS, WireReader, array_length, string, tagged_fields
 
@@ -85,11 +84,11 @@ def decode_target_epoch(value: bytes) -> int:
         return reader.i32()
 
 
-def encode_target(target: Target) -> bytes:
+def encode_target(target: Mapping[UUID, frozenset[int]]) -> bytes:
     return VERSION + encode_topics({topic_id: sorted(numbers) for topic_id, numbers in target.items()}) + NO_TAGS
 
 
-def decode_target(value: bytes) -> Target:
+def decode_target(value: bytes) -> dict[UUID, frozenset[int]]:
     with Reading(value, "a target") as reader:
         return {topic_id: frozenset(numbers) for topic_id, numbers, _ in read_topics(reader)}
 

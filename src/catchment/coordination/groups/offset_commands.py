@@ -1,7 +1,7 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete, and the end of offsets that nobody needs any more.
+"""OffsetCommit, OffsetFetch, OffsetDelete and the expiration of offsets.
 
-A member commits with its generation, so that one that was put out cannot move the group back. Whoever assigns partitions by
-hand commits without one, as long as nobody manages the group through us.
+A member commits with its generation, so that a member that was removed cannot move the group back. A consumer that assigns
+partitions itself commits without a generation, which is allowed while the group has no members.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from kio.schema.errors import ErrorCode
 from catchment.coordination.coordinator_shard import MAX_NAME_BYTES, EncodedRecord, Producer, is_too_long
 from catchment.coordination.groups.classic.group import CONSUMER, Group, GroupState
 from catchment.coordination.groups.classic.rebalance import Rebalance
-from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.offset_checks import FIRST_WITH_EPOCHS, Allowed, check_commit, check_fetch
-from catchment.coordination.groups.consumer.store import ConsumerGroups
+from catchment.coordination.groups.consumer.group import (
+    FIRST_COMMIT_VERSION_WITH_EPOCHS,
+    ConsumerGroup,
+    TopicIdPartition,
+)
+from catchment.coordination.groups.consumer.records import ConsumerGroups
 from catchment.coordination.groups.offsets import TopicPartition, has_expired
 from catchment.coordination.groups.records import (
     NO_EPOCH,
@@ -54,13 +57,13 @@ class OffsetCommands:
         reply: OutcomesReply,
         now: Moment,
         producer: Producer | None = None,
-        version: int = FIRST_WITH_EPOCHS - 1,
+        version: int = FIRST_COMMIT_VERSION_WITH_EPOCHS - 1,
     ) -> None:
-        """Commit what may be committed; the answer has an outcome for each offset.
+        """Commit the valid offsets, and reply with an error code for each offset.
 
-        With a producer the offsets count once its open transaction has committed.
+        With a producer, the offsets take effect once its open transaction commits.
         """
-        allowed: Allowed | None = None
+        allowed: frozenset[TopicIdPartition] | None = None
         try:
             if self._state.others.get(group_id) is not None:
                 allowed = self._check_other(
@@ -95,13 +98,13 @@ class OffsetCommands:
     def fetch(
         self, group_id: str, member_id: str | None = None, epoch: int = NO_EPOCH
     ) -> Mapping[TopicPartition, CommittedOffset]:
-        """All that the group has committed; a group that does not exist has committed nothing.
+        """All offsets that the group has committed; none for a group that does not exist.
 
-        A member of a consumer group says who it is: ApiError if it is none, or not up to date.
+        ApiError if the request names a member of a consumer group that is unknown or has another epoch.
         """
         group = self._consumer_groups.by_id.get(group_id)
         if group is not None:
-            check_fetch(group, member_id, epoch)
+            group.validate_offset_fetch(member_id, epoch)
         return self._state.offsets.of_group(group_id)
 
     def pending(self, group_id: str) -> Set[TopicPartition]:
@@ -109,7 +112,7 @@ class OffsetCommands:
         return self._state.pending_offsets.of_group(group_id)
 
     def delete(self, group_id: str, partitions: Sequence[TopicPartition], reply: OutcomesReply) -> None:
-        """Forget offsets of topics that no member subscribes to; ApiError if the group does not allow it at all."""
+        """Delete offsets of topics that no member subscribes to; ApiError if the group forbids it for all topics."""
         topics = self._topics_in_use(group_id)
         outcomes = [
             ErrorCode.group_subscribed_to_topic if topics is None or topic in topics else ErrorCode.none
@@ -131,7 +134,7 @@ class OffsetCommands:
         )
 
     def _topics_in_use(self, group_id: str) -> frozenset[str] | None:
-        """What the members subscribe to, or None where that is not known; ApiError if they keep all offsets."""
+        """The topics that the members subscribe to, or None if unknown; ApiError if no offset may be deleted."""
         if group_id in self._state.others:
             return self._consumer_groups.find(group_id).topics
         group = self._state.existing(group_id, ErrorCode.group_id_not_found)
@@ -140,12 +143,12 @@ class OffsetCommands:
         return group.topics if group.members else frozenset()
 
     def delete_topic(self, topic: str) -> None:
-        """Forget all offsets of a topic that is gone."""
+        """Delete all offsets of a deleted topic."""
         keys = dict.fromkeys((*self._state.offsets.of_topic(topic), *self._state.pending_offsets.of_topic(topic)))
-        self._write_slices([tombstone(key) for key in keys])
+        self._write_in_batches([tombstone(key) for key in keys])
 
     def expire(self, now: Moment) -> None:
-        """Forget offsets that have outlived `offsets.retention.minutes`, and groups that are left with nothing."""
+        """Delete offsets that are older than `offsets.retention.minutes`, and groups that are empty without them."""
         records: list[EncodedRecord] = []
         for group in list(self._state.groups.values()):
             offsets = self._state.offsets.of_group(group.group_id)
@@ -155,11 +158,11 @@ class OffsetCommands:
             if not has_offsets and group.is_idle and group.group_id in self._state.logged:
                 records.append((encode_group_key(GroupKey(group.group_id)), None))
         for consumers in list(self._consumer_groups.by_id.values()):
-            records += self._expired_of(consumers, now)
-        self._write_slices(records)
+            records += self._expired_of_consumer_group(consumers, now)
+        self._write_in_batches(records)
 
-    def _expired_of(self, group: ConsumerGroup, now: Moment) -> list[EncodedRecord]:
-        """What a consumer group has no use for any more, if need be itself."""
+    def _expired_of_consumer_group(self, group: ConsumerGroup, now: Moment) -> list[EncodedRecord]:
+        """Tombstones for the expired offsets of a consumer group, and for the group itself if it is empty without them."""
         offsets, pending, topics = (
             self._state.offsets.of_group(group.group_id),
             self.pending(group.group_id),
@@ -196,7 +199,7 @@ class OffsetCommands:
             if has_expired(committed, since_ms, self._state.limits.offsets_retention_ms, now.wall_ms):
                 yield partition
 
-    def _outcome(self, one: OffsetToCommit, allowed: Allowed | None) -> ErrorCode:
+    def _outcome(self, one: OffsetToCommit, allowed: frozenset[TopicIdPartition] | None) -> ErrorCode:
         if allowed is not None:
             topic = self._state.image.topics.get(one.topic)
             if topic is None or (topic.id, one.partition) not in allowed:
@@ -207,14 +210,14 @@ class OffsetCommands:
 
     def _check_other(
         self, group_id: str, epoch: int, member_id: str, instance_id: str | None, version: int | None
-    ) -> Allowed | None:
-        """What may be committed in a group of another kind than the classic one; None is everything."""
+    ) -> frozenset[TopicIdPartition] | None:
+        """The partitions that may be committed in a group that is not classic; None means all."""
         group = self._consumer_groups.find(group_id)
         try:
-            return check_commit(group, member_id, instance_id, epoch, version)
+            return group.validate_offset_commit(member_id, instance_id, epoch, version)
         except ApiError as error:
             if version is None and error.code is ErrorCode.stale_member_epoch:
-                # TxnOffsetCommit knows no epochs of members.
+                # TxnOffsetCommit has no error for member epochs.
                 raise ApiError(ErrorCode.illegal_generation, error.message) from error
             raise
 
@@ -226,13 +229,13 @@ class OffsetCommands:
         group = self._state.groups.get(group_id)
         if group is None:
             if generation >= 0:
-                has_epochs = version >= FIRST_WITH_EPOCHS
+                has_epochs = version >= FIRST_COMMIT_VERSION_WITH_EPOCHS
                 raise ApiError(ErrorCode.group_id_not_found if has_epochs else ErrorCode.illegal_generation)
             return
         if generation < 0 and group.state is GroupState.EMPTY:
             return
         if generation < 0 and not member_id and instance_id is None:
-            raise ApiError(ErrorCode.unknown_member_id, "The group is managed; only its members may commit.")
+            raise ApiError(ErrorCode.unknown_member_id, "The group has members, and only they may commit.")
         member = group.check_member(member_id, instance_id)
         if generation != group.generation:
             raise ApiError(ErrorCode.illegal_generation)
@@ -243,7 +246,7 @@ class OffsetCommands:
     def _check_transactional_commit(
         self, group_id: str, generation: int, member_id: str, instance_id: str | None
     ) -> None:
-        """As for other commits, but a producer that says nothing of a member is believed: old ones could not (KIP-447)."""
+        """As for other commits, but a producer may omit the member: old producers do not send it (KIP-447)."""
         if is_too_long(group_id):
             raise ApiError(ErrorCode.invalid_group_id)
         group = self._state.groups.get(group_id)
@@ -257,13 +260,13 @@ class OffsetCommands:
         if generation != group.generation:
             raise ApiError(ErrorCode.illegal_generation)
 
-    def _write_slices(self, records: list[EncodedRecord]) -> None:
-        for start in range(0, len(records), _SLICE_RECORDS):
-            self._state.write(records[start : start + _SLICE_RECORDS])
+    def _write_in_batches(self, records: list[EncodedRecord]) -> None:
+        for start in range(0, len(records), _MAX_RECORDS_PER_WRITE):
+            self._state.write(records[start : start + _MAX_RECORDS_PER_WRITE])
 
 
-_SLICE_RECORDS = 500
-"""Tombstones in one write: each has two names at most, so that they fit into a batch."""
+_MAX_RECORDS_PER_WRITE = 500
+"""The number of tombstones in one write. Each has at most two names, so that they fit into a batch."""
 
 
 def tombstone(key: OffsetKey) -> EncodedRecord:

@@ -22,7 +22,7 @@ class ListedGroup(NamedTuple):
     state_name: str
 
 
-class DescribedMember(NamedTuple):
+class ClassicMemberDescription(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -31,11 +31,11 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-class DescribedGroup(NamedTuple):
+class ClassicGroupDescription(NamedTuple):
     state: GroupState
     protocol_type: str
     protocol_name: str
-    members: tuple[DescribedMember, ...]
+    members: tuple[ClassicMemberDescription, ...]
 
 
 class GroupQueries:
@@ -53,12 +53,12 @@ class GroupQueries:
             found.append(ListedGroup(group_id, other.kind, other.kind.value, other.state_name))
         return found
 
-    def describe(self, group_id: str) -> DescribedGroup:
+    def describe(self, group_id: str) -> ClassicGroupDescription:
         """The group as it stands; metadata and assignments only while they are valid. ApiError if there is none."""
         group = self._state.existing(group_id, ErrorCode.group_id_not_found)
         is_stable = group.state is GroupState.STABLE
         members = tuple(
-            DescribedMember(
+            ClassicMemberDescription(
                 member.member_id,
                 member.instance_id,
                 member.client_id,
@@ -69,7 +69,7 @@ class GroupQueries:
             for member in group.members.values()
         )
         protocol_name = group.protocol_name if is_stable else None
-        return DescribedGroup(group.state, group.protocol_type or "", protocol_name or "", members)
+        return ClassicGroupDescription(group.state, group.protocol_type or "", protocol_name or "", members)
 
     def delete(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
         """Delete an empty group with all that it has committed."""

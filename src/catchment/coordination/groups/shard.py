@@ -9,11 +9,11 @@ leaves the log in doubt is closed and replaced by one that replays the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage
+from catchment.coordination.assignors import simple
 from catchment.coordination.coordinator_shard import NO_PRODUCER, Write
 from catchment.coordination.groups.classic.commands import (
     NO_MEMBER,
@@ -31,17 +31,18 @@ from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
 from catchment.coordination.groups.consumer.classic_members import ClassicMembers
 from catchment.coordination.groups.consumer.commands import DEFAULT_LIMITS, ConsumerGroupLimits
 from catchment.coordination.groups.consumer.conversion import Conversion
+from catchment.coordination.groups.consumer.group import CurrentAssignment
 from catchment.coordination.groups.consumer.heartbeat import Heartbeats
-from catchment.coordination.groups.consumer.members import CurrentAssignment, MemberMetadata, Target
+from catchment.coordination.groups.consumer.records import ConsumerGroups
 from catchment.coordination.groups.consumer.sessions import MemberSessions
-from catchment.coordination.groups.consumer.store import ConsumerGroups
+from catchment.coordination.groups.modern import GroupDescription
 from catchment.coordination.groups.offset_commands import OffsetCommands
 from catchment.coordination.groups.queries import Consumed, GroupQueries
 from catchment.coordination.groups.share.commands import DEFAULT_SHARE_LIMITS, ShareGroupLimits
+from catchment.coordination.groups.share.group import ShareAssignment
 from catchment.coordination.groups.share.heartbeat import ShareMembership
-from catchment.coordination.groups.share.queries import ShareQueries
+from catchment.coordination.groups.share.records import ShareGroups
 from catchment.coordination.groups.share.state_partitions import Initialization, ShareGroupOffsets
-from catchment.coordination.groups.share.store import ShareGroups
 from catchment.coordination.groups.state import GroupKind, GroupLimits, ShardState
 from catchment.coordination.timers import Moment
 
@@ -156,21 +157,6 @@ class ClassicRequests:
         return self._state.kind_of(group_id) is GroupKind.CONSUMER
 
 
-class DescribedConsumer(NamedTuple):
-    member_id: str
-    subscription: MemberMetadata
-    current: CurrentAssignment
-    target: Target
-
-
-class DescribedConsumerGroup(NamedTuple):
-    state_name: str
-    epoch: int
-    assignment_epoch: int
-    assignor: str
-    members: tuple[DescribedConsumer, ...]
-
-
 class ConsumerGroupCommands:
     __slots__ = ("_assignments", "classic_members", "groups", "heartbeats", "sessions")
 
@@ -192,32 +178,26 @@ class ConsumerGroupCommands:
     def loaded(self, now: Moment) -> None:
         self.sessions.start_all(now)
 
-    def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """The group as it stands; ApiError if there is none of this kind."""
+    def describe(self, group_id: str) -> GroupDescription[CurrentAssignment]:
+        """Describe the group; ApiError if there is none of this kind."""
         group = self.groups.find(group_id)
-        return DescribedConsumerGroup(
-            group.state_name,
-            group.epoch,
-            group.assignment_epoch,
-            self._assignments.assignor_of(group),
-            tuple(
-                DescribedConsumer(member_id, member, group.current(member_id), group.target(member_id))
-                for member_id, member in group.members.items()
-            ),
-        )
+        return group.describe(self._assignments.assignor_of(group))
 
 
 class ShareGroupCommands:
-    __slots__ = ("groups", "initialization", "membership", "offsets", "queries")
+    __slots__ = ("groups", "initialization", "membership", "offsets")
 
     def __init__(self, state: ShardState, terms: ShareGroupLimits) -> None:
         self.groups = ShareGroups(state)
         self.initialization = Initialization(state, self.groups, terms)
         self.membership = ShareMembership(state, self.groups, self.initialization, terms)
         self.offsets = ShareGroupOffsets(state, self.groups)
-        self.queries = ShareQueries(self.groups)
 
     def loaded(self, now: Moment) -> None:
         """All of the log is replayed: begin to live."""
         self.membership.start_sessions(now)
         self.initialization.stop_all_deleting()
+
+    def describe(self, group_id: str) -> GroupDescription[ShareAssignment]:
+        """Describe the group; ApiError if there is none of this kind."""
+        return self.groups.find(group_id).describe(simple.NAME)

@@ -21,7 +21,7 @@ from catchment.coordination.groups.shard import GroupShard
 from catchment.coordination.groups.state import GroupLimits
 
 _NAMES = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
-Owned = dict[UUID, frozenset[int]]
+PartitionsByTopic = dict[UUID, frozenset[int]]
 
 
 class ConsumerShard(LoggedShard):
@@ -84,7 +84,7 @@ class ConsumerClient:
         self.group_id = group_id
         self.options = options
         self.epoch = 0
-        self.owned: Owned = {}
+        self.owned: PartitionsByTopic = {}
         self.has_missed_answer = False
         """Then it tells everything, so that it is told everything too."""
 

@@ -1,12 +1,11 @@
-"""Partitions move from member to member without ever being two members' at once."""
+"""AssignedPartitions move from member to member without ever being two members' at once."""
 
 from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 from tests.coordination.groups.consumer.consumer_shards import ConsumerClient, ConsumerShard, settle
 
-from catchment.coordination.groups.consumer.group import ConsumerGroupState
-from catchment.coordination.groups.consumer.members import MemberState
+from catchment.coordination.groups.consumer.group import ConsumerGroupState, MemberState
 
 
 def test_the_first_member_gets_everything_at_once() -> None:

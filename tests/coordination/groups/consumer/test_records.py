@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from catchment.coordination.coordinator_shard import UnreadableRecord
 from catchment.coordination.groups import modern_records
 from catchment.coordination.groups.consumer import records
-from catchment.coordination.groups.consumer.members import (
-    ClassicProtocol,
-    CurrentAssignment,
-    MemberMetadata,
-    MemberState,
-    ResolvedRegex,
-)
+from catchment.coordination.groups.consumer.group import CurrentAssignment, MemberState, ResolvedRegex
+from catchment.coordination.groups.modern import ClassicProtocol, MemberMetadata
 
 names = st.text(max_size=20)
 optional = st.none() | names

@@ -8,9 +8,10 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.groups.shards import LoggedShard
 
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
+from catchment.coordination.groups.modern import PartitionsByTopic
 from catchment.coordination.groups.shard import GroupShard
 from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest, ShareGroupLimits
-from catchment.coordination.groups.share.group import Partitions, ShareGroup
+from catchment.coordination.groups.share.group import ShareGroup
 
 SESSION_MS = 45_000
 RETRY_MS = 30_000
@@ -61,7 +62,7 @@ class ShareShard(LoggedShard):
         (answer,) = self.beat_later(member_id, epoch, topics, group_id)
         return answer
 
-    def finish(self, partitions: Partitions, *, has_failed: bool = False, group_id: str = "g") -> ErrorCode:
+    def finish(self, partitions: PartitionsByTopic, *, has_failed: bool = False, group_id: str = "g") -> ErrorCode:
         """The share state of the partitions is there, or could not be made."""
         outcomes: list[ErrorCode] = []
         self.call(

@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 from tests.coordination.groups.share.share_shards import RETRY_MS, SESSION_MS, ShareShard
 
-from catchment.coordination.groups.share.commands import LEAVING, HeartbeatAnswer
-from catchment.coordination.groups.share.group import Partitions, ShareGroup
+from catchment.coordination.groups.modern import LEAVING, PartitionsByTopic
+from catchment.coordination.groups.share.commands import HeartbeatAnswer
+from catchment.coordination.groups.share.group import ShareGroup
 
 GROUPS = ("g", "h")
 NAMES = ("t", "u")
@@ -63,7 +64,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
         """The epoch that each member knows."""
         self.since_ms: dict[tuple[str, str], int] = {}
         """The last heartbeat of each member, as far as it is known to be one."""
-        self.to_make: list[tuple[str, Partitions]] = []
+        self.to_make: list[tuple[str, PartitionsByTopic]] = []
         self.made: dict[str, set[tuple[UUID, int]]] = {group_id: set() for group_id in GROUPS}
 
     def beat(self, group_id: str, member_id: str, epoch: int, topics: tuple[str, ...] | None) -> None:

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.coordination.groups.share.share_shards import SESSION_MS, ShareShard
 
-from catchment.coordination.groups.share.commands import LEAVING
+from catchment.coordination.groups.modern import LEAVING
 
 
 def test_the_first_member_gets_all_partitions_and_each_change_is_an_epoch() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 from tests.coordination.groups.share.share_shards import RETRY_MS, ShareShard
 
-from catchment.coordination.groups.share.commands import LEAVING
-from catchment.coordination.groups.share.group import Partitions
+from catchment.coordination.groups.modern import LEAVING, PartitionsByTopic
 from catchment.protocol.errors import ApiError
 
 
-def begin_deleting(shard: ShareShard) -> Partitions | ApiError:
-    answers: list[Partitions | ApiError] = []
+def begin_deleting(shard: ShareShard) -> PartitionsByTopic | ApiError:
+    answers: list[PartitionsByTopic | ApiError] = []
     shard.call(lambda inner, _: inner.share_groups.initialization.begin_deleting("g", answers.append))
     return answers[0]
 

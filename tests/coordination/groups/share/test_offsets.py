@@ -10,9 +10,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.coordinator_shard import EncodedRecord
-from catchment.coordination.groups.share.group import ShareMember, StatePartitions, StateTopic
+from catchment.coordination.groups.modern import MemberMetadata
+from catchment.coordination.groups.share.group import StatePartitions, StateTopic
+from catchment.coordination.groups.share.records import Draft, ShareGroups
 from catchment.coordination.groups.share.state_partitions import Reply, ShareGroupOffsets
-from catchment.coordination.groups.share.store import Draft, ShareGroups
 from catchment.coordination.groups.state import GroupLimits, ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError
@@ -47,7 +48,7 @@ class CoordinatorShard:
     def join(self, member_id: str) -> None:
         draft = Draft(self.groups.find_or_draft("g"))
         draft.put_epoch(draft.group.epoch + 1, 0)
-        draft.put_member(member_id, ShareMember())
+        draft.put_member(member_id, MemberMetadata())
         self.state.write(draft.records)
         self.drain()
 

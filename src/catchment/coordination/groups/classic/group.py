@@ -1,13 +1,16 @@
-"""A classic group while it lives: its members, its generation, and where it is between two generations.
+"""A classic group and its members: the generation, and the state of a rebalance.
 
-All of this is volatile. What is logged is the `GroupRecord` of the last generation that got its assignments, or of the
-moment when the last member left; a failover starts again from that.
+All of this is volatile. The log holds the `GroupRecord` of the last generation that got its assignments, or of the moment
+when the last member left. A failover starts from that record: every member is there, with a new session and no waiting
+request.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -27,13 +30,36 @@ CONSUMER = "consumer"
 
 
 class GroupState(StrEnum):
-    """The names are those that clients are told."""
+    """The names are those of the protocol."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
     COMPLETING = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
+
+
+MemberT = TypeVar("MemberT")
+
+
+def find_member(
+    group_id: str,
+    members: Mapping[str, MemberT],
+    static_ids: Mapping[str, str],
+    member_id: str,
+    instance_id: str | None,
+) -> MemberT:
+    """The member; ApiError where the id is unknown, or another member has taken over the instance id."""
+    if instance_id is not None:
+        static_id = static_ids.get(instance_id)
+        if static_id is None:
+            raise ApiError(ErrorCode.unknown_member_id, f"Instance id '{instance_id}' is unknown.")
+        if static_id != member_id:
+            raise ApiError(ErrorCode.fenced_instance_id, f"Instance id '{instance_id}' belongs to another member.")
+    member = members.get(member_id)
+    if member is None:
+        raise ApiError(ErrorCode.unknown_member_id, f"Member '{member_id}' is not a member of group '{group_id}'.")
+    return member
 
 
 class Group:
@@ -63,13 +89,13 @@ class Group:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}
-        """The member id behind each instance id."""
+        """The member id of each instance id."""
         self.pending_ids: dict[str, None] = {}
-        """Ids that were given out and have not come back yet (KIP-394)."""
+        """Ids that were assigned to members that have not joined with them yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
-        """Members that know their generation and have not asked for their assignment."""
+        """Members of the generation that have not sent SyncGroup."""
         self.is_initial_rebalance = False
-        """Whether the group was empty before this rebalance, so that more members are likely to come."""
+        """Whether the group was empty before this rebalance, so that more members are likely to join."""
         self.has_new_members = False
 
     @classmethod
@@ -105,7 +131,7 @@ class Group:
 
     @property
     def is_idle(self) -> bool:
-        """Nobody is in it, nor about to be."""
+        """Whether it has no member and expects none."""
         return self.state is GroupState.EMPTY and not self.pending_ids
 
     @property
@@ -118,7 +144,7 @@ class Group:
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """What the members of a consumer group subscribe to; None where that is not known."""
+        """The topics that the members subscribe to; None if the protocol is not `consumer`, or a subscription cannot be read."""
         if self.protocol_type != CONSUMER or self.protocol_name is None or not self.members:
             return frozenset() if self.protocol_type == CONSUMER and not self.members else None
         found: frozenset[str] = frozenset()
@@ -151,7 +177,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static(self, old: Member, new: Member) -> None:
-        """Put a static member that came back in the place of its former self."""
+        """Replace a static member that rejoined under a new member id."""
         was_leader = self.leader_id == old.member_id
         self.remove(old, ErrorCode.fenced_instance_id)
         self.add(new)
@@ -159,37 +185,28 @@ class Group:
             self.leader_id = new.member_id
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member, or the error of somebody who is not, or no longer, a member."""
-        if instance_id is not None:
-            static_id = self.static_ids.get(instance_id)
-            if static_id is None:
-                raise ApiError(ErrorCode.unknown_member_id)
-            if static_id != member_id:
-                raise ApiError(ErrorCode.fenced_instance_id)
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(ErrorCode.unknown_member_id)
-        return member
+        """The member; ApiError where the id is unknown or fenced."""
+        return find_member(self.group_id, self.members, self.static_ids, member_id, instance_id)
 
     def supports(self, request: JoinRequest) -> bool:
-        """Whether the group can have a member with these protocols."""
+        """Whether a member with these protocols can join the group."""
         if self.state is GroupState.EMPTY:
             return bool(request.protocol_type and request.protocols)
         if request.protocol_type != self.protocol_type:
             return False
-        return any(all(member.knows(name) for member in self.members.values()) for name, _ in request.protocols)
+        return any(all(member.supports(name) for member in self.members.values()) for name, _ in request.protocols)
 
     def select_protocol(self) -> str:
-        """The protocol that most members like best, of those that all of them know."""
+        """The protocol that most members prefer, among those that all of them support."""
         members = list(self.members.values())
         candidates = frozenset(
-            name for name, _ in members[0].protocols if all(member.knows(name) for member in members)
+            name for name, _ in members[0].protocols if all(member.supports(name) for member in members)
         )
         votes = Counter(member.vote(candidates) for member in members)
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is among those who have joined; False if nobody has."""
+        """Make sure that the leader is a member that has joined; False if none has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.joining is not None:
             return True
@@ -211,7 +228,7 @@ class Group:
             self.move_to(GroupState.EMPTY, now_ms)
 
     def join_answer(self, member: Member) -> JoinAnswer:
-        """What a member of this generation is told; only the leader learns of the others."""
+        """The response to a member of this generation. Only the leader gets the list of members."""
         is_leader = member.member_id == self.leader_id
         return JoinAnswer(
             ErrorCode.none,
@@ -265,7 +282,7 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = False
-        """Whether its first join still waits: until that is answered, it cannot send heartbeats."""
+        """Whether its first JoinGroup still waits: until the response, it cannot send heartbeats."""
         self.joining: JoinReply | None = None
         self.syncing: SyncReply | None = None
 
@@ -300,21 +317,21 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for us, so that we cannot hold its silence against it."""
+        """Whether it waits for a response, and therefore sends no heartbeat."""
         return self.joining is not None or self.syncing is not None
 
-    def knows(self, protocol_name: str) -> bool:
+    def supports(self, protocol_name: str) -> bool:
         return any(name == protocol_name for name, _ in self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The first of its protocols that every member knows."""
+        """The first of its protocols among the candidates."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def wait_for_join(self, reply: JoinReply) -> None:
-        """Take the place of an earlier join of the same member, whose connection is gone by now."""
+        """Replace an earlier join of the same member, whose connection is gone by now."""
         self.answer_join(JoinAnswer(ErrorCode.rebalance_in_progress, self.member_id))
         self.joining = reply
 
@@ -333,6 +350,6 @@ class Member:
             reply(answer)
 
     def cancel_requests(self, error: ErrorCode) -> None:
-        """Answer whatever waits: the member is no longer part of the group."""
+        """Answer the waiting requests with an error: the member is no longer part of the group."""
         self.answer_join(JoinAnswer(error))
         self.answer_sync(SyncAnswer(error))

@@ -11,17 +11,15 @@ from catchment.coordination.assignors import range as range_assignor
 from catchment.coordination.assignors import uniform
 from catchment.coordination.assignors.assignor import Assignor, MemberSpec
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits
-from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.members import (
+from catchment.coordination.groups.consumer.group import (
+    AssignedPartitions,
+    ConsumerGroup,
     CurrentAssignment,
-    MemberMetadata,
     MemberState,
-    Owned,
-    Partitions,
     ResolvedRegex,
-    Target,
 )
-from catchment.coordination.groups.consumer.store import Draft
+from catchment.coordination.groups.consumer.records import Draft
+from catchment.coordination.groups.modern import MemberMetadata, PartitionsByTopic
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.regular_expressions import matching
 from catchment.coordination.timers import Moment
@@ -39,7 +37,7 @@ class AssignmentBuilder:
         self._limits = limits
 
     def advance(
-        self, draft: Draft, member_id: str, member: MemberMetadata, owned: Owned | None, now: Moment
+        self, draft: Draft, member_id: str, member: MemberMetadata, owned: PartitionsByTopic | None, now: Moment
     ) -> CurrentAssignment:
         """Take on what a member says of itself, and move it on; where it stands then."""
         former = draft.group.members.get(member_id)
@@ -113,7 +111,7 @@ class AssignmentBuilder:
         self.drop_unused_regexes(draft)
 
     def _reconcile(
-        self, draft: Draft, member_id: str, owned: Owned | None, *, has_new_subscription: bool
+        self, draft: Draft, member_id: str, owned: PartitionsByTopic | None, *, has_new_subscription: bool
     ) -> CurrentAssignment:
         group = draft.group
         subscribed = topic_ids(group, group.members[member_id], self._state.image)
@@ -143,7 +141,7 @@ def next_assignment(
     group: ConsumerGroup,
     member_id: str,
     subscribed: frozenset[UUID],
-    owned: Owned | None,
+    owned: PartitionsByTopic | None,
     *,
     has_new_subscription: bool,
 ) -> CurrentAssignment:
@@ -166,7 +164,11 @@ def is_waiting(group: ConsumerGroup, member_id: str) -> bool:
 
 
 def _towards_target(
-    group: ConsumerGroup, member_id: str, current: CurrentAssignment, subscribed: frozenset[UUID], owned: Owned | None
+    group: ConsumerGroup,
+    member_id: str,
+    current: CurrentAssignment,
+    subscribed: frozenset[UUID],
+    owned: PartitionsByTopic | None,
 ) -> CurrentAssignment:
     target = {topic_id: numbers for topic_id, numbers in group.target(member_id).items() if topic_id in subscribed}
     kept = _only(current.assigned, target)
@@ -188,7 +190,7 @@ def _towards_target(
 
 
 def _without_unsubscribed(
-    current: CurrentAssignment, subscribed: frozenset[UUID], owned: Owned | None
+    current: CurrentAssignment, subscribed: frozenset[UUID], owned: PartitionsByTopic | None
 ) -> CurrentAssignment:
     """Take away topics at once that the member does not want any more."""
     kept = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id in subscribed}
@@ -202,14 +204,14 @@ def _without_unsubscribed(
     return current._replace(assigned=kept)
 
 
-def _owns_any(owned: Owned | None, revoking: Partitions) -> bool:
+def _owns_any(owned: PartitionsByTopic | None, revoking: AssignedPartitions) -> bool:
     """Whether the member has, or may have, any of what it has to give up."""
     if owned is None:
         return True
     return any(number in revoking.get(topic_id, {}) for topic_id, numbers in owned.items() for number in numbers)
 
 
-def _only(partitions: Partitions, wanted: Target) -> dict[UUID, dict[int, int]]:
+def _only(partitions: AssignedPartitions, wanted: PartitionsByTopic) -> dict[UUID, dict[int, int]]:
     found = {
         topic_id: {number: epoch for number, epoch in epochs.items() if number in wanted.get(topic_id, frozenset())}
         for topic_id, epochs in partitions.items()
@@ -217,7 +219,7 @@ def _only(partitions: Partitions, wanted: Target) -> dict[UUID, dict[int, int]]:
     return {topic_id: epochs for topic_id, epochs in found.items() if epochs}
 
 
-def _without(partitions: Partitions, kept: Partitions) -> dict[UUID, dict[int, int]]:
+def _without(partitions: AssignedPartitions, kept: AssignedPartitions) -> dict[UUID, dict[int, int]]:
     found = {
         topic_id: {number: epoch for number, epoch in epochs.items() if number not in kept.get(topic_id, {})}
         for topic_id, epochs in partitions.items()

@@ -23,17 +23,11 @@ from catchment.coordination.groups.classic.membership import Join
 from catchment.coordination.groups.consumer.assignment import AssignmentBuilder, is_waiting
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, MigrationPolicy
 from catchment.coordination.groups.consumer.conversion import Conversion, by_topic_id, embedded_assignment
-from catchment.coordination.groups.consumer.group import ConsumerGroup
+from catchment.coordination.groups.consumer.group import STATIC_LEAVING, ConsumerGroup, CurrentAssignment, MemberState
 from catchment.coordination.groups.consumer.heartbeat import replace_static
-from catchment.coordination.groups.consumer.members import (
-    STATIC_LEAVING,
-    ClassicProtocol,
-    CurrentAssignment,
-    MemberMetadata,
-    MemberState,
-)
+from catchment.coordination.groups.consumer.records import ConsumerGroups, Draft
 from catchment.coordination.groups.consumer.sessions import MemberSessions
-from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
+from catchment.coordination.groups.modern import ClassicProtocol, MemberMetadata
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError, MalformedRequest

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.coordinator_shard import MAX_NAME_BYTES, is_too_long
-from catchment.coordination.groups.consumer.members import JOINING, LEAVING, NO_TIMEOUT, STATIC_LEAVING, Owned, Target
+from catchment.coordination.groups.consumer.group import STATIC_LEAVING
+from catchment.coordination.groups.modern import JOINING, LEAVING, NO_TIMEOUT, PartitionsByTopic
 from catchment.protocol.errors import ApiError
 
 
@@ -63,7 +64,7 @@ class HeartbeatRequest(NamedTuple):
     topics: tuple[str, ...] | None = None
     regex: str | None = None
     assignor: str | None = None
-    owned: Owned | None = None
+    owned: PartitionsByTopic | None = None
     makes_own_id: bool = True
     """Whether members make their ids themselves (version 1)."""
 
@@ -116,7 +117,7 @@ class HeartbeatAnswer(NamedTuple):
     member_id: str | None = None
     epoch: int = 0
     heartbeat_interval_ms: int = 0
-    assignment: Target | None = None
+    assignment: PartitionsByTopic | None = None
     """None where it is the same as before."""
 
 

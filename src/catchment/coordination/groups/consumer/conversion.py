@@ -17,14 +17,9 @@ from catchment.coordination.groups.classic.consumer_protocol import read_assignm
 from catchment.coordination.groups.classic.group import CONSUMER, Group, GroupState, Member
 from catchment.coordination.groups.classic.rebalance import Rebalance
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits
-from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.members import (
-    ClassicProtocol,
-    CurrentAssignment,
-    MemberMetadata,
-    Partitions,
-)
-from catchment.coordination.groups.consumer.store import Draft
+from catchment.coordination.groups.consumer.group import AssignedPartitions, ConsumerGroup, CurrentAssignment
+from catchment.coordination.groups.consumer.records import Draft
+from catchment.coordination.groups.modern import ClassicProtocol, MemberMetadata
 from catchment.coordination.groups.records import GroupKey, encode_group_key
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
@@ -125,7 +120,7 @@ class Conversion:
             raise _refusal(classic, "it has too many members")
 
     def _converted(self, classic: Group, member: Member) -> tuple[MemberMetadata, CurrentAssignment]:
-        name = classic.protocol_name if member.knows(classic.protocol_name or "") else member.protocols[0][0]
+        name = classic.protocol_name if member.supports(classic.protocol_name or "") else member.protocols[0][0]
         subscription = read_subscription(member.metadata(name))
         assignment = read_assignment(member.assignment)
         if assignment.has_user_data:
@@ -161,7 +156,7 @@ def by_topic_id(partitions: Mapping[str, Sequence[int]], image: MetadataImage) -
     return found
 
 
-def embedded_assignment(member: MemberMetadata, assigned: Partitions, image: MetadataImage) -> bytes:
+def embedded_assignment(member: MemberMetadata, assigned: AssignedPartitions, image: MetadataImage) -> bytes:
     """What a classic member is told that it may read, in the version of its own metadata."""
     by_name = {
         topic.name: sorted(numbers)

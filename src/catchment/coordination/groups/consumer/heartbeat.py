@@ -12,19 +12,15 @@ from catchment.coordination.groups.consumer.commands import (
     HeartbeatRequest,
 )
 from catchment.coordination.groups.consumer.conversion import Conversion
-from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.members import (
-    JOINING,
-    NO_TIMEOUT,
+from catchment.coordination.groups.consumer.group import (
     STATIC_LEAVING,
+    AssignedPartitions,
+    ConsumerGroup,
     CurrentAssignment,
-    MemberMetadata,
-    Owned,
-    Partitions,
-    Target,
 )
+from catchment.coordination.groups.consumer.records import ConsumerGroups, Draft
 from catchment.coordination.groups.consumer.sessions import MemberSessions
-from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
+from catchment.coordination.groups.modern import JOINING, NO_TIMEOUT, MemberMetadata, PartitionsByTopic
 from catchment.coordination.groups.state import GroupKind, ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError
@@ -158,7 +154,7 @@ def _updated(former: MemberMetadata, request: HeartbeatRequest) -> MemberMetadat
     )
 
 
-def _check_epoch(current: CurrentAssignment, received: int, owned: Owned | None) -> None:
+def _check_epoch(current: CurrentAssignment, received: int, owned: PartitionsByTopic | None) -> None:
     if received == current.epoch:
         return
     if received < current.epoch and received == current.previous_epoch and _is_within(owned, current.assigned):
@@ -170,11 +166,11 @@ def _check_epoch(current: CurrentAssignment, received: int, owned: Owned | None)
     )
 
 
-def _is_within(owned: Owned | None, assigned: Partitions) -> bool:
+def _is_within(owned: PartitionsByTopic | None, assigned: AssignedPartitions) -> bool:
     return owned is not None and all(
         number in assigned.get(topic_id, {}) for topic_id, numbers in owned.items() for number in numbers
     )
 
 
-def _numbers(assigned: Partitions) -> Target:
+def _numbers(assigned: AssignedPartitions) -> PartitionsByTopic:
     return {topic_id: frozenset(numbers) for topic_id, numbers in assigned.items()}

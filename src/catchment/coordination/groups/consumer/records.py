@@ -10,13 +10,20 @@ import struct
 from typing import Final
 
 from catchment.coordination.coordinator_shard import UnreadableRecord
-from catchment.coordination.groups.consumer.members import (
-    ClassicProtocol,
+from catchment.coordination.groups.consumer.group import (
+    REGEX_KEY,
+    AssignedPartitions,
+    ConsumerGroup,
     CurrentAssignment,
-    MemberMetadata,
     MemberState,
-    Partitions,
     ResolvedRegex,
+)
+from catchment.coordination.groups.modern import (
+    ClassicProtocol,
+    MemberMetadata,
+    ModernDraft,
+    ModernGroups,
+    RecordFormats,
 )
 from catchment.coordination.groups.modern_records import (
     EPOCHS_AND_STATE,
@@ -29,6 +36,7 @@ from catchment.coordination.groups.modern_records import (
     read_tags,
     read_topics,
 )
+from catchment.coordination.groups.state import ShardState
 from catchment.protocol.wire import (
     NO_TAGS,
     WireReader,
@@ -38,13 +46,6 @@ from catchment.protocol.wire import (
     tagged_fields,
     unsigned_varint,
 )
-
-EPOCH_KEY: Final = 3
-MEMBER_KEY: Final = 5
-TARGET_EPOCH_KEY: Final = 6
-TARGET_KEY: Final = 7
-CURRENT_KEY: Final = 8
-REGEX_KEY: Final = 16
 
 _NO_EPOCH: Final = 0
 _PRESENT: Final = b"\x01"
@@ -152,7 +153,7 @@ def decode_regex(value: bytes) -> ResolvedRegex:
         return ResolvedRegex(read_names(reader), reader.i64(), reader.i64())
 
 
-def _partitions(partitions: Partitions) -> bytes:
+def _partitions(partitions: AssignedPartitions) -> bytes:
     numbers = {topic_id: sorted(epochs) for topic_id, epochs in partitions.items()}
     tags = {
         topic_id: tagged_fields({0: encode_numbers([partitions[topic_id][number] for number in topic])})
@@ -161,7 +162,7 @@ def _partitions(partitions: Partitions) -> bytes:
     return encode_topics(numbers, tags)
 
 
-def _read_partitions(reader: WireReader) -> Partitions:
+def _read_partitions(reader: WireReader) -> AssignedPartitions:
     return {
         topic_id: dict(zip(numbers, epochs or [_NO_EPOCH] * len(numbers), strict=False))
         for topic_id, numbers, epochs in read_topics(reader)
@@ -179,3 +180,32 @@ def _classic(data: memoryview) -> ClassicProtocol | None:
         reader.skip_tags()
         protocols.append((name, bytes(metadata or b"")))
     return ClassicProtocol(session_timeout_ms, tuple(protocols))
+
+
+_FORMATS: Final = RecordFormats(
+    encode_epoch, decode_epoch, encode_member, decode_member, encode_current, decode_current
+)
+
+
+class ConsumerGroups(ModernGroups[ConsumerGroup]):
+    """The consumer groups of a shard, as their records describe them."""
+
+    __slots__ = ()
+
+    def __init__(self, state: ShardState) -> None:
+        super().__init__(state, ConsumerGroup, _FORMATS)
+        self.add_replayer(REGEX_KEY, _replay_regex)
+
+
+class Draft(ModernDraft[ConsumerGroup, CurrentAssignment]):
+    __slots__ = ()
+
+    formats = _FORMATS
+
+    def put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        value = None if resolved is None else encode_regex(resolved)
+        self.change(REGEX_KEY, regex, value).set_regex(regex, resolved)
+
+
+def _replay_regex(group: ConsumerGroup, regex: str, value: bytes | None) -> None:
+    group.set_regex(regex, None if value is None else decode_regex(value))

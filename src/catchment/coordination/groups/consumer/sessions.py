@@ -14,15 +14,9 @@ from catchment.coordination.groups.classic.commands import NO_MEMBER, LeavingMem
 from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatReply
 from catchment.coordination.groups.consumer.conversion import Conversion
-from catchment.coordination.groups.consumer.group import ConsumerGroup
-from catchment.coordination.groups.consumer.members import (
-    LEAVING,
-    STATIC_LEAVING,
-    CurrentAssignment,
-    MemberMetadata,
-    MemberState,
-)
-from catchment.coordination.groups.consumer.store import ConsumerGroups, Draft
+from catchment.coordination.groups.consumer.group import STATIC_LEAVING, ConsumerGroup, CurrentAssignment, MemberState
+from catchment.coordination.groups.consumer.records import ConsumerGroups, Draft
+from catchment.coordination.groups.modern import LEAVING, MemberMetadata
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError

@@ -9,8 +9,9 @@ from uuid import UUID
 from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.assignors import simple
 from catchment.coordination.assignors.assignor import MemberSpec
-from catchment.coordination.groups.share.group import NO_PARTITIONS, Partitions, ShareAssignment, ShareGroup
-from catchment.coordination.groups.share.store import Draft
+from catchment.coordination.groups.modern import NO_PARTITIONS, PartitionsByTopic
+from catchment.coordination.groups.share.group import ShareAssignment, ShareGroup
+from catchment.coordination.groups.share.records import Draft
 from catchment.coordination.timers import Moment
 
 
@@ -92,7 +93,7 @@ def _make_target(draft: Draft, image: MetadataImage, now: Moment) -> None:
     draft.put_target_epoch(draft.group.epoch, now.wall_ms)
 
 
-def _subscribed(partitions: Partitions, names: Iterable[str], image: MetadataImage) -> Partitions:
+def _subscribed(partitions: PartitionsByTopic, names: Iterable[str], image: MetadataImage) -> PartitionsByTopic:
     topic_ids = {image.topics[name].id for name in names if name in image.topics}
     kept = {topic_id: numbers for topic_id, numbers in partitions.items() if topic_id in topic_ids}
     return kept or NO_PARTITIONS

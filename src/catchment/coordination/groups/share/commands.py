@@ -7,11 +7,7 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.groups.share.group import NO_PARTITIONS, Partitions, ShareMember
-
-JOINING: Final = 0
-"""The epoch of a member that joins, or joins again."""
-LEAVING: Final = -1
+from catchment.coordination.groups.modern import NO_PARTITIONS, PartitionsByTopic
 
 
 class HeartbeatRequest(NamedTuple):
@@ -30,26 +26,12 @@ class HeartbeatAnswer(NamedTuple):
     message: str | None = None
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
-    assignment: Partitions | None = None
+    assignment: PartitionsByTopic | None = None
     """None where the member knows it already."""
-    to_initialize: Partitions = NO_PARTITIONS
-    """Partitions that nobody can be given before their share state is there."""
+    to_initialize: PartitionsByTopic = NO_PARTITIONS
+    """PartitionsByTopic that nobody can be given before their share state is there."""
     state_epoch: int = 0
     """The epoch to initialise them with."""
-
-
-class DescribedShareMember(NamedTuple):
-    member_id: str
-    member_epoch: int
-    member: ShareMember
-    assigned: Partitions
-
-
-class DescribedShareGroup(NamedTuple):
-    state_name: str
-    epoch: int
-    assignment_epoch: int
-    members: tuple[DescribedShareMember, ...]
 
 
 class ShareGroupLimits(NamedTuple):

@@ -9,18 +9,17 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.coordinator_shard import is_too_long
+from catchment.coordination.groups.modern import JOINING, LEAVING, MemberMetadata
 from catchment.coordination.groups.share.assignment import advance, next_assignment
 from catchment.coordination.groups.share.commands import (
-    JOINING,
-    LEAVING,
     HeartbeatAnswer,
     HeartbeatReply,
     HeartbeatRequest,
     ShareGroupLimits,
 )
-from catchment.coordination.groups.share.group import ShareGroup, ShareMember
+from catchment.coordination.groups.share.group import ShareGroup
+from catchment.coordination.groups.share.records import Draft, ShareGroups
 from catchment.coordination.groups.share.state_partitions import Initialization
-from catchment.coordination.groups.share.store import Draft, ShareGroups
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError
@@ -99,7 +98,7 @@ class ShareMembership:
             return self._groups.find_or_draft(request.group_id)
         return self._groups.find(request.group_id, missing="Share group {} not found.")
 
-    def _check_member(self, group: ShareGroup, request: HeartbeatRequest) -> ShareMember | None:
+    def _check_member(self, group: ShareGroup, request: HeartbeatRequest) -> MemberMetadata | None:
         """The member, or None for one that has just come; ApiError if it may not be one."""
         member = group.members.get(request.member_id)
         if member is None:
@@ -154,13 +153,13 @@ def _check(request: HeartbeatRequest) -> None:
             raise ApiError(ErrorCode.invalid_request, message)
 
 
-def _updated(former: ShareMember | None, request: HeartbeatRequest) -> ShareMember:
-    known = former or ShareMember()
-    return ShareMember(
-        known.rack_id if request.rack_id is None else request.rack_id,
-        request.client_id,
-        request.client_host,
-        known.topics if request.topics is None else tuple(sorted(set(request.topics))),
+def _updated(former: MemberMetadata | None, request: HeartbeatRequest) -> MemberMetadata:
+    known = former or MemberMetadata()
+    return MemberMetadata(
+        rack_id=known.rack_id if request.rack_id is None else request.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        topics=known.topics if request.topics is None else tuple(sorted(set(request.topics))),
     )
 
 

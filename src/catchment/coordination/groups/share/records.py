@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
+from catchment.coordination.groups.modern import MemberMetadata, ModernDraft, ModernGroups, RecordFormats
 from catchment.coordination.groups.modern_records import (
     EPOCHS_AND_STATE,
     SMALLEST_TOPIC_BYTES,
@@ -20,7 +21,14 @@ from catchment.coordination.groups.modern_records import (
     read_names,
     read_numbers,
 )
-from catchment.coordination.groups.share.group import ShareAssignment, ShareMember, StatePartitions, StateTopic
+from catchment.coordination.groups.share.group import (
+    PARTITIONS_KEY,
+    ShareAssignment,
+    ShareGroup,
+    StatePartitions,
+    StateTopic,
+)
+from catchment.coordination.groups.state import ShardState
 from catchment.protocol.wire import NO_TAGS, WireReader, array_length, nullable_string, string
 
 _EPOCH: Final = struct.Struct(">iq")
@@ -39,7 +47,7 @@ def decode_epoch(value: bytes) -> tuple[int, int]:
         return epoch, metadata_hash
 
 
-def encode_member(member: ShareMember) -> bytes:
+def encode_member(member: MemberMetadata) -> bytes:
     return b"".join(
         (
             VERSION,
@@ -52,10 +60,10 @@ def encode_member(member: ShareMember) -> bytes:
     )
 
 
-def decode_member(value: bytes) -> ShareMember:
+def decode_member(value: bytes) -> MemberMetadata:
     with Reading(value, "a member of a share group") as reader:
         rack_id, client_id, client_host = reader.nullable_string(), reader.string(), reader.string()
-        return ShareMember(rack_id, client_id, client_host, read_names(reader))
+        return MemberMetadata(rack_id=rack_id, client_id=client_id, client_host=client_host, topics=read_names(reader))
 
 
 def encode_current(current: ShareAssignment) -> bytes:
@@ -121,3 +129,36 @@ def _read_topics(reader: WireReader) -> dict[UUID, StateTopic]:
         topics[topic_id] = StateTopic(reader.string(), frozenset(read_numbers(reader)))
         reader.skip_tags()
     return topics
+
+
+_FORMATS: Final = RecordFormats(
+    encode_epoch, decode_epoch, encode_member, decode_member, encode_current, decode_current
+)
+
+
+class ShareGroups(ModernGroups[ShareGroup]):
+    """The share groups of a shard, as their records describe them."""
+
+    __slots__ = ()
+
+    def __init__(self, state: ShardState) -> None:
+        super().__init__(state, ShareGroup, _FORMATS)
+        self.add_replayer(PARTITIONS_KEY, _replay_partitions)
+
+
+class Draft(ModernDraft[ShareGroup, ShareAssignment]):
+    __slots__ = ()
+
+    formats = _FORMATS
+
+    def put_partitions(self, partitions: StatePartitions) -> None:
+        self.change(PARTITIONS_KEY, None, encode_partitions(partitions)).partitions = partitions
+
+    def remove_member(self, member_id: str) -> None:
+        """Delete the member, and let the next heartbeat assign what it had."""
+        super().remove_member(member_id)
+        self.put_epoch(self.group.epoch + 1, self.group.metadata_hash)
+
+
+def _replay_partitions(group: ShareGroup, _: str, value: bytes | None) -> None:
+    group.partitions = StatePartitions() if value is None else decode_partitions(value)

@@ -13,9 +13,10 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage
+from catchment.coordination.groups.modern import NO_PARTITIONS, PartitionsByTopic
 from catchment.coordination.groups.share.commands import ShareGroupLimits
-from catchment.coordination.groups.share.group import NO_PARTITIONS, Partitions, ShareGroup, StatePartitions, StateTopic
-from catchment.coordination.groups.share.store import Draft, ShareGroups
+from catchment.coordination.groups.share.group import ShareGroup, StatePartitions, StateTopic
+from catchment.coordination.groups.share.records import Draft, ShareGroups
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError
@@ -33,7 +34,7 @@ class Initialization:
         self._asked_ms: dict[str, int] = {}
         """When each group has last asked for state. It is volatile: after a restart every group asks again."""
 
-    def begin(self, draft: Draft, image: MetadataImage, now: Moment) -> Partitions:
+    def begin(self, draft: Draft, image: MetadataImage, now: Moment) -> PartitionsByTopic:
         """Note the subscribed partitions that have no state yet; which of them to initialise now."""
         group = draft.group
         if group.is_checked(image) and not group.partitions.initializing:
@@ -55,7 +56,7 @@ class Initialization:
         self._note_initializing(draft, missing)
         return {topic_id: topic.partitions for topic_id, topic in missing.items()}
 
-    def finish(self, group_id: str, partitions: Partitions, reply: Reply, *, has_failed: bool) -> None:
+    def finish(self, group_id: str, partitions: PartitionsByTopic, reply: Reply, *, has_failed: bool) -> None:
         """The partitions have their state now, or it could not be made: then the next heartbeat asks again."""
         group = self._groups.by_id.get(group_id)
         if group is None:
@@ -74,7 +75,7 @@ class Initialization:
         remaining = {topic_id: topic for topic_id, topic in left.items() if topic.partitions}
         self._put(group, StatePartitions(remaining, made, deleting), reply)
 
-    def begin_deleting(self, group_id: str, reply: Callable[[Partitions | ApiError], None]) -> None:
+    def begin_deleting(self, group_id: str, reply: Callable[[PartitionsByTopic | ApiError], None]) -> None:
         """Note that all state of an empty group goes; the partitions whose state to delete."""
         try:
             group = self._groups.find(group_id)
@@ -201,7 +202,7 @@ class ShareGroupOffsets:
         )
         self._note(group, noted, reply)
 
-    def begin_delete(self, group_id: str, topics: Mapping[UUID, StateTopic], reply: Reply) -> Partitions:
+    def begin_delete(self, group_id: str, topics: Mapping[UUID, StateTopic], reply: Reply) -> PartitionsByTopic:
         """Note that the state of these topics is to go, and say what there is of it; topics come with all their partitions."""
         group = self._groups.find(group_id)
         _check_empty(group)
@@ -250,7 +251,7 @@ def _joined(known: Mapping[UUID, StateTopic], more: Mapping[UUID, StateTopic]) -
     return joined
 
 
-def _without(known: Mapping[UUID, StateTopic], gone: Partitions) -> dict[UUID, StateTopic]:
+def _without(known: Mapping[UUID, StateTopic], gone: PartitionsByTopic) -> dict[UUID, StateTopic]:
     left = {
         topic_id: StateTopic(topic.name, topic.partitions - gone.get(topic_id, frozenset()))
         for topic_id, topic in known.items()
