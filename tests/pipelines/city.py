@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow
 from confluent_kafka import Producer
@@ -102,7 +102,7 @@ class City:
         count: Callable[[DataFrame, DataFrame], DataFrame] | None = None,
         *,
         version: int = 1,
-        crews_on_error: str = "fail",
+        crews_on_error: Literal["fail", "quarantine", "drop"] = "fail",
         **source: Any,
     ) -> Pipeline:
         """Reports, cleaned; counted every ten seconds beside the crews; kept in SQLite and in a lake."""

@@ -54,7 +54,7 @@ def test_every_mistake_in_yaml_is_told_at_once_with_its_line(tmp_path: Path) -> 
     found = _with(tmp_path, wrong)
     assert [one.split(": ")[0] for one in found] == [f"city.yaml:{line}" for line in (3, 5, 14, 17, 31)]
     assert "'soon' is no length of time" in found[1]
-    assert found[3] == "city.yaml:17: stages.board.mood: unknown; check its spelling"
+    assert found[3] == "city.yaml:17: stages.board.mood: unknown; did you mean mode?"
 
 
 def test_names_that_nobody_has_are_told_together(tmp_path: Path) -> None:

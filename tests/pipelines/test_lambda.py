@@ -23,10 +23,9 @@ from tests.pipelines.stores.servers import PostgresServer
 from tests.pipelines.watched_board import Reader, Rows, Sender, Window, faults, reading
 
 from catchment.client.errors import ClientError, SettingsError
-from catchment.pipelines import Pipeline, store
+from catchment.pipelines import Pipeline, Stage, store
 from catchment.pipelines.backfill import backfill, rollback
 from catchment.pipelines.history_changes import Changes
-from catchment.pipelines.python_form import Node
 from catchment.spark.spark_checkpoint import SparkCheckpoint
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ def test_no_reader_sees_a_gap_a_double_count_or_a_mixture_while_events_keep_comi
     def declared(count: Callable[[DataFrame, DataFrame], DataFrame], version: int) -> Pipeline:
         made = city.pipeline(count, version=version)
         if database is not None:
-            made.sink(Node("board"), store(database, table="board"), name="other-board")
+            made.sink(Stage("board"), store(database, table="board"), name="other-board")
         return made
 
     sinks = ["outlet-board"] if database is None else ["outlet-board", "outlet-other-board"]

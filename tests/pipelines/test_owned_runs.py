@@ -17,6 +17,7 @@ from tests.pipelines.owned_town import EVENTS, Town
 from typer.testing import CliRunner
 
 from catchment.cli.app import app
+from catchment.pipelines.declaration.pipeline import Pipeline
 from catchment.pipelines.driving import driven_run
 from catchment.pipelines.driving.driven_run import DrivenRun
 from catchment.pipelines.driving.driver_options import DriverOptions
@@ -27,7 +28,6 @@ from catchment.pipelines.loading import load
 from catchment.pipelines.owner_checks import check_owners, require_owner
 from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning import decide, keep
-from catchment.pipelines.python_form import Pipeline
 from catchment.pipelines.resetting import Resetting
 from catchment.pipelines.stores.opening import open_store
 from catchment.spark.spark_checkpoint import SparkCheckpoint

@@ -87,7 +87,7 @@ def send(city: City, name: str, samples: Samples) -> None:
 def pipeline(city: City, formats: Mapping[str, Mapping[str, Any]]) -> Pipeline:
     made = Pipeline(city.name, parallelism=1)
     for name, options in formats.items():
-        times = {} if name == "text" else {"event_time": "at", "lateness": "1 minute"}
+        times: dict[str, Any] = {} if name == "text" else {"event_time": "at", "lateness": "1 minute"}
         source = made.source(
             topic(topic_of(city, name), on_error="quarantine", **options), name=f"{name}-records", **times
         )

@@ -12,8 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from tests.pipelines.city import City, Report
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines import Pipeline, topic
-from catchment.pipelines.python_form import Node
+from catchment.pipelines import Pipeline, Stage, topic
 from catchment.pipelines.row_formats import OLD_ROWS
 from catchment.spark.formats.row_schema import MARKER
 
@@ -38,7 +37,7 @@ TYPED = """
 """
 
 
-def _typed_pipeline(city: City, select: str = TYPED, **to: str) -> Pipeline:
+def _typed_pipeline(city: City, select: str = TYPED, **to: Any) -> Pipeline:
     made = Pipeline(city.name, parallelism=2)
     source = topic(city.reports, format="json", schema="id string, number bigint")
     events = made.source(source, name="events")
@@ -46,7 +45,7 @@ def _typed_pipeline(city: City, select: str = TYPED, **to: str) -> Pipeline:
     typed = made.stage("typed", events, sql=f"SELECT {select} FROM events", **own)
     counts = "SELECT id, count(*) AS times FROM typed GROUP BY id"
     made.stage("seen", typed, sql=counts, mode="update", key="id", to=topic(f"{city.name}.seen"))
-    made.sink(Node("seen"), topic(f"{city.name}-seen"))
+    made.sink(Stage("seen"), topic(f"{city.name}-seen"))
     return made
 
 
@@ -166,7 +165,7 @@ def test_columns_may_come_and_go_under_a_topic_of_avro(city: City) -> None:
     city.send([Report("c", 3)], 7)
     city.drain_as_planned(_reports(city, "id, at, false AS again"))
     later = _reports(city, "id, at, false AS again")
-    later.sink(Node("copies"), topic(f"{city.name}-all"), name="all")
+    later.sink(Stage("copies"), topic(f"{city.name}-all"), name="all")
     city.drain_as_planned(later)
     found = sorted(city.values(f"{city.name}-all"), key=lambda row: str(row["id"]))
     assert [(row["id"], row.get("again")) for row in found] == [("B", None), ("a", None), ("c", False)]

@@ -12,8 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from tests.client.settled import read_settled
 from tests.pipelines.city import DISTRICTS, SCHEMA, City, Report
 
-from catchment.pipelines import Pipeline, topic
-from catchment.pipelines.python_form import Node
+from catchment.pipelines import Pipeline, Source, Stage, topic
 
 Rows = dict[str | None, list[Any]]
 
@@ -29,11 +28,11 @@ def two_days(city: City, pipeline: Pipeline) -> list[Report]:
     return [*first, *second]
 
 
-def cleaned(city: City) -> tuple[Pipeline, Node, Node]:
+def cleaned(city: City) -> tuple[Pipeline, Source, Stage]:
     """A pipeline with the reports as they come, and each of them once."""
     made = Pipeline(city.name, parallelism=2)
-    options = {"event_time": "at", "lateness": "20 seconds"}
-    reports = made.source(topic(city.reports, schema=SCHEMA), name="reports", **options)
+    events = topic(city.reports, schema=SCHEMA)
+    reports = made.source(events, name="reports", event_time="at", lateness="20 seconds")
     clean = made.stage("clean", reports, dedupe="id", to=topic(f"{city.name}.clean", key="district"))
     return made, reports, clean
 
@@ -84,7 +83,7 @@ def test_events_go_to_a_topic_under_its_key_or_that_of_their_own_topic_and_in_it
 def test_rows_of_a_step_go_to_a_topic_under_the_key_of_the_stage_and_each_change_once(city: City) -> None:
     made, _, clean = cleaned(city)
     fires = made.stage("fires", clean, sql="SELECT * FROM clean WHERE kind = 'fire'", key="district", event_time="at")
-    counted = {
+    counted: dict[str, Any] = {
         "sql": "SELECT district, count(*) AS n FROM fires GROUP BY district",
         "mode": "update",
         "key": "district",

@@ -8,13 +8,12 @@ import pytest
 from tests.pipelines.city import City
 
 from catchment.client.errors import Unreachable
-from catchment.pipelines import topic, webhook
+from catchment.pipelines import Stage, topic, webhook
 from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
 from catchment.pipelines.execution.alerting import alert_rule
 from catchment.pipelines.execution.boundaries import sink_options
-from catchment.pipelines.python_form import Node
 from catchment.ports.network import free_port
 
 
@@ -39,7 +38,7 @@ def test_topics_that_stages_read_take_times_ahead_of_the_clock(city: City) -> No
 def test_what_is_kept_aside_is_kept_for_ever_unless_the_file_says_otherwise(city: City) -> None:
     pipeline = city.pipeline()
     pipeline.alert(
-        Node("board"), "burst", when="count > 3", key=["district"], to=[topic("siren"), webhook("http://x/y")]
+        Stage("board"), "burst", when="count > 3", key=["district"], to=[topic("siren"), webhook("http://x/y")]
     )
     own = ("quarantine", "quarantine.replayed", "late", "alerts", "alerts.undelivered")
 
@@ -58,11 +57,15 @@ def test_what_is_kept_aside_is_kept_for_ever_unless_the_file_says_otherwise(city
 
 def test_topics_of_sinks_and_alerts_have_the_partitions_and_keys_that_they_are_declared_with(city: City) -> None:
     pipeline = city.pipeline()
-    targets = [topic("dispatch", key="district", partitions=5), topic("siren"), webhook("http://localhost/hook")]
-    pipeline.alert(Node("board"), "burst", when="count > 3", key=["district", "start"], to=targets)
-    pipeline.sink(Node("clean"), topic("copies", partitions=3))
-    pipeline.sink(Node("board"), topic("boards"))
-    pipeline.sink(Node("clean"), topic("boards", partitions=4))
+    targets = [
+        topic("dispatch", key="district", partitions=5),
+        topic("siren"),
+        webhook("http://localhost/hook"),
+    ]
+    pipeline.alert(Stage("board"), "burst", when="count > 3", key=["district", "start"], to=targets)
+    pipeline.sink(Stage("clean"), topic("copies", partitions=3))
+    pipeline.sink(Stage("board"), topic("boards"))
+    pipeline.sink(Stage("clean"), topic("boards", partitions=4))
     context = city.context(pipeline)
 
     made = topics.wanted_topics(context.graph, 2)

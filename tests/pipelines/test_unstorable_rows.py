@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 
 from catchment.cli.app import app
 from catchment.cli.options import BOOTSTRAP_VARIABLE
-from catchment.pipelines import Pipeline, lake, store, topic
+from catchment.pipelines import Pipeline, Source, lake, store, topic
 from catchment.pipelines.lakes.opening import open_lake
-from catchment.pipelines.python_form import Node
 from catchment.pipelines.stores.errors import StoreAway
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.sqlite_store import SqliteStore
@@ -82,7 +81,7 @@ def test_rows_that_a_store_can_never_take_are_set_aside_by_what_each_store_can_t
     city: City, addresses: dict[str, str]
 ) -> None:
     made = pipeline(city, addresses)
-    made.sink(Node("reports"), lake(f"{city.folder}/lake", partition_by="district"), name="lake")
+    made.sink(Source("reports"), lake(f"{city.folder}/lake", partition_by="district"), name="lake")
     send(city)
     city.drain(made)
 

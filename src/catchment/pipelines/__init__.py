@@ -8,13 +8,63 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from catchment.pipelines.python_form import Pipeline, check, env, lake, mail, store, topic, webhook
+    from catchment.pipelines.declaration.nodes import FunctionStage, Source, Stage, Table
+    from catchment.pipelines.declaration.parts import (
+        AlertTarget,
+        Check,
+        InputTopic,
+        Lake,
+        Mail,
+        OutputTopic,
+        StageTopic,
+        Store,
+        Webhook,
+        check,
+        env,
+        lake,
+        mail,
+        store,
+        topic,
+        webhook,
+    )
+    from catchment.pipelines.declaration.pipeline import Pipeline
+    from catchment.pipelines.mistakes import Mistake, Mistakes
 
-__all__ = ["Pipeline", "check", "env", "lake", "mail", "store", "topic", "webhook"]
+__all__ = [
+    "AlertTarget",
+    "Check",
+    "FunctionStage",
+    "InputTopic",
+    "Lake",
+    "Mail",
+    "Mistake",
+    "Mistakes",
+    "OutputTopic",
+    "Pipeline",
+    "Source",
+    "Stage",
+    "StageTopic",
+    "Store",
+    "Table",
+    "Webhook",
+    "check",
+    "env",
+    "lake",
+    "mail",
+    "store",
+    "topic",
+    "webhook",
+]
 
 if not TYPE_CHECKING:
+    _MODULES = {
+        "Pipeline": "declaration.pipeline",
+        "Mistake": "mistakes",
+        "Mistakes": "mistakes",
+        **dict.fromkeys(("FunctionStage", "Source", "Stage", "Table"), "declaration.nodes"),
+    }
 
     def __getattr__(name: str) -> object:
         if name in __all__:
-            return getattr(import_module("catchment.pipelines.python_form"), name)
+            return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'declaration.parts')}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

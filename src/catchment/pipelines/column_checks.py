@@ -6,13 +6,12 @@ only clean those. When a pipeline is planned, they know the columns of every sta
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from catchment.pipelines.alerts.message_template import mistakes_in
-from catchment.pipelines.mistakes import Finding, Path, dotted
+from catchment.pipelines.mistakes import Finding, Path, closest, dotted
 from catchment.pipelines.specification import Alert, LakeSink, Source, Stage, StoreSink, Table, TopicOut, TopicSink
 
 if TYPE_CHECKING:
@@ -124,13 +123,6 @@ def no_column(owner: str, name: str, given: Collection[str]) -> str:
 def with_owner(what: str, owner: str) -> str:
     """What is wrong, and with whose rows."""
     return what if owner in what else f"{what.rstrip('.')} ({owner})"
-
-
-def closest(name: str, given: Iterable[str]) -> str | None:
-    """The name that is most like another, if one is."""
-    known = {one.lower(): one for one in given}
-    found = difflib.get_close_matches(name.lower(), known, n=1)
-    return known[found[0]] if found else None
 
 
 def names_known(path: Path, wanted: Sequence[str], columns: Columns) -> Findings:

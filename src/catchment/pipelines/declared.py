@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path as FilePath
@@ -11,15 +11,33 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from catchment.pipelines.early_checks import foreseen, unknown_columns
-from catchment.pipelines.mistakes import Finding, Mistake, Mistakes, Path, Place
+from catchment.pipelines.mistakes import Finding, Mistake, Mistakes, Path, Place, closest
 from catchment.pipelines.revisions import misplaced
 from catchment.pipelines.secrets import missing_variables
-from catchment.pipelines.specification import PipelineSpecification, Stage
+from catchment.pipelines.specification import (
+    Alert,
+    Check,
+    Declaration,
+    LakeSink,
+    Mail,
+    PipelineSpecification,
+    Source,
+    Stage,
+    StageTopic,
+    StoreSink,
+    Table,
+    TopicOut,
+    TopicSink,
+    Webhook,
+)
 from catchment.pipelines.sql_inputs import SqlUnreadable, tables_read
 from catchment.pipelines.taken_names import shared
 
 _SECTIONS: Final = ("sources", "tables", "stages", "sinks", "alerts")
 _READABLE: Final = ("sources", "tables", "stages")
+_BY_NAME: Final[dict[str, type[Declaration]]] = {"sources": Source, "tables": Table, "stages": Stage, "alerts": Alert}
+_SINKS: Final[dict[str, type[Declaration]]] = {"store": StoreSink, "lake": LakeSink, "topic": TopicSink}
+_ALERT_TARGETS: Final[dict[str, type[Declaration]]] = {"topic": TopicOut, "webhook": Webhook, "mail": Mail}
 
 
 @dataclass
@@ -44,9 +62,11 @@ class Declared:
 
         What is `known` of a path says more than Pydantic does.
         """
+        keys = (lambda _: ()) if under else _keys_of
         found = [((*under, *_written(one["loc"])), one) for one in error.errors()]
         return [
-            Mistake(self.place(path), f"{_named(path)}: {(known or {}).get(path) or _said(one)}") for path, one in found
+            Mistake(self.place(path), f"{_named(path)}: {(known or {}).get(path) or _said(one, keys)}")
+            for path, one in found
         ]
 
     def located(self, found: Iterable[Finding]) -> list[Mistake]:
@@ -241,13 +261,31 @@ def _named(path: tuple[Any, ...]) -> str:
     return ".".join(str(one) for one in path) or "pipeline"
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _said(error: Mapping[str, Any], keys: Callable[[tuple[Any, ...]], Iterable[str]]) -> str:
     """Pydantic's message; shorter where people are told most often."""
     match error["type"]:
         case "extra_forbidden":
-            return "unknown; check its spelling"
+            *around, key = error["loc"]
+            close = closest(str(key), keys(tuple(around)))
+            return f"unknown; did you mean {close}?" if close else "unknown; check its spelling"
         case "missing":
             return "missing"
         case "value_error":
             return str(error["msg"]).removeprefix("Value error, ")
     return f"{error['msg']}, not {error['input']!r}"
+
+
+def _keys_of(path: tuple[Any, ...]) -> list[str]:
+    """The keys that a declaration may have, by Pydantic's path to it."""
+    match path:
+        case ("stages", _, "checks", _):
+            model: type[Declaration] = Check
+        case ("stages", _, "to"):
+            model = StageTopic
+        case ("sinks", _, kind) | ("alerts", _, "to", _, kind):
+            model = (_SINKS if path[0] == "sinks" else _ALERT_TARGETS)[kind]
+        case (kind, _):
+            model = _BY_NAME[kind]
+        case _:
+            model = PipelineSpecification
+    return [field.alias or name for name, field in model.model_fields.items()]

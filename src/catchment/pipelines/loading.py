@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from catchment.pipelines.declaration.pipeline import Pipeline
 from catchment.pipelines.declared import Declared
 from catchment.pipelines.mistakes import Mistake, Mistakes, Place, Unresolved
 from catchment.pipelines.python_files import run_file
-from catchment.pipelines.python_form import Pipeline
 from catchment.pipelines.specification import PipelineSpecification
 from catchment.pipelines.yaml_form import read_yaml
 

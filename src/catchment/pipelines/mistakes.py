@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from catchment.client.errors import SettingsError
@@ -59,3 +60,10 @@ class Unresolved(SettingsError):
 def dotted(path: Path) -> str:
     """The keys that lead to a declaration, as people write them."""
     return ".".join(map(str, path))
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like a misspelt one, if any is like it."""
+    by_lower_case = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return by_lower_case[found[0]] if found else None

@@ -48,6 +48,12 @@ TopicName = Annotated[str, BeforeValidator(_as_topic)]
 Columns = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Fraction = Annotated[float, BeforeValidator(_as_fraction), Field(ge=0, le=1)]
 Format = Literal["json", "csv", "avro", "protobuf", "text"]
+OnError = Literal["fail", "quarantine", "drop"]
+Start = Literal["earliest", "latest"]
+Otherwise = Literal["quarantine", "drop", "stop"]
+Mode = Literal["append", "update"]
+LakeFormat = Literal["delta", "parquet"]
+AlertTrigger = Literal["micro-batch", "realtime"]
 
 
 class Declaration(BaseModel):
@@ -69,7 +75,7 @@ class TopicIn(Declaration):
     """Protobuf: which message of the schema."""
     delimiter: str | None = None
     """CSV: what separates the columns."""
-    on_error: Literal["fail", "quarantine", "drop"] = "fail"
+    on_error: OnError = "fail"
     """What a record that does not decode does."""
 
     @model_validator(mode="after")
@@ -87,7 +93,7 @@ class Source(TopicIn):
     """How much later than the newest an event may come."""
     ahead: DurationMs = DEFAULT_AHEAD_MS
     """How far an event may be ahead of its record's own time: further, and its clock is wrong."""
-    start: Literal["earliest", "latest"] = "earliest"
+    start: Start = "earliest"
 
     @model_validator(mode="after")
     def _times_belong_together(self) -> Source:
@@ -106,7 +112,7 @@ class Check(Declaration):
     """What must hold of a row, in SQL, and what becomes of the row otherwise."""
 
     expect: str
-    otherwise: Literal["quarantine", "drop", "stop"] = "quarantine"
+    otherwise: Otherwise = "quarantine"
     stop_above: Fraction | None = None
     """Stop the pipeline when a larger share of the rows fails."""
 
@@ -134,7 +140,7 @@ class Stage(Declaration):
     checks: Annotated[tuple[Check, ...], BeforeValidator(_as_list)] = ()
     sql: str | None = None
     function: Callable[..., Any] | None = Field(default=None, exclude=True)
-    mode: Literal["append", "update"] = "append"
+    mode: Mode = "append"
     key: Columns = ()
     """The columns that identify a row of the result: a later row replaces an earlier one."""
     event_time: str | None = None
@@ -175,7 +181,7 @@ class LakeSink(Declaration):
     name: Name | None = None
     from_: Name = Field(alias="from")
     lake: str
-    format: Literal["delta", "parquet"] = "delta"
+    format: LakeFormat = "delta"
     partition_by: Columns = ()
     every: DurationMs = DEFAULT_LAKE_EVERY_MS
 
@@ -227,7 +233,7 @@ class Alert(Declaration):
     cooldown: DurationMs = 0
     message: str | None = None
     """What people read, with columns in braces: `{district}: {count} reports`."""
-    trigger: Literal["micro-batch", "realtime"] = "micro-batch"
+    trigger: AlertTrigger = "micro-batch"
     to: Annotated[tuple[AlertTarget, ...], BeforeValidator(_as_list)] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from tests.pipelines.emergency import YAML, write_emergency
@@ -32,15 +32,17 @@ def _signed(spark: SparkSession, graph: Graph, folder: Path) -> Current:
     return signatures(spark, graph, Home(folder, "city"), folder)
 
 
-def _signature(spark: SparkSession, function: Function, *, mode: str = "append", inputs: int = 1) -> Signature:
+def _signature(
+    spark: SparkSession, function: Function, *, mode: Literal["append", "update"] = "append", inputs: int = 1
+) -> Signature:
     """That of a stage, kept in a store."""
     city = Pipeline("city")
     sources = [
         city.source(topic(name, schema=SCHEMA), event_time="at", lateness="20 seconds")
         for name in ("reports", "readings")[:inputs]
     ]
-    key = {"key": "district"} if mode == "update" else {}
-    stage = city.stage(sources[0], *sources[1:], mode=mode, **key)(function)
+    key = "district" if mode == "update" else None
+    stage = city.stage(sources[0], *sources[1:], mode=mode, key=key)(function)
     city.sink(stage, store("sqlite:///city.db", table="board"), name="board")
     return _signed(spark, Graph(city.check()), Path()).queries["outlet-board"]
 
@@ -275,7 +277,7 @@ def in_order(rows: DataFrame) -> DataFrame:
     ],
 )
 def test_what_spark_refuses_of_a_stream_is_told_by_the_plan(
-    spark: SparkSession, function: Function, mode: str, said: str
+    spark: SparkSession, function: Function, mode: Literal["append", "update"], said: str
 ) -> None:
     with pytest.raises(SettingsError, match=said):
         _signature(spark, function, mode=mode)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.pipelines.city import City, Report, count_reports, each_once
 
-from catchment.pipelines import Pipeline, lake, store
-from catchment.pipelines.python_form import Node
+from catchment.pipelines import Pipeline, Stage, lake, store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,7 +74,7 @@ def test_a_sink_may_be_added_and_a_deduplication_changed_in_a_new_version(city: 
         city.plan(each_once(city, 1, "district"))
 
     more = each_once(city, 2, "district")
-    more.sink(Node("clean"), store(f"sqlite:///{city.folder}/city.db", table="more"), name="more")
+    more.sink(Stage("clean"), store(f"sqlite:///{city.folder}/city.db", table="more"), name="more")
     assert city.drain_as_planned(more) == {"clean": "new version", "outlet-board": "new version", "outlet-more": "new"}
     assert [row["id"] for row in city.values(f"{city.name}.clean.v2")] == ["a"], "a topic of its own"
     assert sorted(row["id"] for row in city.values(f"{city.name}.clean")) == ["a", "b"], "the old one is as it was"
@@ -85,7 +84,7 @@ def _with_lakes(city: City, *lakes: tuple[str, str | None]) -> Pipeline:
     """Reports, kept in lakes of these folders and names as well."""
     made = each_once(city, 1, "id")
     for folder, name in lakes:
-        made.sink(Node("clean"), lake(f"{city.folder}/{folder}"), name=name)
+        made.sink(Stage("clean"), lake(f"{city.folder}/{folder}"), name=name)
     return made
 
 
