@@ -37,8 +37,8 @@ from catchment.ports.network import Address, Listening, Network, SocketNetwork
 from catchment.ports.real_disk import RealDisk
 from catchment.ports.workers import LoopWorker, ProcessWorker
 from catchment.replication.cleaner import LogCleaner
+from catchment.replication.maintenance import LogMaintenance
 from catchment.replication.replicas import Replicas
-from catchment.replication.upkeep import Upkeep
 from catchment.settings.broker import BrokerSettings
 from catchment.storage.config import LogConfig
 from catchment.storage.directory import LogDirectory
@@ -113,7 +113,7 @@ class BrokerServer:
             apply(MetadataImage(), controller.image)
             controller.subscribe(apply)
         taken.push_async_callback(replicas.finish)
-        self._start_upkeep(taken, services)
+        self._start_maintenance(taken, services)
         await self._start_coordinators(taken, services)
         await self._listen(taken, services)
 
@@ -138,12 +138,12 @@ class BrokerServer:
             quotas=Quotas(settings, clock),
         )
 
-    def _start_upkeep(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
+    def _start_maintenance(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
         replicas = services.replicas
         consumed = ConsumedRetention(services.controller, replicas, services.groups, services.share_state)
-        upkeep = Upkeep(replicas, self._clock, lambda: services.settings, consumed.apply)
-        upkeep.start()
-        taken.push_async_callback(upkeep.close)
+        maintenance = LogMaintenance(replicas, self._clock, lambda: services.settings, consumed.apply)
+        maintenance.start()
+        taken.push_async_callback(maintenance.close)
         worker = ProcessWorker() if isinstance(self._disk, RealDisk) else LoopWorker(self._disk)
         cleaner = LogCleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
         cleaner.start()

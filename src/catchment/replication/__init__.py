@@ -1,1 +1,1 @@
-"""A partition's role, its high watermark, and the requests that wait for it."""
+"""The partitions that this broker leads: high watermarks, group commit, waiting requests, and maintenance."""

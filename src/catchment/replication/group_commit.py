@@ -1,8 +1,8 @@
-"""The group commit: one round of syncs serves every partition that waits for the disk.
+"""Group commit: one round of syncs serves every partition that has unsynced appends.
 
-While a round is under way, whatever is appended waits for the next one; so a slow device gets few and large rounds, a fast one
-many small ones, without a delay to configure. The files of a round are synced all at once and share what a sync costs most: a commit
-of the file system's journal, and a flush of the device.
+What is appended during a round is synced by the next one. So a slow device gets few and large rounds, a fast one many small ones,
+without a delay to configure. The files of a round are synced all at once and share the main cost of a sync: a commit of the file
+system's journal, and a flush of the device.
 """
 
 import asyncio
@@ -16,19 +16,19 @@ _logger = logging.getLogger(__name__)
 
 
 class Committed(Protocol):
-    """What takes part in rounds."""
+    """A member of rounds."""
 
     def begin_sync(self) -> SyncGroup:
-        """What is to be synced now."""
+        """What to sync now."""
         ...
 
     def end_sync(self, failure: OSError | None) -> None:
-        """All of that is on the device, or not all of it."""
+        """It is on the device, or the sync failed."""
         ...
 
 
 class DirectoryNames:
-    """The names in a directory, for one round: renames and removals are durable once it is `done`."""
+    """One sync of a directory: renames and removals in it are durable once `done` is."""
 
     __slots__ = ("done", "path")
 
@@ -41,7 +41,7 @@ class DirectoryNames:
 
     def end_sync(self, failure: OSError | None) -> None:
         if failure is not None:
-            _logger.error("what was deleted in %s may come back after a crash: %s", self.path, failure)
+            _logger.error("the deletions in %s may be undone by a crash: %s", self.path, failure)
         if not self.done.done():
             self.done.set_result(None)
 
@@ -57,19 +57,19 @@ class GroupCommit:
         self._round: asyncio.Task[None] | None = None
 
     def add(self, member: Committed) -> None:
-        """Let the member take part in the next round, which begins at once if none is under way."""
+        """Add the member to the next round, which begins at once if none is in progress."""
         self._waiting[member] = None
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._run())
 
     def follow(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do what no request waits for, one after the other, while rounds go on. The work reports its own failures."""
+        """Run work that no request waits for, one after the other, beside the rounds. The work logs its own failures."""
         self._later[work] = None
         if self._following is None:
             self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def idle(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is in progress."""
         while tasks := [task for task in (self._round, self._following) if task is not None]:
             await asyncio.wait(tasks)
 
@@ -92,7 +92,7 @@ class GroupCommit:
             self._following = None
 
     async def _sync(self, members: Sequence[Committed]) -> None:
-        """One round. A fault of ours fails the members concerned; it ends neither the rounds nor the wait of any other member."""
+        """One round. An exception in a member fails that member alone: the round and the other members continue."""
         groups: dict[Committed, SyncGroup] = {}
         for member in members:
             try:
@@ -103,7 +103,7 @@ class GroupCommit:
         try:
             failures = await self.disk.sync_groups(list(groups.values()))
         except BaseException as error:
-            # Whether anything has arrived is not known, which is as bad as if nothing had.
+            # Whether anything was synced is unknown, which counts as a failure of all.
             failures = [_interrupted(error)] * len(groups)
             if not isinstance(error, Exception):
                 raise
@@ -122,4 +122,4 @@ def _end(member: Committed, failure: OSError | None) -> None:
     try:
         member.end_sync(failure)
     except Exception:
-        _logger.exception("a fault at the end of a sync")
+        _logger.exception("unexpected error at the end of a sync")

@@ -1,11 +1,11 @@
 """Whether a transactional batch may be the first of its transaction in a partition (KIP-890).
 
-A batch that came late, after its transaction had ended, would open a transaction that nobody ever ends, and readers of
-committed data would wait for ever. So before the first batch the transaction coordinator is asked whether the partition
-belongs to the producer's open transaction. A marker that is written between the question and the answer makes the answer
-worthless: everybody who waits for it is refused. Batches that arrive meanwhile wait in the order of their arrival.
+A batch that arrives after its transaction has ended would open a transaction that never ends, and readers of committed data
+would wait for ever. So before the first batch the broker asks the transaction coordinator whether the partition belongs to the
+producer's open transaction. A marker that is written before the answer arrives makes the answer worthless: all batches that wait
+for it are rejected. Batches that arrive meanwhile wait in the order of their arrival.
 
-The lowest sequence that was seen is kept until a batch is appended: if the first batch was refused, the second must not
+The lowest sequence number seen is kept until a batch is appended: if the first batch was rejected, the second must not
 take its place.
 """
 
@@ -20,11 +20,11 @@ from catchment.protocol.errors import ApiError
 MOST_VERIFICATIONS = 1000
 
 WhenVerified = Callable[[ApiError | None], None]
-"""Appends what waited, or refuses it with the error."""
+"""Appends the batch that waited, or rejects it with the error."""
 
 
 class Verification:
-    """One producer's question about one partition, and who waits for the answer."""
+    """One request to the coordinator, for one producer and partition, and the batches that wait for the answer."""
 
     __slots__ = ("_waiting", "epoch", "is_asked", "is_cancelled", "lowest_sequence", "producer_id")
 
@@ -37,14 +37,14 @@ class Verification:
         self._waiting: list[WhenVerified] = []
 
     def wait(self, sequence: int, then: WhenVerified) -> bool:
-        """Wait for the answer; whether the question is still to be asked."""
+        """Wait for the answer; returns whether the caller must send the request."""
         self.lowest_sequence = min(self.lowest_sequence, sequence)
         self._waiting.append(then)
         must_ask, self.is_asked = not self.is_asked, True
         return must_ask
 
     def answer(self, error: ApiError | None) -> None:
-        """Let everybody go on who has waited, in order."""
+        """Append or reject the batches that have waited, in order."""
         if self.is_cancelled:
             error = ApiError(ErrorCode.invalid_txn_state, "the transaction ended while the batch was on its way")
         self.is_asked = False
@@ -84,13 +84,13 @@ class Verifications:
         return found
 
     def cancel(self, producer_id: int) -> None:
-        """A marker of the producer is written: answers to older questions no longer count."""
+        """A marker of the producer is written: answers to older requests no longer count."""
         for verification in self._by_producer.pop(producer_id, {}).values():
             verification.is_cancelled = True
             self._count -= 1
 
     def finish(self, verification: Verification) -> None:
-        """A batch is appended: from now on the log itself says that the transaction is open."""
+        """A batch is appended: from now on the log itself shows that the transaction is open."""
         epochs = self._by_producer.get(verification.producer_id, {})
         if epochs.get(verification.epoch) is verification:
             del epochs[verification.epoch]

@@ -1,7 +1,7 @@
-"""Requests that wait for a partition to move: writers for a durable offset, readers for new data.
+"""Requests that wait for a partition: writers for the high watermark to reach an offset, readers for new data.
 
-Writers wait in the order of their offsets, so one deque serves them. A reader may wait on many partitions at once; it is
-told of any change and looks again by itself. Nothing here iterates over sets: the order is that of arrival.
+Writers wait in the order of their offsets, so one deque serves them. A reader may wait on many partitions at once; it is called
+on any change and checks for itself. Nothing here iterates over sets: the order is that of arrival.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class WaitingWriters:
 
 
 class WaitingReaders:
-    """Callbacks for whoever waits for a partition to grow; each may leave at any time."""
+    """Callbacks of readers that wait for a partition to grow; each may be removed at any time."""
 
     __slots__ = ("_callbacks",)
 

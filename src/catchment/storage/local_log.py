@@ -229,20 +229,26 @@ class LocalLog:
         for file in group.files:
             file.sync()
 
-    def _write(self, segment: LogSegment, pieces: Sequence[Buffer], aborted: AbortedTransaction | None = None) -> None:
-        """Append bytes to a segment; for the marker of an aborted transaction, its index entry with them."""
+    def _write(self, segment: LogSegment, pieces: Sequence[Buffer]) -> None:
         try:
-            if aborted is None:
-                segment.write(pieces)
-            else:
-                # Noted before the write: if the entry is removed again, the device must hold that as well.
-                self._unsynced.add(segment.transaction_index.file, segment.base_offset)
-                self._unsynced.note_directory()
-                segment.write_abort(pieces, aborted)
+            segment.write(pieces)
         except OSError as error:
-            if isinstance(error, TornWrite):
-                self.fail(error)
-            raise self.storage_error(error) from error
+            raise self._write_error(error) from error
+
+    def _write_abort(self, segment: LogSegment, pieces: Sequence[Buffer], aborted: AbortedTransaction) -> None:
+        """Write the marker of an aborted transaction, and its index entry."""
+        try:
+            # Noted before the write: if the entry is removed again, the device must hold that as well.
+            self._unsynced.add(segment.transaction_index.file, segment.base_offset)
+            self._unsynced.note_directory()
+            segment.write_abort(pieces, aborted)
+        except OSError as error:
+            raise self._write_error(error) from error
+
+    def _write_error(self, error: OSError) -> ApiError:
+        if isinstance(error, TornWrite):
+            self.fail(error)
+        return self.storage_error(error)
 
     def _count(self, segment: LogSegment, size: int, last_offset: int, max_timestamp_ms: int) -> None:
         """A batch is in the file: index it, and move the end of the log behind it. In memory alone."""

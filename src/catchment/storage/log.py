@@ -13,10 +13,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from typing_extensions import Buffer
 
 from catchment.ports.clock import Clock
 from catchment.ports.disk import Disk, Replacement, TornWrite
-from catchment.protocol.batch import HEAD_SIZE, CorruptBatch, patched_head
+from catchment.protocol.batch import HEAD_SIZE, BatchHeader, CorruptBatch, patched_head
 from catchment.protocol.errors import ApiError
 from catchment.storage import layout
 from catchment.storage.config import LogConfig
@@ -117,8 +118,11 @@ class Log(LocalLog):
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         segment = self._segment_for(base_offset, last_offset, batch.nbytes, header.max_timestamp_ms, now_ms)
-        aborted = None if marker is None else self.producers.aborted_by(header, marker, last_offset)
-        self._write(segment, (patched_head(base_offset, header.length, leader_epoch), batch[HEAD_SIZE:]), aborted)
+        pieces = (patched_head(base_offset, header.length, leader_epoch), batch[HEAD_SIZE:])
+        if marker is None:
+            self._write(segment, pieces)
+        else:
+            self._write_marker(segment, pieces, header, marker, last_offset)
         try:
             self._count(segment, batch.nbytes, last_offset, header.max_timestamp_ms)
             if leader_epoch > self.leader_epochs.latest:
@@ -147,8 +151,10 @@ class Log(LocalLog):
         segment = self._segment_for(first.base_offset, last.last_offset, data.nbytes, max_timestamp_ms, now_ms)
         for run, run_batches in runs(data, found):
             header, marker = run_batches[0]
-            aborted = None if marker is None else self.producers.aborted_by(header, marker, header.last_offset)
-            self._write(segment, (run,), aborted)
+            if marker is None:
+                self._write(segment, (run,))
+            else:
+                self._write_marker(segment, (run,), header, marker, header.last_offset)
             try:
                 self._count_run(segment, run_batches)
             except BaseException as error:
@@ -186,6 +192,20 @@ class Log(LocalLog):
         except CorruptBatch as error:
             raise ApiError(ErrorCode.corrupt_message, f"{self.topic}-{self.partition}: {error}") from error
         return self.segments.active
+
+    def _write_marker(
+        self,
+        segment: LogSegment,
+        pieces: Sequence[Buffer],
+        header: BatchHeader,
+        marker: TransactionMarker,
+        offset: int,
+    ) -> None:
+        aborted = self.producers.aborted_by(header, marker, offset)
+        if aborted is None:
+            self._write(segment, pieces)
+        else:
+            self._write_abort(segment, pieces, aborted)
 
     def _count_run(self, segment: LogSegment, batches: Sequence[FollowerBatch]) -> None:
         for header, marker in batches:

@@ -1,7 +1,7 @@
-"""What a broker does to its logs unasked: retention, flushes by time, checkpoints, and the removal of deleted files.
+"""The periodic maintenance of a broker's logs: retention, flushes by time, checkpoints, and the removal of deleted files.
 
-Each task walks over all partitions and lets others run after every few, so that thousands of partitions never hold up a
-request. A failure at one partition is logged and does not keep the others from their turn.
+Each task goes through all partitions and yields to the event loop after every few, so that thousands of partitions never delay
+a request. A failure at one partition is logged, and the task continues with the next.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _PARTITIONS_A_TURN = 32
 _LONGEST_WAIT_S = 60.0
 
 
-class Upkeep:
+class LogMaintenance:
     def __init__(
         self,
         replicas: Replicas,
@@ -29,7 +29,7 @@ class Upkeep:
         settings: Callable[[], BrokerSettings],
         release_consumed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`release_consumed` moves the starts of logs beyond what all their consumers have; retention begins with it."""
+        """`release_consumed` moves the starts of logs behind what all their consumers have read; retention begins with it."""
         self._replicas = replicas
         self._clock = clock
         self._settings = settings
@@ -39,7 +39,7 @@ class Upkeep:
     def start(self) -> None:
         for work, interval_setting, longest_s in (
             (self.apply_retention, "log.retention.check.interval.ms", math.inf),
-            # In Kafka nobody looks unless this setting says how often; here `flush.ms` alone is enough.
+            # Kafka does not check `flush.ms` unless this setting gives an interval; here `flush.ms` alone is enough.
             (self.flush_overdue, "log.flush.scheduler.interval.ms", 1.0),
             (self.checkpoint, "log.flush.offset.checkpoint.interval.ms", math.inf),
             (self.remove_deleted, "log.retention.check.interval.ms", _LONGEST_WAIT_S),
@@ -77,10 +77,10 @@ class Upkeep:
             try:
                 work(partition)
             except (OSError, ApiError) as error:
-                _logger.error("upkeep of %s-%d failed: %s", partition.topic, partition.number, error)
+                _logger.error("maintenance of %s-%d failed: %s", partition.topic, partition.number, error)
 
     async def _repeat(self, work: Callable[[], Awaitable[None]], interval_setting: str, longest_s: float) -> None:
-        """Do the work at every interval; a long one is looked at again from time to time, since it may be shortened."""
+        """Do the work at every interval. The setting is read again at least every minute, since it may be shortened."""
         last_s = self._clock.monotonic_s()
         while True:
             interval_s = min(self._settings().integer(interval_setting) / 1000, longest_s)
@@ -92,5 +92,5 @@ class Upkeep:
             try:
                 await work()
             except OSError as error:
-                _logger.error("what %s times has failed and will be tried again: %s", interval_setting, error)
+                _logger.error("the task of %s failed and will be retried: %s", interval_setting, error)
             await asyncio.sleep(0)

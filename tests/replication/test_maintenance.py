@@ -1,4 +1,4 @@
-"""Upkeep: what happens to logs unasked, and how often."""
+"""LogMaintenance: what happens to logs unasked, and how often."""
 
 from uuid import UUID
 
@@ -9,8 +9,8 @@ from catchment.ports.clock import SystemClock
 from catchment.ports.disk import Disk
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.records import encode_batch, numbered
+from catchment.replication.maintenance import LogMaintenance
 from catchment.replication.replicas import Replicas
-from catchment.replication.upkeep import Upkeep
 from catchment.settings.broker import BrokerSettings
 from catchment.storage.directory import LogDirectory
 
@@ -37,12 +37,12 @@ async def test_old_records_go_by_themselves_and_free_their_space() -> None:
     _append(replicas, SystemClock().now_ms() - 5000)
     log = replicas.find("a", 0).log
     await replicas.synced()
-    upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
-    upkeep.start()
+    maintenance = LogMaintenance(replicas, SystemClock(), lambda: settings)
+    maintenance.start()
     await until(lambda: log.log_start_offset == 1)
     await until(lambda: not disk.exists(f"{log.directory}/00000000000000000000.log.deleted"))
     assert not disk.exists(f"{log.directory}/00000000000000000000.log")
-    await upkeep.close()
+    await maintenance.close()
 
 
 async def test_flush_ms_alone_brings_records_to_the_device() -> None:
@@ -51,10 +51,10 @@ async def test_flush_ms_alone_brings_records_to_the_device() -> None:
     _append(replicas, SystemClock().now_ms())
     log = replicas.find("a", 0).log
     assert log.synced_offset == 0
-    upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
-    upkeep.start()
+    maintenance = LogMaintenance(replicas, SystemClock(), lambda: settings)
+    maintenance.start()
     await until(lambda: log.synced_offset == 1)
-    await upkeep.close()
+    await maintenance.close()
 
 
 async def test_checkpoints_tell_the_next_start_what_is_safe() -> None:
@@ -63,11 +63,11 @@ async def test_checkpoints_tell_the_next_start_what_is_safe() -> None:
     replicas = _replicas(disk, settings, {})
     _append(replicas, SystemClock().now_ms())
     await replicas.synced()
-    upkeep = Upkeep(replicas, SystemClock(), lambda: settings)
-    upkeep.start()
+    maintenance = LogMaintenance(replicas, SystemClock(), lambda: settings)
+    maintenance.start()
     await until(lambda: disk.exists("/logs/recovery-point-offset-checkpoint"))
     await until(lambda: b"a 0 1" in disk.read_file("/logs/recovery-point-offset-checkpoint"))
-    await upkeep.close()
+    await maintenance.close()
 
 
 async def test_a_topic_that_the_disk_did_not_take_opens_when_there_is_room() -> None:
