@@ -62,10 +62,10 @@ async def test_a_restart_finds_everything_and_has_raised_every_leader_epoch_and_
     await before.create_topic(NewTopic("gone"))
     await before.delete_topic("gone")
     await before.create_partitions("t", 3)
-    await before.set_topic_settings("t", {"c": "d"})
-    await before.set_broker_settings(None, {"x": "1"})
-    await before.set_broker_settings(1, {"y": "2"})
-    await before.set_broker_settings(1, {"y": "3"})
+    await before.change_topic_settings("t", lambda _: {"c": "d"})
+    await before.change_broker_settings(None, lambda _: {"x": "1"})
+    await before.change_broker_settings(1, lambda _: {"y": "2"})
+    await before.change_broker_settings(1, lambda _: {"y": "3"})
     for restart in (1, 2):
         after = await start_controller(disk)
         assert after.image.cluster_id == before.image.cluster_id
@@ -182,7 +182,7 @@ async def test_changes_of_a_topic_that_is_not_there_are_refused() -> None:
     for change in (
         controller.delete_topic("t"),
         controller.create_partitions("t", 2),
-        controller.set_topic_settings("t", {}),
+        controller.change_topic_settings("t", lambda _: {}),
     ):
         with pytest.raises(ApiError) as refused:
             await change
@@ -199,7 +199,7 @@ async def test_concurrent_changes_of_settings_build_on_each_other() -> None:
     await asyncio.gather(*(add(key) for key in "abc"))
     assert controller.image.topics["t"].settings == {"a": "1", "b": "1", "c": "1"}
     with pytest.raises(ApiError):
-        await controller.set_topic_settings("t", {"no.such.setting": "1"})
+        await controller.change_topic_settings("t", lambda _: {"no.such.setting": "1"})
 
 
 async def test_producer_ids_are_never_given_twice_across_restarts() -> None:

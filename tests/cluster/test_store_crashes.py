@@ -88,7 +88,7 @@ async def test_garbage_behind_the_journal_is_cut() -> None:
 async def test_a_journal_that_another_version_wrote_is_reported_and_a_torn_first_entry_is_not() -> None:
     path, data, _ = await written_journal()
     for foreign in (b"CMJ2" + data[4:12], b"garbage\n"):
-        with pytest.raises(DamagedStore, match="no journal that this version can read"):
+        with pytest.raises(DamagedStore, match="not a journal that this version can read"):
             LocalStore(disk_with({path: foreign}), DIRECTORY)
     for torn in (b"", bytes(20), b"CM", b"CM\0\0\0\0"):
         assert await state_of(LocalStore(disk_with({path: torn}), DIRECTORY)) == {}

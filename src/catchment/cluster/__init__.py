@@ -1,1 +1,1 @@
-"""What all brokers agree on: the metadata image, its stores and its controller."""
+"""The state that all brokers share: the metadata image, its stores and its controller."""

@@ -1,22 +1,22 @@
 """The controller: the one place that changes the cluster, through the coordination store.
 
 Every change is one `multi` that also checks the controller's epoch, so a controller that was replaced without noticing changes nothing
-(KAFKA-6082). The image is replaced once the store has the change, and subscribers are told before the caller is answered.
+(KAFKA-6082). The image is replaced once the store has the change, and subscribers are called before the caller gets its result.
 A lone broker is its own controller and every partition's only replica.
 """
 
 import asyncio
 import contextlib
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
-from catchment.cluster import client_quotas, group_settings, nodes
-from catchment.cluster.completion import completes
-from catchment.cluster.loading import load_image, missing_roots
+from catchment.cluster import nodes, stored_image
 from catchment.cluster.metadata import (
     NO_LEADER,
     BrokerImage,
@@ -25,10 +25,15 @@ from catchment.cluster.metadata import (
     PartitionImage,
     TopicImage,
 )
-from catchment.cluster.new_topic import NewTopic, fresh_partitions, plan_assignments, plan_more_assignments
+from catchment.cluster.new_topic import (
+    NewTopic,
+    check_topic_name,
+    collision_key,
+    fresh_partitions,
+    plan_assignments,
+    plan_more_assignments,
+)
 from catchment.cluster.placement import Assignment
-from catchment.cluster.producer_ids import ProducerIds
-from catchment.cluster.topic_names import check_topic_name, collision_key
 from catchment.ports.coordination import (
     Check,
     Coordination,
@@ -44,9 +49,33 @@ from catchment.ports.coordination import (
 from catchment.protocol.errors import ApiError
 
 Subscriber = Callable[[MetadataImage, MetadataImage], Awaitable[object] | None]
-"""Is given the old image and the new one; may return what a deletion has to wait for."""
+"""Called with the old image and the new one; may return what a deletion has to wait for."""
 SettingsValidator = Callable[[Mapping[str, str]], None]
-"""Raises ApiError INVALID_CONFIG for topic settings that cannot be."""
+"""Raises ApiError INVALID_CONFIG for topic settings that are not valid."""
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+_running_changes: set[asyncio.Task[Any]] = set()
+"""The event loop refers to its tasks weakly; this keeps them alive."""
+
+
+def _completes(
+    change: Callable[_Parameters, Coroutine[Any, Any, _Result]],
+) -> Callable[_Parameters, Coroutine[Any, Any, _Result]]:
+    """Let a change finish though its caller is cancelled, as by a client that disconnects.
+
+    Otherwise the store could have a change that the image never shows.
+    """
+
+    @wraps(change)
+    async def run(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
+        task = asyncio.get_running_loop().create_task(change(*arguments, **keywords))
+        _running_changes.add(task)
+        task.add_done_callback(_running_changes.discard)
+        return await asyncio.shield(task)
+
+    return run
 
 
 class Controller:
@@ -59,7 +88,7 @@ class Controller:
         validate_topic_settings: SettingsValidator = lambda settings: None,
         new_uuid: Callable[[], UUID] = uuid4,
     ) -> None:
-        """`cluster_id` names a cluster whose store is empty; None draws one."""
+        """`cluster_id` is for a cluster whose store is empty; None draws one."""
         self._store = store
         self._broker_id = broker_id
         self._first_cluster_id = cluster_id
@@ -69,14 +98,14 @@ class Controller:
         self._image = MetadataImage()
         self._subscribers: list[Subscriber] = []
         self._names: dict[str, str] = {}
-        """Topics by what metrics make of their names, those still being created included."""
+        """Topics by the form of their names in metrics, those still being created included."""
         self._change = asyncio.Lock()
-        """Held by changes of what exists; two creations never meet, thanks to `_names`, and may share a sync."""
-        self._producer_ids = ProducerIds(self.allocate_producer_ids)
+        """Held by changes of what exists. Creations do not conflict, thanks to `_names`, and may share a sync."""
+        self._producer_ids = _ProducerIds(self.allocate_producer_ids)
         self._past_deletions: list[UUID] = []
-        """Deleted topics that are still noted in the store, though nothing of them is left."""
+        """Deleted topics whose ids are still in the store, though nothing else of them is left."""
         self.deleted_topic_ids: frozenset[UUID] = frozenset()
-        """Topics that were deleted shortly before the last stop: files of them that a start finds are not to be adopted."""
+        """Topics that were deleted shortly before the last stop: a start must not adopt files of them."""
 
     @property
     def image(self) -> MetadataImage:
@@ -92,11 +121,11 @@ class Controller:
         self._subscribers.append(subscriber)
 
     async def start(self) -> None:
-        """Take office, and raise every leader epoch, all in one change.
+        """Become controller, and raise every leader epoch, all in one change.
 
-        The epoch tells what was written before the restart from what comes after, where a crash has cut the log between.
+        The epoch separates what was written before the restart from what comes after, where a crash has cut the log.
         """
-        image = await load_image(self._store)
+        image = await stored_image.load_image(self._store)
         operations: list[Operation] = []
         epoch_version = 0
         if not image.cluster_id:
@@ -107,23 +136,27 @@ class Controller:
             epoch_version = (await self._store.get(nodes.CONTROLLER_EPOCH)).version
             self._past_deletions = [UUID(name) for name in await self._store.children(nodes.DELETIONS)]
             self.deleted_topic_ids = frozenset(self._past_deletions)
-            operations += [Create(path, b"{}") for path in await missing_roots(self._store)]
+            operations += [Create(path, b"{}") for path in await stored_image.missing_roots(self._store)]
         self._epoch = epoch_version + 1
         operations.append(Set(nodes.CONTROLLER_EPOCH, b"{}", epoch_version))
         operations.append(Create(nodes.CONTROLLER, nodes.encode({"broker": self._broker_id}), ephemeral=True))
-        topics = [self._with_raised_epochs(topic) for topic in image.topics.values()]
+        topics = [topic.led_by(self._broker_id) for topic in image.topics.values()]
         for topic in topics:
             operations += [
-                Set(nodes.partition(topic.id, state.partition), self._encoded(state), state.partition_epoch - 1)
+                Set(
+                    nodes.partition(topic.id, state.partition),
+                    nodes.encode_partition(state, self._epoch),
+                    state.partition_epoch - 1,
+                )
                 for state in topic.partitions
             ]
         await self._multi(operations)
         self._names = {collision_key(topic.name): topic.name for topic in topics}
         self._publish(replace(image, controller_id=self._broker_id).with_topics(topics))
 
-    @completes
+    @_completes
     async def register_broker(self, broker: BrokerImage) -> BrokerImage:
-        """Make the broker known for as long as its session lasts; what is returned bears its epoch."""
+        """Register the broker for as long as its session lasts; the result has its epoch."""
         path = nodes.broker(broker.id)
         if broker.id in self._image.brokers:
             node = await self._commit_one(Set(path, nodes.encode_broker(broker)))
@@ -133,7 +166,7 @@ class Controller:
         self._publish(self._image.with_broker(registered))
         return registered
 
-    @completes
+    @_completes
     async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicImage:
         check_topic_name(new.name)
         self._check_name_is_free(new.name)
@@ -144,13 +177,13 @@ class Controller:
             await self._create(topic)
         return topic
 
-    @completes
+    @_completes
     async def adopt_topic(self, name: str, topic_id: UUID | None, leader_epochs: Mapping[int, int]) -> TopicImage:
-        """Take in a topic whose partitions lie on this broker's disk, written by a broker that kept its metadata elsewhere.
+        """Adopt a topic whose partitions lie on this broker's disk, written by a broker that kept its metadata elsewhere.
 
         `leader_epochs` has the last leader epoch in each partition's log, or -1. A number that is missing below the highest one
-        belongs to a broker that we do not know: that partition has no leader. A name that collides with another is taken as it
-        is, for the records are there.
+        belongs to an unknown broker: that partition has no leader. A name that collides with another is accepted, because the
+        records are there.
         """
         check_topic_name(name)
         if name in self._image.topics:
@@ -165,21 +198,18 @@ class Controller:
         await self._create(topic)
         return topic
 
-    @completes
+    @_completes
     async def delete_topic(self, name: str) -> None:
-        """Delete the topic; when subscribers are done, its files are out of the way.
+        """Delete the topic; once subscribers are done, its files have other names.
 
-        Its id stays noted until the next deletion, so that a start after a crash in between does not take the files for a topic
-        that somebody brought.
+        Its id stays in the store until the next deletion, so that a start after a crash in between does not adopt the files as a
+        topic of another broker.
         """
         async with self._change:
             topic = self._existing(name)
             await self._commit(
                 [
-                    *(Delete(nodes.partition(topic.id, state.partition)) for state in topic.partitions),
-                    Delete(nodes.topic_partitions(topic.id)),
-                    Delete(nodes.topic_config(name)),
-                    Delete(nodes.topic(name)),
+                    *stored_image.topic_deletion(topic),
                     *(Delete(nodes.deletion(topic_id)) for topic_id in self._past_deletions),
                     Create(nodes.deletion(topic.id), b"{}"),
                 ]
@@ -189,7 +219,7 @@ class Controller:
             for done in self._publish(self._image.without_topic(name)):
                 await done
 
-    @completes
+    @_completes
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Assignment] | None = None, *, validate_only: bool = False
     ) -> TopicImage:
@@ -200,19 +230,13 @@ class Controller:
             new = fresh_partitions(more, first_partition=len(topic.partitions))
             grown = replace(topic, partitions=topic.partitions + new)
             if not validate_only:
-                replicas = [state.replicas for state in grown.partitions]
-                topic_node = Set(nodes.topic(name), nodes.encode_topic(topic.id, replicas))
-                await self._commit([topic_node, *self._partition_creations(topic.id, new)])
+                await self._commit(stored_image.topic_growth(grown, new, self._epoch))
                 self._publish(self._image.with_topics([grown]))
         return grown
 
-    async def set_topic_settings(self, name: str, settings: Mapping[str, str]) -> None:
-        """Replace all that the topic overrides."""
-        await self.change_topic_settings(name, lambda _: settings)
-
-    @completes
+    @_completes
     async def change_topic_settings(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
-        """Replace what the topic overrides by `change` of it; no other change comes between the reading and the writing."""
+        """Replace what the topic overrides by `change` of it; no other change comes between the read and the write."""
         async with self._change:
             topic = self._existing(name)
             settings = dict(change(topic.settings))
@@ -220,15 +244,11 @@ class Controller:
             await self._commit([Set(nodes.topic_config(name), nodes.encode(settings))])
             self._publish(self._image.with_topics([replace(topic, settings=settings)]))
 
-    async def set_broker_settings(self, broker_id: int | None, settings: Mapping[str, str]) -> None:
-        """Replace a broker's dynamic settings, or with None those of every broker."""
-        await self.change_broker_settings(broker_id, lambda _: settings)
-
-    @completes
+    @_completes
     async def change_broker_settings(
         self, broker_id: int | None, change: Callable[[Mapping[str, str]], Mapping[str, str]]
     ) -> None:
-        """As `change_topic_settings`."""
+        """As `change_topic_settings`, for a broker's dynamic settings, or with None those of every broker."""
         path = nodes.broker_config(broker_id)
         async with self._change:
             image = self._image
@@ -242,7 +262,7 @@ class Controller:
                 await self._commit([Set(path, nodes.encode(settings))])
             self._publish(self._image.with_broker_settings(broker_id, settings))
 
-    @completes
+    @_completes
     async def change_group_settings(
         self, group_id: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
     ) -> None:
@@ -250,25 +270,25 @@ class Controller:
         async with self._change:
             current = self._image.group_settings.get(group_id, {})
             changed = change(current)
-            operations = group_settings.changes(group_id, current, changed)
+            operations = stored_image.group_settings_changes(group_id, current, changed)
             if operations:
                 await self._commit(operations)
                 self._publish(self._image.with_group_settings(group_id, changed))
 
-    @completes
+    @_completes
     async def change_client_quotas(self, change: Callable[[ClientQuotas], ClientQuotas]) -> None:
         """As `change_topic_settings`, for the quotas of all entities."""
         async with self._change:
             current = self._image.client_quotas
             changed = change(current)
-            operations = client_quotas.changes(current, changed)
+            operations = stored_image.client_quota_changes(current, changed)
             if operations:
                 await self._commit(operations)
                 self._publish(self._image.with_client_quotas(changed))
 
-    @completes
+    @_completes
     async def allocate_producer_ids(self, count: int = 1000) -> range:
-        """A block of producer ids that nobody has had, nor will have after any crash."""
+        """A block of producer ids that no producer has had before, and that no crash makes available again."""
         async with self._change:
             node = await self._store.get(nodes.PRODUCER_IDS)
             first = nodes.decode(node.data).get("next", 0)
@@ -300,22 +320,12 @@ class Controller:
 
     async def _create(self, topic: TopicImage) -> None:
         with self._reserved(topic.name):
-            await self._commit(
-                [
-                    Create(
-                        nodes.topic(topic.name),
-                        nodes.encode_topic(topic.id, [state.replicas for state in topic.partitions]),
-                    ),
-                    Create(nodes.topic_config(topic.name), nodes.encode(topic.settings)),
-                    Create(nodes.topic_partitions(topic.id), b"{}"),
-                    *self._partition_creations(topic.id, topic.partitions),
-                ]
-            )
+            await self._commit(stored_image.topic_creation(topic, self._epoch))
         self._publish(self._image.with_topics([topic]))
 
     @contextlib.contextmanager
     def _reserved(self, name: str) -> Iterator[None]:
-        """Keep the name from others while the store works; if that fails, it is free again."""
+        """Reserve the name while the store is written; a failure frees it."""
         self._names[collision_key(name)] = name
         try:
             yield
@@ -323,27 +333,9 @@ class Controller:
             self._release_name(name)
             raise
 
-    def _partition_creations(self, topic_id: UUID, partitions: Sequence[PartitionImage]) -> list[Create]:
-        return [Create(nodes.partition(topic_id, state.partition), self._encoded(state)) for state in partitions]
-
-    def _encoded(self, state: PartitionImage) -> bytes:
-        return nodes.encode_partition(state, self._epoch)
-
-    def _with_raised_epochs(self, topic: TopicImage) -> TopicImage:
-        partitions = tuple(
-            replace(
-                state,
-                leader=self._broker_id if self._broker_id in state.isr else NO_LEADER,
-                leader_epoch=state.leader_epoch + 1,
-                partition_epoch=state.partition_epoch + 1,
-            )
-            for state in topic.partitions
-        )
-        return replace(topic, partitions=partitions)
-
     async def _commit(self, operations: Sequence[Operation]) -> Sequence[Node | None]:
-        answers = await self._multi([Check(nodes.CONTROLLER_EPOCH, self._epoch), *operations])
-        return answers[1:]
+        results = await self._multi([Check(nodes.CONTROLLER_EPOCH, self._epoch), *operations])
+        return results[1:]
 
     async def _commit_one(self, operation: Operation) -> Node:
         (node,) = await self._commit([operation])
@@ -356,7 +348,7 @@ class Controller:
         except OutcomeUnknown as error:
             raise ApiError(
                 ErrorCode.request_timed_out,
-                f"It is not known whether the change was made ({error}); look before trying again.",
+                f"It is not known whether the change was made ({error}); check before trying again.",
             ) from error
         except CoordinationError as error:
             raise ApiError(
@@ -365,8 +357,29 @@ class Controller:
 
     def _publish(self, image: MetadataImage) -> list[Awaitable[object]]:
         old, self._image = self._image, image
-        answers = [subscriber(old, image) for subscriber in self._subscribers]
-        return [answer for answer in answers if answer is not None]
+        results = [subscriber(old, image) for subscriber in self._subscribers]
+        return [result for result in results if result is not None]
+
+
+class _ProducerIds:
+    """Producer ids one by one, from blocks that the controller has allocated durably."""
+
+    def __init__(self, allocate_block: Callable[[], Awaitable[range]]) -> None:
+        self._allocate_block = allocate_block
+        self._block: Iterator[int] = iter(())
+        self._allocating = asyncio.Lock()
+
+    async def next(self) -> int:
+        """An id that no producer has had before. Ids left of a block when the broker stops are never used."""
+        producer_id = next(self._block, None)
+        if producer_id is not None:
+            return producer_id
+        async with self._allocating:
+            producer_id = next(self._block, None)
+            while producer_id is None:
+                self._block = iter(await self._allocate_block())
+                producer_id = next(self._block, None)
+            return producer_id
 
 
 def _exists(name: str) -> ApiError:

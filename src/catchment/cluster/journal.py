@@ -1,8 +1,8 @@
 """The bytes of the local store: frames with a checksum, holding transactions (the journal) or all nodes (the snapshot).
 
 A group of transactions is one frame, and the next frame is written only after this one is on the device. So a crash can tear
-the last frame alone, and recovery may cut it: nobody was told that it happened. A damaged frame with a whole one behind it is no
-torn write but a bad disk; cutting there would lose what was acknowledged, so it is an error for people.
+the last frame alone, and recovery may cut it, since it was never acknowledged. A damaged frame with a whole one behind it is no
+torn write but a bad disk. Cutting there would lose what was acknowledged, so an operator has to decide.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _CREATE, _SET, _DELETE = 1, 2, 3
 
 
 class DamagedStore(UnusableDirectory):
-    """A file of the store was altered after it had been written; the text says which, where, and what to do."""
+    """A file of the store was altered after it had been written; the message says which, where, and what to do."""
 
 
 def frame(payload: bytes) -> bytes:
@@ -43,7 +43,7 @@ def _frame_at(data: bytes, position: int) -> bytes | None:
 
 
 def whole_frames(data: bytes, path: str) -> Iterator[tuple[bytes, int]]:
-    """Each payload with the position behind it, up to a torn tail."""
+    """Each payload and the position behind it, up to a torn tail."""
     position = 0
     while (payload := _frame_at(data, position)) is not None:
         position += _FRAME.size + len(payload)
@@ -59,13 +59,13 @@ def whole_frames(data: bytes, path: str) -> Iterator[tuple[bytes, int]]:
         candidate = data.find(_MAGIC, candidate + 1)
     if position == 0 and _is_foreign(data):
         raise DamagedStore(
-            f"{path}: this is no journal that this version can read: a newer one may have written it, or the disk may be "
+            f"{path}: not a journal that this version can read: a newer one may have written it, or the disk may be "
             f"failing. Start the version that wrote it, or restore the file from a backup."
         )
 
 
 def _is_foreign(data: bytes) -> bool:
-    """Whether this begins as no journal of ours does. Where a first write was torn, there may be zeros or nothing."""
+    """Whether this does not begin like a journal. Where a first write was torn, there may be zeros or nothing."""
     return any(found not in (0, expected) for found, expected in zip(data, _MAGIC, strict=False))
 
 

@@ -1,8 +1,8 @@
-"""The lone broker's coordination store: one process, one directory, no agreement needed, but every change durable.
+"""The coordination store of a lone broker: one process and one directory need no consensus, but every change is durable.
 
-A change is checked, written to the journal and synced before it is answered or seen. Changes that arrive while a sync is under way
-share the next one. A journal that has outgrown the nodes it describes is replaced by a snapshot; the snapshot's name-giving
-change number says which journal follows it, so the switch from one pair to the next is the one atomic replace of the snapshot.
+A change is checked, written to the journal and synced before it is acknowledged or visible. Changes that arrive during a sync
+share the next one. A journal that has outgrown the nodes it describes is replaced by a snapshot. The number of the snapshot's last
+change names the journal that follows it, so replacing the snapshot atomically switches from one pair to the next.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from catchment.ports.disk import Disk, File, SyncGroup
 from catchment.protocol.errors import ApiError
 
 DIRECTORY_NAME = "catchment-metadata"
-"""Beside the partitions. It does not end in a number, so nothing takes it for one."""
+"""Beside the partitions. It does not end in a number, so it cannot be mistaken for one."""
 
 _SNAPSHOT_NAME = "snapshot"
 _JOURNAL_BYTES_BEFORE_SNAPSHOT = 1 << 20
 
-_Answer = Sequence[Node | None]
-_Waiting = tuple[Sequence[Operation], asyncio.Future[_Answer]]
+_Results = Sequence[Node | None]
+_Waiting = tuple[Sequence[Operation], asyncio.Future[_Results]]
 
 
 class LocalStore:
-    """Implements `ports.coordination.Coordination`. The caller has made the directory above durable, and holds its lock."""
+    """Implements `ports.coordination.Coordination`. The caller has synced the parent directory, and holds its lock."""
 
     def __init__(
         self, disk: Disk, directory: str, *, journal_bytes_before_snapshot: int = _JOURNAL_BYTES_BEFORE_SNAPSHOT
@@ -81,15 +81,15 @@ class LocalStore:
         assert node is not None
         return node
 
-    async def multi(self, operations: Sequence[Operation]) -> _Answer:
+    async def multi(self, operations: Sequence[Operation]) -> _Results:
         if self._is_closed:
             raise SessionLost(f"{self._directory} is closed")
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_Answer] = loop.create_future()
-        self._waiting.append((operations, answer))
+        done: asyncio.Future[_Results] = loop.create_future()
+        self._waiting.append((operations, done))
         if self._committer is None:
             self._committer = loop.create_task(self._commit_waiting())
-        return await answer
+        return await done
 
     def watch(self, path: str, changed: Callable[[str], None]) -> Callable[[], None]:
         watching = self._watches.setdefault(path, {})
@@ -101,7 +101,7 @@ class LocalStore:
         return end
 
     def on_session_lost(self, lost: Callable[[], None]) -> None:
-        """The session is the process: nobody outlives its loss to be told."""
+        """Never called: the session ends with the process."""
 
     async def close(self) -> None:
         self._is_closed = True
@@ -126,32 +126,32 @@ class LocalStore:
     async def _commit(self, waiting: list[_Waiting]) -> None:
         group = StagedGroup(self._tree)
         payloads: list[bytes] = []
-        answers: list[tuple[asyncio.Future[_Answer], _Answer]] = []
+        staged: list[tuple[asyncio.Future[_Results], _Results]] = []
         for operations, future in waiting:
             transaction = StagedTransaction(group)
-            answer: _Answer
+            results: _Results
             try:
-                answer = [transaction.apply(operation) for operation in operations]
+                results = [transaction.apply(operation) for operation in operations]
             except (CoordinationError, ValueError) as error:
                 _fail(future, error)
                 continue
             group.add(transaction)
-            # A transaction of ephemeral nodes alone is written too: its number must not be given out again after a restart.
+            # A transaction of ephemeral nodes alone is written too: its number must not be used again after a restart.
             payloads.append(encode_transaction(transaction.number, transaction.durable))
-            answers.append((future, answer))
+            staged.append((future, results))
         if not payloads:
             return
         try:
             await self._write(frame(b"".join(payloads)))
         except OSError as error:
-            for future, _ in answers:
+            for future, _ in staged:
                 _fail(future, _storage_error(self._directory, error))
             return
         self._tree.merge(group)
-        for future, nodes in answers:
+        for future, results in staged:
             if not future.done():
-                future.set_result(nodes)
-        self._tell_watches(group)
+                future.set_result(results)
+        self._notify_watches(group)
 
     async def _write(self, data: bytes) -> None:
         if self._failure is not None:
@@ -169,7 +169,7 @@ class LocalStore:
         if failure is not None:
             raise failure
 
-    def _tell_watches(self, group: StagedGroup) -> None:
+    def _notify_watches(self, group: StagedGroup) -> None:
         if not self._watches:
             return
         for path in dict.fromkeys([*group.changes, *(parent_of(path) for path in group.changes)]):
@@ -207,7 +207,7 @@ class LocalStore:
         return journal
 
     async def _write_snapshot(self) -> None:
-        """Begin a new journal behind a snapshot; on a disk that refuses, the old pair stays and grows."""
+        """Begin a new journal after a snapshot; if the disk fails, the old pair stays and grows."""
         data = encode_snapshot(self._tree)
         target, temporary = self._path(_SNAPSHOT_NAME), self._path(f"{_SNAPSHOT_NAME}.new")
         journal: File | None = None
@@ -229,7 +229,7 @@ class LocalStore:
             self._disk.rename(temporary, target)
             await self._sync(SyncGroup((), [self._directory]))
         except OSError as error:
-            # A restart may find the old pair or the new one, so neither journal may take another change.
+            # A restart may find the old pair or the new one, so neither journal may get another change.
             self._failure = error
             journal.close()
             return
@@ -239,13 +239,13 @@ class LocalStore:
         self._disk.remove_file(old.path)
 
 
-def _fail(future: asyncio.Future[_Answer], error: Exception) -> None:
+def _fail(future: asyncio.Future[_Results], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
 
 
 def _settle_rest(waiting: list[_Waiting], error: Exception) -> None:
-    """Nobody may wait for ever, whatever ended the commit."""
+    """Fail the callers that still wait, whatever ended the commit."""
     for _, future in waiting:
         _fail(future, error)
     waiting.clear()

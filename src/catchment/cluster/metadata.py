@@ -1,7 +1,7 @@
-"""The cluster as one immutable value: who the brokers are, which topics exist, who leads each partition.
+"""The cluster as one immutable value: its brokers, its topics, and the leader of each partition.
 
-A reader takes the image once and works with it, so one request never sees two states of the cluster. A change makes a new
-image that shares everything it did not touch with the old one.
+A reader uses one image for a whole request, so that it never sees two states of the cluster. A change creates a new image, which
+shares everything that did not change with the old one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class BrokerImage:
     """By listener name."""
     rack: str | None = None
     epoch: int = -1
-    """The store's number of the registration; a restarted broker has a greater one."""
+    """The number of the registration in the store; a restarted broker has a greater one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,24 @@ class TopicImage:
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
 
+    def led_by(self, broker_id: int) -> "TopicImage":
+        """The topic with a new leader epoch in each partition; the broker leads those where it is in sync."""
+        partitions = tuple(
+            replace(
+                state,
+                leader=broker_id if broker_id in state.isr else NO_LEADER,
+                leader_epoch=state.leader_epoch + 1,
+                partition_epoch=state.partition_epoch + 1,
+            )
+            for state in self.partitions
+        )
+        return replace(self, partitions=partitions)
+
 
 class QuotaEntity(NamedTuple):
-    """Whom a quota is for. A part that is None says nothing.
+    """The user, client id and IP address that a quota applies to. A part that is None applies to all.
 
-    An empty name, which nobody can bear, stands for all who have no quota of their own: the default.
+    An empty name, which no user or client can have, is the default: it applies to those without a quota of their own.
     """
 
     user: str | None = None
@@ -80,7 +93,7 @@ class MetadataImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=dict)
     default_broker_settings: Mapping[str, str] = field(default_factory=dict)
-    """Dynamic settings that hold for every broker."""
+    """Dynamic settings of every broker."""
     broker_settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic settings of single brokers."""
     group_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -95,7 +108,7 @@ class MetadataImage:
         return image.partitions[partition]
 
     def with_topics(self, topics: Iterable[TopicImage]) -> "MetadataImage":
-        """The image with these topics added, or put in the place of their older selves."""
+        """The image with these topics added or replaced."""
         by_name = dict(self.topics)
         by_id = dict(self.topics_by_id)
         for topic in topics:
@@ -116,14 +129,14 @@ class MetadataImage:
         return replace(self, version=self.version + 1, brokers={**self.brokers, broker.id: broker})
 
     def with_broker_settings(self, broker_id: int | None, settings: Mapping[str, str]) -> "MetadataImage":
-        """The image with a broker's dynamic settings replaced, or with None the ones that hold for all."""
+        """The image with a broker's dynamic settings replaced, or with None those of every broker."""
         if broker_id is None:
             return replace(self, version=self.version + 1, default_broker_settings=dict(settings))
         changed = {**self.broker_settings, broker_id: dict(settings)}
         return replace(self, version=self.version + 1, broker_settings=changed)
 
     def with_group_settings(self, group_id: str, settings: Mapping[str, str]) -> "MetadataImage":
-        """The image with all that a group overrides replaced."""
+        """The image with the settings of a group replaced."""
         changed = {**self.group_settings, group_id: dict(settings)}
         if not settings:
             del changed[group_id]

@@ -1,5 +1,6 @@
-"""What somebody asks for when creating a topic or adding partitions, and the checks that Kafka makes of it."""
+"""Requests for new topics and partitions: their names, counts and assignments, checked as Kafka does."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,9 @@ from catchment.cluster.placement import Assignment, check_assignments, consecuti
 from catchment.protocol.errors import ApiError
 
 MAX_NEW_PARTITIONS = 10_000
-"""As Kafka: one request may not make the controller write without bound."""
+"""As in Kafka: the work that one request causes is bounded."""
+MAX_NAME_LENGTH = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def plan_assignments(new: NewTopic, image: MetadataImage, *, start: int) -> list
 def plan_more_assignments(
     topic: TopicImage, count: int, assignments: Sequence[Assignment] | None, image: MetadataImage, *, start: int
 ) -> list[Assignment]:
-    """The replicas of the partitions that take the topic from what it has to `count`."""
+    """The replicas of the partitions that the topic lacks to have `count`."""
     existing = len(topic.partitions)
     if count == existing:
         raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {existing} partition(s).")
@@ -71,7 +74,7 @@ def plan_more_assignments(
 
 
 def fresh_partitions(assignments: Sequence[Assignment], first_partition: int = 0) -> tuple[PartitionImage, ...]:
-    """New partitions, led by their preferred replica, with every replica in sync: there is nothing to lag behind on yet."""
+    """New partitions, led by their preferred replica, with every replica in sync: there are no records to lag behind."""
     return tuple(
         PartitionImage(first_partition + index, leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas)
         for index, replicas in enumerate(assignments)
@@ -84,3 +87,27 @@ def _check_bound(new_partitions: int) -> None:
             ErrorCode.policy_violation,
             f"Excessively large number of partitions per request: {new_partitions}, at most {MAX_NEW_PARTITIONS} are allowed.",
         )
+
+
+def check_topic_name(name: str) -> None:
+    """Raise INVALID_TOPIC_EXCEPTION unless a topic may have this name, which is also that of a directory and a metric."""
+    reason = _objection(name)
+    if reason is not None:
+        raise ApiError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: {reason}")
+
+
+def _objection(name: str) -> str | None:
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return "'.' and '..' are not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"the length of '{name[:MAX_NAME_LENGTH]}…' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if _LEGAL_NAME.fullmatch(name) is None:
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def collision_key(name: str) -> str:
+    """Equal for names that are the same in metrics, where a period becomes an underscore."""
+    return name.replace(".", "_")

@@ -1,7 +1,7 @@
-"""The nodes of the local store in memory, and changes that are tried on top of them before anything is written.
+"""The nodes of the local store in memory, and the transactions that are staged on top of them before they are written.
 
 A group of transactions is staged: each sees the ones before it, none is visible to readers. Once the group is on the disk it
-is merged; if the disk refuses it is dropped, and nothing has happened.
+is merged. If the write fails it is dropped, and nothing has changed.
 """
 
 from typing import NamedTuple
@@ -64,7 +64,7 @@ class NodeTree:
 
 
 class StagedGroup:
-    """Transactions that wait for the disk together."""
+    """Transactions that are written together."""
 
     def __init__(self, tree: NodeTree) -> None:
         self._tree = tree
@@ -80,14 +80,14 @@ class StagedGroup:
 
 
 class StagedTransaction:
-    """One `multi`, tried on top of a group. It changes the group only when it is added to it."""
+    """One `multi`, staged on top of a group. It changes the group only when it is added to it."""
 
     def __init__(self, group: StagedGroup) -> None:
         self._group = group
         self.number = group.last_change + 1
         self.changes: dict[str, Entry | None] = {}
         self.durable: list[Create | Set | Delete] = []
-        """The changes that a restart must find again: an ephemeral node ends with the process."""
+        """The changes that the journal keeps: an ephemeral node ends with the process."""
 
     def apply(self, operation: Operation) -> Node | None:
         match operation:

@@ -1,4 +1,4 @@
-"""Where each fact about the cluster lives in the coordination store, and its form there: small JSON documents."""
+"""The nodes of the coordination store: the path of each fact about the cluster, and its JSON document."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ GROUP_CONFIGS = "/configs/groups"
 QUOTA_CONFIGS = "/configs/quotas"
 PRODUCER_IDS = "/producer-ids"
 DELETIONS = "/deletions"
-"""Ids of deleted topics whose files may still be on disk, where a crash came between."""
+"""Ids of deleted topics whose files may still be on disk after a crash."""
 
 ROOTS = (
     CONTROLLER_EPOCH,
@@ -38,7 +38,7 @@ ROOTS = (
     PRODUCER_IDS,
     DELETIONS,
 )
-"""The nodes that are there before all others, parents first."""
+"""The nodes that are created before all others, parents first."""
 
 
 def broker(broker_id: int) -> str:

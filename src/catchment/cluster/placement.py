@@ -1,8 +1,8 @@
-"""Which brokers hold a partition: spread evenly, over racks where brokers name one, or as an operator demands.
+"""Replica placement: which brokers hold a partition, spread evenly and over racks, or as an operator assigns them.
 
-The rule is Kafka's: the first replicas go round the brokers from a starting place; each further replica is shifted by one more
-for every round, so that the followers of one broker's leaders are spread over all others. Brokers are taken in an order that
-alternates between racks, and a rack serves twice only when each has served once.
+The rule is Kafka's: the first replicas go round the brokers from a start index; each further replica is shifted by one more
+for every round, so that the followers of one broker's leaders are spread over all others. The order of brokers alternates
+between racks, and a rack is used twice only when each has been used once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,18 +41,18 @@ def _replicas(
     order: Sequence[int], brokers: Mapping[int, BrokerImage], partition: int, replication_factor: int, start: int
 ) -> Assignment:
     count = len(order)
-    leader_place = (start + partition) % count
+    leader_index = (start + partition) % count
     shift = (start + partition // count) % max(count - 1, 1)
-    others = [order[(leader_place + 1 + (shift + step) % (count - 1)) % count] for step in range(count - 1)]
-    chosen = [order[leader_place]]
+    others = [order[(leader_index + 1 + (shift + step) % (count - 1)) % count] for step in range(count - 1)]
+    chosen = [order[leader_index]]
     racks_used = {brokers[chosen[0]].rack}
-    fresh_racks = []
+    new_racks = []
     for candidate in others:
         if brokers[candidate].rack not in racks_used:
             racks_used.add(brokers[candidate].rack)
-            fresh_racks.append(candidate)
-    chosen += fresh_racks
-    chosen += [candidate for candidate in others if candidate not in fresh_racks]
+            new_racks.append(candidate)
+    chosen += new_racks
+    chosen += [candidate for candidate in others if candidate not in new_racks]
     return tuple(chosen[:replication_factor])
 
 
@@ -62,13 +62,13 @@ def _alternating_racks(brokers: Mapping[int, BrokerImage]) -> list[int]:
         by_rack.setdefault(brokers[broker_id].rack or "", []).append(broker_id)
     queues = [by_rack[rack] for rack in sorted(by_rack)]
     longest = max((len(queue) for queue in queues), default=0)
-    return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]
+    return [queue[index] for index in range(longest) for queue in queues if index < len(queue)]
 
 
 def check_assignments(
     assignments: Sequence[Assignment], brokers: Mapping[int, BrokerImage], replication_factor: int | None = None
 ) -> None:
-    """Raise INVALID_REPLICA_ASSIGNMENT unless each partition's demanded replicas can be had."""
+    """Raise INVALID_REPLICA_ASSIGNMENT unless the assigned replicas of each partition are possible."""
     for replicas in assignments:
         if not replicas:
             raise _invalid("The manual partition assignment includes an empty replica list.")

@@ -28,7 +28,7 @@ from catchment.broker.admin.logger_levels import effective_levels
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
-from catchment.cluster.topic_names import check_topic_name
+from catchment.cluster.new_topic import check_topic_name
 from catchment.protocol.errors import ApiError
 from catchment.settings.descriptions import (
     Description,

@@ -26,7 +26,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import NO_LEADER, PartitionImage
-from catchment.cluster.topic_names import check_topic_name
+from catchment.cluster.new_topic import check_topic_name
 from catchment.protocol.errors import ApiError
 
 

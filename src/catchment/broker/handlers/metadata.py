@@ -28,8 +28,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import INTERNAL_TOPICS, NO_LEADER, PartitionImage, TopicImage
-from catchment.cluster.new_topic import NewTopic
-from catchment.cluster.topic_names import check_topic_name
+from catchment.cluster.new_topic import NewTopic, check_topic_name
 from catchment.protocol.errors import ApiError
 
 _FIRST_WITH_IDS = 12

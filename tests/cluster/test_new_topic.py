@@ -3,16 +3,16 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from catchment.cluster.topic_names import MAX_LENGTH, check_topic_name, collision_key
+from catchment.cluster.new_topic import MAX_NAME_LENGTH, check_topic_name, collision_key
 from catchment.protocol.errors import ApiError
 
 
-@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__consumer_offsets", "x" * MAX_LENGTH])
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__consumer_offsets", "x" * MAX_NAME_LENGTH])
 def test_a_legal_name_passes(name: str) -> None:
     check_topic_name(name)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "x" * (MAX_LENGTH + 1), "a b", "a/b", "ä", "a\n", "a\x00"])
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * (MAX_NAME_LENGTH + 1), "a b", "a/b", "ä", "a\n", "a\x00"])
 def test_an_illegal_name_is_refused(name: str) -> None:
     with pytest.raises(ApiError) as refused:
         check_topic_name(name)
