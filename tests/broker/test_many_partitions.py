@@ -14,11 +14,11 @@ from tests.waiting import until
 
 from catchment.broker.handlers import fetch
 from catchment.broker.server import BrokerServer
-from catchment.broker.turns import ITEMS_A_TURN, in_turns
+from catchment.broker.turns import ITEMS_PER_TURN, in_turns
 from catchment.cluster.new_topic import NewTopic
 from catchment.replication.partition import Partition
 
-COUNT = 2 * ITEMS_A_TURN + 50
+COUNT = 2 * ITEMS_PER_TURN + 50
 VALUES = [b"%d" % number for number in range(COUNT)]
 BATCHES = [batch(value) for value in VALUES]
 
@@ -83,7 +83,7 @@ async def test_others_are_served_between_the_turns_of_a_produce(server: BrokerSe
 
     async def watch() -> None:
         while partitions[-1].log.log_end_offset == 0:
-            ends.add((partitions[0].log.log_end_offset, partitions[ITEMS_A_TURN].log.log_end_offset))
+            ends.add((partitions[0].log.log_end_offset, partitions[ITEMS_PER_TURN].log.log_end_offset))
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(watch())

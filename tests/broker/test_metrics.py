@@ -19,8 +19,8 @@ async def test_every_metric_is_read_from_a_running_broker() -> None:
         server.services.traffic.requested(0)
         entity = QuotaEntity(user="ann")
         await server.services.controller.change_client_quotas(lambda _: {entity: {"producer_byte_rate": 100}})
-        server.services.quotas.use("producer_byte_rate", "ann", "app", 1000)
-        server.services.quotas.pauses_ms["producer_byte_rate"] += 30
+        server.services.quotas.record("producer_byte_rate", "ann", "app", 1000)
+        server.services.quotas.throttle_times_ms["producer_byte_rate"] += 30
         assert {reading.metric for reading in readings(server.services)} == set(METRICS)
         text = Exporter(lambda: readings(server.services)).render().decode()
     finally:

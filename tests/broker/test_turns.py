@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from catchment.broker.turns import ITEMS_A_TURN, Turns, gather_in_turns
+from catchment.broker.turns import ITEMS_PER_TURN, Turns, gather_in_turns
 
 
 async def turns_of_the_loop(work: asyncio.Task[None]) -> int:
@@ -23,18 +23,18 @@ async def test_items_come_in_order_and_the_loop_has_a_turn_after_so_many() -> No
         async for outer in turns(range(30)):
             seen.extend([outer * 100 + inner async for inner in turns(range(100))])
 
-    expected = 30 * 101 // ITEMS_A_TURN
+    expected = 30 * 101 // ITEMS_PER_TURN
     assert await turns_of_the_loop(asyncio.create_task(work())) >= expected
     assert seen == list(range(3000))
 
 
 async def test_a_short_list_is_gone_through_without_a_wait() -> None:
     async def work() -> list[int]:
-        return [item async for item in Turns()(range(ITEMS_A_TURN))]
+        return [item async for item in Turns()(range(ITEMS_PER_TURN))]
 
     with pytest.raises(StopIteration) as finished:
         work().send(None)
-    assert finished.value.value == list(range(ITEMS_A_TURN))
+    assert finished.value.value == list(range(ITEMS_PER_TURN))
 
 
 async def test_only_so_many_run_at_the_same_time() -> None:

@@ -106,4 +106,4 @@ def test_all_leaders_are_elected_and_no_metrics_are_subscribed_to(
     assert tool("ClientMetricsCommand", "--list").strip() == ""
     tool("ClientMetricsCommand", "--delete", "--name", "m")
     said = refused("ClientMetricsCommand", "--alter", "--name", "m", "--interval", "1000")
-    assert "Catchment asks no client for metrics" in said
+    assert "Catchment does not collect client metrics" in said

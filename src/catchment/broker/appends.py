@@ -1,11 +1,11 @@
-"""One partition's part of a Produce request: checked, appended, and how far it has come."""
+"""Check and append the batch that a Produce request has for one partition."""
 
 import asyncio
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.batch_preparation import OpenedData
+from catchment.broker.batch_preparation import PreparedData
 from catchment.broker.context import RequestContext
 from catchment.cluster.metadata import INTERNAL_TOPICS
 from catchment.protocol.batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_MASK
@@ -17,7 +17,7 @@ from catchment.storage.log import AppendInfo
 
 ALL = -1
 _ADMIN_CLIENT_ID = "__admin_client"
-"""By this name Kafka's own tools are told from other clients."""
+"""The client id of Kafka's own tools, which may write to internal topics."""
 _ACKS = (ALL, 0, 1)
 _WITHOUT_LOG_START = (
     ErrorCode.corrupt_message,
@@ -34,12 +34,12 @@ _LOW_ATTRIBUTES_POSITION = 22
 
 class Appended(NamedTuple):
     info: AppendInfo
-    safe: "asyncio.Future[None] | None"
-    """Done once the batch cannot be lost; None where nobody waits for that, or it is so already."""
+    durable: "asyncio.Future[None] | None"
+    """Done once the high watermark has passed the batch; None if it has already, or if `acks` does not ask for it."""
 
 
 class Rejected(ApiError):
-    """The log did not take a batch; the client also learns where the log begins, as in Kafka."""
+    """The log rejected a batch; the response also has the log start offset, as in Kafka."""
 
     def __init__(self, error: ApiError, log_start_offset: int) -> None:
         super().__init__(error.code, error.message, error.record_errors)
@@ -47,8 +47,8 @@ class Rejected(ApiError):
 
 
 Outcome = Appended | ApiError
-MUST_OPEN = ApiError(ErrorCode.unknown_server_error, "the batch has to be opened before it is appended")
-"""Stands for the outcome of a batch that goes to a worker first."""
+NEEDS_PREPARATION = ApiError(ErrorCode.unknown_server_error, "a worker has to prepare the batch before it is appended")
+"""In place of the outcome of a batch that a worker has to prepare first."""
 
 
 def append(context: RequestContext, request: ProduceRequest, topic: TopicKey, data: PartitionData) -> Outcome:
@@ -58,10 +58,10 @@ def append(context: RequestContext, request: ProduceRequest, topic: TopicKey, da
         if is_transactional(records):
             raise ApiError(
                 ErrorCode.transactional_id_authorization_failed,
-                "a transactional batch came in a request without a transactional id",
+                "the request has a transactional batch but no transactional id",
             )
-        if partition.log.is_costly(records) and not isinstance(data, OpenedData):
-            return MUST_OPEN
+        if partition.log.is_costly(records) and not isinstance(data, PreparedData):
+            return NEEDS_PREPARATION
         return append_to(context, request, partition, data)
     except ApiError as error:
         return error.without_stack()
@@ -70,18 +70,18 @@ def append(context: RequestContext, request: ProduceRequest, topic: TopicKey, da
 def find(
     context: RequestContext, request: ProduceRequest, topic: TopicKey, data: PartitionData
 ) -> tuple[Partition, memoryview]:
-    """Where to append and what, or ApiError where the request may not."""
+    """The partition and the records to append; ApiError if the request must not append them."""
     if request.acks not in _ACKS:
         raise ApiError(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {request.acks}")
     if data.records is None:
-        raise ApiError(ErrorCode.invalid_record, "a partition without records")
+        raise ApiError(ErrorCode.invalid_record, "the request has a partition without records")
     partition = context.services.replicas.find(topic, data.partition)
     if partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT_ID:
         raise ApiError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {partition.topic}")
     if context.header.api_version < _FIRST_WITH_ZSTD and _codec(data.records) == Compression.ZSTD:
         raise ApiError(
             ErrorCode.unsupported_compression_type,
-            f"Produce version {context.header.api_version} is older than zstd, which needs version {_FIRST_WITH_ZSTD}",
+            f"zstd needs Produce version {_FIRST_WITH_ZSTD} or later, the request has version {context.header.api_version}",
         )
     return partition, data.records
 
@@ -91,11 +91,11 @@ def _codec(records: memoryview) -> int:
 
 
 def append_to(context: RequestContext, request: ProduceRequest, partition: Partition, data: PartitionData) -> Appended:
-    """Append the data of a partition that `find` has found."""
+    """Append the data of a partition that `find` has returned."""
     records = data.records
     assert records is not None
     try:
-        info = partition.append(data.batch() if isinstance(data, OpenedData) else records, request.acks)
+        info = partition.append(data.batch() if isinstance(data, PreparedData) else records, request.acks)
     except ApiError as error:
         if error.code in _WITHOUT_LOG_START:
             raise

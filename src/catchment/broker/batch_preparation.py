@@ -1,8 +1,8 @@
-"""Batches of a Produce request that their topics want looked into or changed: that is done in a worker.
+"""Validate or rewrite the batches of a Produce request in a worker, where their topics require it.
 
-Meanwhile nothing else is served on the same connection, so that later requests do not overtake, while other connections go on.
-The records are copied, since the receive buffer is used again. What is prepared is appended by the usual way, which looks
-at topic, leader and configuration again.
+In the meantime the connection serves no later request, so that none overtakes; other connections are not affected. The records
+are copied, because the receive buffer is reused. Prepared batches are appended in the usual way, which checks topic, leader and
+configuration again.
 """
 
 from functools import partial
@@ -16,24 +16,24 @@ from catchment.storage.config import LogConfig
 from catchment.storage.validation import PreparedBatch, prepare
 
 
-class OpenedData(PartitionData):
-    """A partition's data that a worker has prepared."""
+class PreparedData(PartitionData):
+    """A partition's data, prepared by a worker."""
 
     prepared: PreparedBatch | ApiError | None = None
 
     def batch(self) -> PreparedBatch | memoryview:
-        """What to append; ApiError if it may not be."""
+        """The batch to append; ApiError if it is invalid."""
         if isinstance(self.prepared, ApiError):
             raise self.prepared
         assert self.records is not None
         return self.records if self.prepared is None else self.prepared
 
 
-_Job = tuple[OpenedData, LogConfig]
+_Job = tuple[PreparedData, LogConfig]
 
 
-def must_open(context: RequestContext, request: ProduceRequest) -> bool:
-    """Whether it may take long to make of the batches what their topics want."""
+def needs_preparation(context: RequestContext, request: ProduceRequest) -> bool:
+    """Whether validating or rewriting the batches may take too long for the event loop."""
     get = context.services.replicas.get
     for topic, partitions in request.topics:
         for number, records in partitions:
@@ -43,23 +43,23 @@ def must_open(context: RequestContext, request: ProduceRequest) -> bool:
     return False
 
 
-async def open_batches(context: RequestContext, request: ProduceRequest) -> ProduceRequest:
-    """The request with its batches prepared. It is appended even if the client goes meanwhile."""
+async def prepare_batches(context: RequestContext, request: ProduceRequest) -> ProduceRequest:
+    """The request with its batches prepared. It is appended even if the client disconnects in the meantime."""
     connection = context.connection
     if connection is not None:
-        connection.hold_up()
+        connection.block()
     try:
         topics, jobs = await _copy(context, request)
         work = partial(_prepare_all, jobs, context.services.clock.now_ms())
         await context.services.workers.run(work, to_the_end=True)
     finally:
         if connection is not None:
-            connection.go_on()
+            connection.unblock()
     return request._replace(topics=topics)
 
 
-def owned(request: ProduceRequest, data: PartitionData) -> PartitionData:
-    """The data of a partition, for use after the receive buffer is used again."""
+def copied_data(request: ProduceRequest, data: PartitionData) -> PartitionData:
+    """The data of a partition, for use after the receive buffer is reused."""
     return data if request.is_copy or data.records is None else data._replace(records=memoryview(bytes(data.records)))
 
 
@@ -70,8 +70,8 @@ async def _copy(context: RequestContext, request: ProduceRequest) -> tuple[list[
     async for topic, partitions in turns(request.topics):
         row: list[PartitionData] = []
         async for data in turns(partitions):
-            number, records = owned(request, data)
-            copied = OpenedData(number, records)
+            number, records = copied_data(request, data)
+            copied = PreparedData(number, records)
             partition = context.services.replicas.get(topic, number)
             if partition is not None and copied.records is not None and partition.log.is_costly(copied.records):
                 jobs.append((copied, partition.log.config))

@@ -1,8 +1,8 @@
-"""Deletion of what is consumed: the setting `catchment.retention.consumed.by`.
+"""Deletion of consumed records: the setting `catchment.retention.consumed.by`.
 
-Only offsets count that cannot be lost any more: a commit that a crash may take back would let a group come back to records
-that are gone. A consumer group's word is the committed offset; what an open transaction would commit is not committed. A share
-group's word is its state: the first record that it may deliver again.
+Only durable positions count: if a crash could undo a commit, the group would return to records that are deleted. The position of
+a consumer group is its committed offset, without the pending offsets of open transactions. The position of a share group is the
+first record that it may deliver again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ConsumedRetention:
         self._share_state = share_state
 
     async def apply(self) -> None:
-        """Move the start of every log that asks for it beyond what its consumers have, and write the starts down."""
+        """Advance the log start of every topic with the setting past its consumed records, and checkpoint the log starts."""
         moved = False
         for topic in list(self._controller.image.topics.values()):
             named = self._replicas.log_config(topic.settings).retention_consumed_by
@@ -41,7 +41,11 @@ class ConsumedRetention:
                 try:
                     moved |= await self._release(topic, named)
                 except ApiError as error:
-                    _logger.info("what groups have consumed of %s is not known now: %s", topic.name, error)
+                    _logger.info(
+                        "cannot delete consumed records of %s now, because the positions of its groups are unknown: %s",
+                        topic.name,
+                        error,
+                    )
         if moved:
             await self._replicas.checkpoint_log_starts()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from catchment.replication.replicas import Replicas
     from catchment.settings.broker import BrokerSettings
 
-LONGEST_WAIT_MS: Final = 30_000
+MAX_WAIT_MS: Final = 30_000
 """How long a request may wait for data or for other clients, whatever it asks for. Kafka has no such bound. A client that gets an
 empty answer early sends its request again, and writing the answer reveals a client that has vanished."""
 

@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227): the broker remembers which partitions a client reads, so that requests carry only changes.
+"""Fetch sessions (KIP-227): the broker caches which partitions a client fetches, so that requests carry only changes.
 
-A session belongs to a client that asked for one with epoch 0; each further request carries the next epoch. Their number is
-bounded, and the number of partitions that they hold together; beyond that, the one unused for longest makes room, and its client
-has to start again. Two connections may use one session, so a session can change while a request waits.
+A full request with epoch 0 creates a session; each incremental request carries the next epoch. The number of sessions is bounded,
+and so is the number of partitions in all of them; beyond that, the least recently used session is evicted, and its client has to
+create a new one. Two connections may use one session, so a session can change while a request waits.
 """
 
 import random
@@ -20,12 +20,12 @@ _FINAL_EPOCH = -1
 _FIRST_EPOCH = 0
 _MAX_ID = (1 << 31) - 1
 
-MOST_PARTITIONS = 200_000
-"""What all sessions may hold: a partition takes about half a kilobyte."""
+MAX_PARTITIONS = 200_000
+"""The bound for all sessions together: a partition takes about half a kilobyte."""
 
 
 class SessionPartition:
-    """A partition that a client reads, and what it was told last."""
+    """A partition that a client fetches, and the offsets in the last response about it."""
 
     __slots__ = ("high_watermark", "log_start_offset", "request", "topic", "was_known")
 
@@ -35,11 +35,11 @@ class SessionPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
         self.was_known = False
-        """Whether there has been such a partition since the client named it."""
+        """Whether the partition has existed since the client named it."""
 
 
 class FetchSession:
-    """The partitions of one request; with an id, they are kept for the next."""
+    """The partitions of a request; with an id, they are cached for the next request."""
 
     __slots__ = ("_partitions", "epoch", "id", "uses_topic_ids")
 
@@ -69,10 +69,10 @@ class FetchSession:
                     known.request = partition
 
     def should_send(self, request: FetchRequest, asked: SessionPartition, answer: PartitionAnswer) -> bool:
-        """Whether the answer says something new. What has data moves to the back, so that all get their turn."""
+        """Whether the response must include the partition. A partition with data moves to the back, so that every one gets its turn."""
         has_data = len(answer.records) > 0
         is_new = (
-            _is_beginning(request)
+            _is_full(request)
             or has_data
             or answer.error_code != 0
             or answer.high_watermark != asked.high_watermark
@@ -82,19 +82,19 @@ class FetchSession:
         asked.log_start_offset = answer.log_start_offset
         if has_data and self.id != NO_SESSION:
             key = (asked.topic, answer.partition)
-            # Another request of the session may have forgotten it while its data was read.
+            # Another request of the session may have removed it while its data was read.
             if key in self._partitions:
                 self._partitions.move_to_end(key)
         return is_new
 
 
-def _is_beginning(request: FetchRequest) -> bool:
-    """Whether a request names all its partitions, and is answered about all of them."""
+def _is_full(request: FetchRequest) -> bool:
+    """Whether a request names all its partitions, and the response includes all of them."""
     return request.session_epoch in (_FIRST_EPOCH, _FINAL_EPOCH)
 
 
 class FetchSessions:
-    def __init__(self, max_sessions: int, randomness: random.Random, max_partitions: int = MOST_PARTITIONS) -> None:
+    def __init__(self, max_sessions: int, randomness: random.Random, max_partitions: int = MAX_PARTITIONS) -> None:
         self._max_sessions = max_sessions
         self._max_partitions = max_partitions
         self._randomness = randomness
@@ -106,12 +106,12 @@ class FetchSessions:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the sessions hold together."""
+        """The number of partitions in all sessions."""
         return self._partition_count
 
     def open(self, request: FetchRequest) -> FetchSession:
-        """The session that a request belongs to, brought up to date; one that is not kept if it wants none."""
-        if _is_beginning(request):
+        """The session of a request, updated by it; a session that is not cached if the request asks for none."""
+        if _is_full(request):
             self._remove(request.session_id)
             wants_session = request.session_epoch == _FIRST_EPOCH and self._max_sessions > 0
             by_id = request.uses_topic_ids
@@ -126,8 +126,8 @@ class FetchSessions:
         return session
 
     def leave(self, request: FetchRequest, session: FetchSession) -> int:
-        """Answer a request without its partitions; the id to answer with. A session that was to begin begins another time."""
-        if _is_beginning(request):
+        """The session id for an empty response. A session that this request created is removed: the client creates it again."""
+        if _is_full(request):
             if self._sessions.get(session.id) is session:
                 self._remove(session.id)
             return NO_SESSION
@@ -140,8 +140,8 @@ class FetchSessions:
         if request.session_epoch != known.epoch:
             raise ApiError(ErrorCode.invalid_fetch_session_epoch)
         if request.uses_topic_ids != known.uses_topic_ids:
-            # The session's topics could not be named in the answer. A client that has lost its metadata begins with names
-            # and goes on with ids as soon as it has learnt them.
+            # The response could not name the session's topics. A client without metadata starts with names, and switches
+            # to ids as soon as it has them.
             raise ApiError(ErrorCode.fetch_session_topic_id_error)
         known.epoch = 1 if known.epoch == _MAX_ID else known.epoch + 1
         self._sessions.move_to_end(known.id)
@@ -157,7 +157,7 @@ class FetchSessions:
         return session
 
     def _make_room_for_partitions(self) -> None:
-        # The session in use is the last to go; if it is too large by itself, its request is answered as the last one.
+        # The session in use is evicted last. If it is too large by itself, its request is still served.
         while self._partition_count > self._max_partitions:
             self._remove(next(iter(self._sessions)))
 

@@ -62,7 +62,7 @@ def readings(services: Services) -> Iterator[Reading]:
 
 def _quota_readings(quotas: Quotas) -> Iterator[Reading]:
     yield Reading(telemetry.MUTED_CONNECTIONS, quotas.muted_connections)
-    for key, pauses_ms in sorted(quotas.pauses_ms.copy().items()):
-        yield Reading(telemetry.CLIENT_PAUSES, pauses_ms, (key,))
+    for key, throttle_times_ms in sorted(quotas.throttle_times_ms.copy().items()):
+        yield Reading(telemetry.CLIENT_PAUSES, throttle_times_ms, (key,))
     for key, owner, rate in quotas.rates():
         yield Reading(telemetry.CLIENT_RATE, rate, (key, *(name or "" for name in owner)))

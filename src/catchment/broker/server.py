@@ -1,7 +1,7 @@
 """One broker, from its settings to its listeners.
 
-Start: lock and open the log directories, load what is agreed on, open a partition for each replica that is ours, take
-the ports, register, and only then accept clients. Close runs the same way back, and leaves the clean-shutdown marker last.
+Start: lock and open the log directories, load the cluster metadata, open a partition for each local replica, bind the listeners,
+register, and only then accept clients. Close undoes this in reverse order, and writes the clean-shutdown marker last.
 """
 
 import asyncio
@@ -78,25 +78,25 @@ class BrokerServer:
 
     @property
     def endpoints(self) -> Mapping[str, Address]:
-        """Where the broker listens, by listener name."""
+        """The bound addresses, by listener name."""
         return {name: listening.address for name, listening in self._listening.items()}
 
     async def start(self) -> None:
-        """Be ready for clients on return; on failure, everything taken so far is given back."""
-        async with contextlib.AsyncExitStack() as taken:
-            await self._start(taken)
-            self._closing = taken.pop_all()
+        """Start the broker, which is ready for clients on return; on failure, release everything acquired so far."""
+        async with contextlib.AsyncExitStack() as acquired:
+            await self._start(acquired)
+            self._closing = acquired.pop_all()
 
     async def close(self) -> None:
-        """Stop cleanly: no client is served any more, and all that was appended is on disk."""
+        """Stop cleanly: no client is served any more, and all appended records are on disk."""
         await self._closing.aclose()
 
-    async def _start(self, taken: contextlib.AsyncExitStack) -> None:
+    async def _start(self, acquired: contextlib.AsyncExitStack) -> None:
         for notice in self._settings.notices():
             _logger.warning(notice)
-        directories = self._take_directories(taken)
+        directories = self._open_directories(acquired)
         store = LocalStore(self._disk, f"{directories[0].path}/{DIRECTORY_NAME}")
-        taken.push_async_callback(store.close)
+        acquired.push_async_callback(store.close)
         controller = Controller(
             store,
             self._settings.node_id,
@@ -112,10 +112,10 @@ class BrokerServer:
         for apply in (self._use_dynamic_settings, services.quotas.apply, replicas.apply):
             apply(MetadataImage(), controller.image)
             controller.subscribe(apply)
-        taken.push_async_callback(replicas.finish)
-        self._start_maintenance(taken, services)
-        await self._start_coordinators(taken, services)
-        await self._listen(taken, services)
+        acquired.push_async_callback(replicas.finish)
+        self._start_maintenance(acquired, services)
+        await self._start_coordinators(acquired, services)
+        await self._listen(acquired, services)
 
     def _make_services(self, controller: Controller, replicas: Replicas) -> Services:
         settings, clock = self._settings, self._clock
@@ -138,41 +138,41 @@ class BrokerServer:
             quotas=Quotas(settings, clock),
         )
 
-    def _start_maintenance(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
+    def _start_maintenance(self, acquired: contextlib.AsyncExitStack, services: Services) -> None:
         replicas = services.replicas
         consumed = ConsumedRetention(services.controller, replicas, services.groups, services.share_state)
         maintenance = LogMaintenance(replicas, self._clock, lambda: services.settings, consumed.apply)
         maintenance.start()
-        taken.push_async_callback(maintenance.close)
+        acquired.push_async_callback(maintenance.close)
         worker = ProcessWorker() if isinstance(self._disk, RealDisk) else LoopWorker(self._disk)
         cleaner = LogCleaner(replicas, self._disk, self._clock, lambda: services.settings, worker)
         cleaner.start()
-        taken.push_async_callback(cleaner.close)
+        acquired.push_async_callback(cleaner.close)
 
-    async def _start_coordinators(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
+    async def _start_coordinators(self, acquired: contextlib.AsyncExitStack, services: Services) -> None:
         await services.share_state.start()
-        taken.push_async_callback(services.share_state.close)
+        acquired.push_async_callback(services.share_state.close)
         services.share_partitions.start()
-        taken.push_async_callback(services.share_partitions.close)
+        acquired.push_async_callback(services.share_partitions.close)
         await services.groups.start()
-        taken.push_async_callback(services.groups.close)
+        acquired.push_async_callback(services.groups.close)
         services.share_groups.start()
-        taken.push_async_callback(services.share_groups.close)
+        acquired.push_async_callback(services.share_groups.close)
         await services.transactions.start()
-        taken.push_async_callback(services.transactions.close)
+        acquired.push_async_callback(services.transactions.close)
 
-    async def _listen(self, taken: contextlib.AsyncExitStack, services: Services) -> None:
+    async def _listen(self, acquired: contextlib.AsyncExitStack, services: Services) -> None:
         router = Router(services, self._interceptor)
         connections = Connections(services)
         pool = BufferPool()
-        taken.push_async_callback(router.close)
-        taken.callback(services.workers.stop)
-        taken.callback(connections.abort_all)
-        idle = asyncio.get_running_loop().create_task(connections.close_idle_for_ever())
-        taken.callback(idle.cancel)
+        acquired.push_async_callback(router.close)
+        acquired.callback(services.workers.stop)
+        acquired.callback(connections.abort_all)
+        idle = asyncio.get_running_loop().create_task(connections.close_idle_connections())
+        acquired.callback(idle.cancel)
         for configured in self._settings.listeners:
             listening = await bind(self._network, configured, connections, router, pool)
-            taken.push_async_callback(listening.close)
+            acquired.push_async_callback(listening.close)
             self._listening[configured.name] = listening
         await services.controller.register_broker(
             BrokerImage(self._settings.node_id, self._advertised(), self._settings.text("broker.rack"))
@@ -181,7 +181,7 @@ class BrokerServer:
             await listening.start()
 
     def _advertised(self) -> dict[str, Endpoint]:
-        """What clients are told, with the gaps filled that only a bound port can fill."""
+        """The addresses that clients get; a missing host or port is that of this machine and of the bound listener."""
         return {
             advertised.name: Endpoint(
                 advertised.host or socket.gethostname(),
@@ -190,7 +190,7 @@ class BrokerServer:
             for advertised in self._settings.advertised_listeners
         }
 
-    def _take_directories(self, taken: contextlib.AsyncExitStack) -> list[LogDirectory]:
+    def _open_directories(self, acquired: contextlib.AsyncExitStack) -> list[LogDirectory]:
         directories: list[LogDirectory] = []
         for path in self._settings.log_dirs:
             cluster_id = directories[0].cluster_id if directories else None
@@ -202,12 +202,12 @@ class BrokerServer:
                 cluster_id=cluster_id,
                 new_id=self._new_uuid,
             )
-            taken.callback(self._close_directory, directory)
+            acquired.callback(self._close_directory, directory)
             directories.append(directory)
         return directories
 
     def _close_directory(self, directory: LogDirectory) -> None:
-        """Mark the stop as clean only if the broker had started: else the logs may not even have been read."""
+        """Mark the shutdown as clean only if the broker had started: otherwise the logs may not have been recovered."""
         if self._services is None:
             directory.close(clean=False)
         else:
@@ -216,14 +216,14 @@ class BrokerServer:
     def _open_logs(self, directories: list[LogDirectory], replicas: Replicas, image: MetadataImage) -> None:
         def config(topic: str) -> LogConfig:
             known = image.topics.get(topic)
-            # Of a topic that somebody else wrote we do not know whether it was compacted, so gaps must be expected.
+            # A topic that another Kafka wrote may have been compacted, so its log may have gaps.
             return replicas.log_config({"cleanup.policy": "compact,delete"} if known is None else known.settings)
 
         for directory in directories:
             directory.open_logs(config)
 
     async def _adopt_unknown_topics(self, directories: list[LogDirectory], controller: Controller) -> None:
-        """Take in the topics of a directory that Apache Kafka wrote, which keeps what it knows of them elsewhere."""
+        """Adopt the topics of a directory that Apache Kafka wrote: Kafka keeps their metadata elsewhere."""
         found: dict[str, dict[int, Log]] = {}
         for directory in directories:
             for (topic, number), log in list(directory.logs.items()):
@@ -235,7 +235,7 @@ class BrokerServer:
         if found:
             from catchment.broker.coordinators.transactions import highest_producer_id
 
-            # New producers must not be taken for those whose sequences or transactions the logs remember.
+            # New producers must not get ids whose sequences or transactions are in the logs.
             adopted = [log for logs in found.values() for log in logs.values()]
             highest = max((entry.producer_id for log in adopted for entry in log.producers), default=-1)
             in_transactions = await highest_producer_id(found.get(TRANSACTIONS_TOPIC, {}).values())
@@ -257,7 +257,7 @@ class BrokerServer:
         return self._settings if self._services is None else self._services.settings
 
     def _new_uuid(self) -> UUID:
-        """A random id that, as Kafka writes ids, does not look like an option of a command."""
+        """A random id whose text, like Kafka's, does not look like a command-line option."""
         while format_uuid(made := UUID(int=self._randomness.getrandbits(128), version=4)).startswith("-"):
             pass
         return made

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.waiting import until
 
 from catchment.broker.network.buffers import LARGE_BYTES, SMALL_BYTES, BufferPool
-from catchment.broker.network.connection import Answer, Connection, ConnectionLimits
+from catchment.broker.network.connection import Connection, ConnectionLimits, PendingResponse
 from catchment.broker.network.listeners import Listener
 from catchment.protocol.errors import MalformedRequest
 
 MAX_FRAME_BYTES = 4 * LARGE_BYTES
-LIMITS = ConnectionLimits(MAX_FRAME_BYTES, max_waiting_answers=256)
+LIMITS = ConnectionLimits(MAX_FRAME_BYTES, max_pending_responses=256)
 
 
 class FakeTransport(asyncio.Transport):
@@ -68,7 +68,7 @@ class FakeListener:
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
-        self.answers: list[Answer] = []
+        self.answers: list[PendingResponse] = []
         self.unsent = 0
         self.accepts = True
         self.refusal_ms = 0
@@ -87,7 +87,7 @@ class FakeListener:
             connection.mute(50)
         if body.startswith(b"e"):
             return (body,)
-        self.answers.append(connection.answer_later(holds_up=body.startswith(b"h")))
+        self.answers.append(connection.reserve_response(blocks_connection=body.startswith(b"h")))
         return None
 
     def connected(self, connection: Connection) -> bool:
@@ -101,7 +101,7 @@ class FakeListener:
     def unsent_changed(self, difference: int) -> None:
         self.unsent += difference
 
-    def refusal_pause_ms(self, host: str) -> int:
+    def rejection_delay_ms(self, host: str) -> int:
         return self.refusal_ms
 
     def muted_changed(self, difference: int) -> None:
@@ -124,9 +124,9 @@ def _frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-async def _finish(connection: Connection, answer: Answer, pieces: Sequence[bytes]) -> None:
+async def _finish(connection: Connection, answer: PendingResponse, pieces: Sequence[bytes]) -> None:
     """Finish an answer, and let the loop send what is ready."""
-    connection.finish_answer(answer, pieces)
+    connection.complete_response(answer, pieces)
     await asyncio.sleep(0)
 
 
@@ -213,7 +213,7 @@ async def test_requests_behind_one_that_holds_up_wait_for_it() -> None:
 async def test_little_is_read_ahead_of_an_answer_that_holds_up_and_the_end_is_noticed() -> None:
     connection, listener, transport = _open()
     gone = asyncio.Event()
-    connection.when_gone[listener] = gone.set
+    connection.on_disconnect[listener] = gone.set
     _feed(connection, _frame(b"h") + _frame(b"e later"))
     assert transport.is_reading_now
     assert connection.eof_received() is True
@@ -232,7 +232,7 @@ async def test_what_waits_is_cancelled_when_the_connection_is_lost_and_not_when_
     connection, listener, _ = _open()
     _feed(connection, _frame(b"waits") + _frame(b"works"))
     waiting, working = (asyncio.create_task(asyncio.sleep(60)) for _ in range(2))
-    listener.answers[0].waiting = waiting
+    listener.answers[0].task = waiting
     assert connection.eof_received() is True
     await asyncio.sleep(0)
     assert not waiting.cancelling()
@@ -296,7 +296,7 @@ async def test_answers_that_become_ready_together_leave_in_one_send() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"first") + _frame(b"second"))
     for answer in listener.answers:
-        connection.finish_answer(answer, (b"a",))
+        connection.complete_response(answer, (b"a",))
     assert transport.sends == 0
     await asyncio.sleep(0)
     assert transport.sends == 1
@@ -330,12 +330,12 @@ async def test_a_muted_connection_has_its_answer_and_serves_no_more_until_the_pa
     _feed(connection, _frame(b"em1") + _frame(b"e2"))
     assert transport.sent == b"em1"
     assert not transport.is_reading_now
-    assert (listener.muted, connection.has_requests_waiting) == (1, True)
+    assert (listener.muted, connection.has_pending_requests) == (1, True)
     await until(lambda: len(listener.frames) == 2)
     assert asyncio.get_running_loop().time() - muted_at_s >= 0.05
     assert transport.sent == b"em1e2"
     assert transport.is_reading_now
-    assert (listener.muted, connection.has_requests_waiting) == (0, False)
+    assert (listener.muted, connection.has_pending_requests) == (0, False)
 
 
 async def test_a_shorter_pause_does_not_end_a_longer_one() -> None:

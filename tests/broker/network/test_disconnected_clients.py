@@ -66,7 +66,7 @@ async def test_a_fetch_of_a_client_that_closes_its_side_is_answered_at_once() ->
 
 
 async def test_no_fetch_waits_longer_than_the_broker_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "LONGEST_WAIT_MS", 10)
+    monkeypatch.setattr(fetch, "MAX_WAIT_MS", 10)
     async with running_broker() as server:
         await made_topic(server)
         wire = await AsyncWire.connect(server)

@@ -14,7 +14,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from catchment.broker.context import NO_THROTTLE
-from catchment.broker.network.large_messages import LARGE_ANSWER_ELEMENTS, LARGE_FRAME_BYTES, is_large
+from catchment.broker.network.large_messages import LARGE_FRAME_BYTES, LARGE_RESPONSE_ELEMENTS, is_large
 from catchment.protocol.client import ClientProtocol
 from catchment.testing.embedded import Broker
 
@@ -60,10 +60,10 @@ def test_a_large_request_is_answered_before_the_small_one_that_follows(broker: B
 
 
 def test_a_small_request_may_have_a_large_answer(broker: Broker) -> None:
-    broker.create_topic("wide", LARGE_ANSWER_ELEMENTS + 1)
+    broker.create_topic("wide", LARGE_RESPONSE_ELEMENTS + 1)
     broker.create_topic("narrow")
     wide, narrow = ask_all(broker, (metadata_of("wide"), 13), (metadata_of("narrow"), 13))
-    assert len(wide.topics[0].partitions) == LARGE_ANSWER_ELEMENTS + 1
+    assert len(wide.topics[0].partitions) == LARGE_RESPONSE_ELEMENTS + 1
     assert len(narrow.topics[0].partitions) == 1
 
 
@@ -112,12 +112,12 @@ def response(partitions_of_topics: list[int]) -> MetadataResponse:
     [
         ([], False),
         ([1], False),
-        ([0] * LARGE_ANSWER_ELEMENTS, False),
-        ([0] * (LARGE_ANSWER_ELEMENTS + 1), True),
+        ([0] * LARGE_RESPONSE_ELEMENTS, False),
+        ([0] * (LARGE_RESPONSE_ELEMENTS + 1), True),
         # A topic, its partitions, and the one replica of each.
-        ([(LARGE_ANSWER_ELEMENTS - 1) // 2], False),
-        ([(LARGE_ANSWER_ELEMENTS + 1) // 2], True),
-        ([1] * LARGE_ANSWER_ELEMENTS, True),
+        ([(LARGE_RESPONSE_ELEMENTS - 1) // 2], False),
+        ([(LARGE_RESPONSE_ELEMENTS + 1) // 2], True),
+        ([1] * LARGE_RESPONSE_ELEMENTS, True),
     ],
 )
 def test_elements_are_counted_over_all_arrays(partitions_of_topics: list[int], expected: bool) -> None:

@@ -31,8 +31,8 @@ def test_no_handler_is_missing_from_the_index() -> None:
     }
 
 
-def test_a_claim_that_differs_from_the_index_is_refused() -> None:
+def test_a_claim_that_differs_from_the_index_is_rejected() -> None:
     async def handler(context: object, request: object) -> None: ...
 
-    with pytest.raises(ValueError, match="the index says"):
+    with pytest.raises(ValueError, match="the index has"):
         api(3, versions=(0, 99))(handler)

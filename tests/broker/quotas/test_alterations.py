@@ -32,7 +32,7 @@ def test_an_entity_is_read_from_its_parts(parts: list[tuple[str, str | None]], e
         ([("group", "g")], "Unhandled client quota entity type: group"),
         ([("user", "")], "Empty user not supported"),
         ([("user", "a"), ("user", "b")], "twice"),
-        ([("ip", "1.2.3.4"), ("user", "a")], "an IP stands alone"),
+        ([("ip", "1.2.3.4"), ("user", "a")], "an IP cannot be combined"),
         ([("ip", "not-an-address")], "not-an-address is not a valid IP"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_rate_and_its_pause_are_those_of_kafkas_ring(
         observed = ring.per_second(now_ms)
         assert rate.per_second(now_ms) == observed
         expected = (observed - bound) / bound * ring.duration_ms(now_ms)
-        assert rate.pause_ms(bound, now_ms) == max(0, round(expected))
+        assert rate.throttle_ms(bound, now_ms) == max(0, round(expected))
 
 
 @given(EVENTS, st.integers(1000, 100_000))
@@ -75,16 +75,16 @@ def test_who_takes_every_pause_gets_less_than_twice_the_bound_and_a_window(
         now_ms += gap_ms
         rate.record(value, now_ms)
         total += value
-        now_ms += rate.pause_ms(bound, now_ms)
+        now_ms += rate.throttle_ms(bound, now_ms)
     assert total < 2 * bound * (now_ms - start_ms + WINDOW.samples * WINDOW.sample_ms) / 1000
 
 
 def test_a_first_burst_may_use_what_the_whole_window_allows() -> None:
     rate = SampledRate(WINDOW)
     rate.record(10_000, 0)
-    assert rate.pause_ms(1000, 0) == 0
+    assert rate.throttle_ms(1000, 0) == 0
     rate.record(1000, 0)
-    assert rate.pause_ms(1000, 0) == 1000
+    assert rate.throttle_ms(1000, 0) == 1000
 
 
 def test_what_is_taken_back_leaves_no_trace() -> None:
@@ -99,7 +99,7 @@ def test_a_window_of_one_sample_measures_too() -> None:
     rate = SampledRate(Window(samples=1, sample_ms=1000))
     rate.record(10, 0)
     assert rate.per_second(500) == 20
-    assert rate.pause_ms(5, 500) == 1500
+    assert rate.throttle_ms(5, 500) == 1500
 
 
 def test_a_rate_is_idle_once_its_last_sample_has_left_the_window() -> None:
@@ -114,16 +114,16 @@ def test_a_rate_is_idle_once_its_last_sample_has_left_the_window() -> None:
 def test_a_pause_has_a_bound_that_an_answer_can_carry() -> None:
     rate = SampledRate(WINDOW)
     rate.record(1e15, 0)
-    assert rate.pause_ms(0.001, 0) == 2**31 - 1
+    assert rate.throttle_ms(0.001, 0) == 2**31 - 1
 
 
 def test_a_bucket_starts_full_and_refills_at_the_bound() -> None:
     bucket = TokenBucket(WINDOW)
     assert bucket.tokens(5, 0) == 55
     bucket.record(60, 5, 0)
-    assert bucket.pause_ms(5, 0) == 1000
-    assert bucket.pause_ms(5, 999) > 0
-    assert bucket.pause_ms(5, 1000) == 0
+    assert bucket.throttle_ms(5, 0) == 1000
+    assert bucket.throttle_ms(5, 999) > 0
+    assert bucket.throttle_ms(5, 1000) == 0
     assert not bucket.is_idle(11_999)
     assert bucket.is_idle(12_000)
     assert bucket.tokens(5, 60_000) == 55

@@ -1,4 +1,4 @@
-"""A running broker with quotas: answers tell the pause and leave at once, and the connection is not read until it is over."""
+"""A running broker with quotas: responses carry the throttle time, and the connection is muted until it has passed."""
 
 import socket
 import time
@@ -39,7 +39,7 @@ def wire(broker: Broker) -> Iterator[Wire]:
         yield connected
 
 
-def pause_ms(answer: Any) -> int:
+def throttle_ms(answer: Any) -> int:
     milliseconds: float = answer.throttle_time.total_seconds() * 1000
     return round(milliseconds)
 
@@ -51,42 +51,42 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
-def test_a_producer_beyond_its_quota_is_not_read_for_the_time_told(wire: Wire, version: int) -> None:
-    # The size of this very request over the window is the bound but for a hundredth or two.
+def test_a_producer_beyond_its_quota_is_muted_for_the_throttle_time(wire: Wire, version: int) -> None:
+    # The size of this request over the window exceeds the limit by a hundredth or two.
     request = produce_request(wire, "t", batch(VALUE), version=version)
     set_quotas(wire, CLIENT, producer_byte_rate=round((len(VALUE) + 80) / _WINDOW_S / 1.02))
     started_s = time.monotonic()
     answer = wire.ask(request, version)
     assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
-    assert 0 < pause_ms(answer) < 1000
+    assert 0 < throttle_ms(answer) < 1000
     unthrottled = wire.ask(LISTING, 12)
-    assert time.monotonic() - started_s >= pause_ms(answer) / 1000
-    assert pause_ms(unthrottled) == 0
+    assert time.monotonic() - started_s >= throttle_ms(answer) / 1000
+    assert throttle_ms(unthrottled) == 0
 
 
-def test_the_answer_that_tells_of_the_pause_does_not_wait_for_its_end(wire: Wire) -> None:
+def test_the_response_with_the_throttle_time_is_sent_at_once(wire: Wire) -> None:
     request = produce_request(wire, "t", batch(VALUE))
     set_quotas(wire, CLIENT, producer_byte_rate=10)
     took_s, answer = timed(lambda: wire.ask(request, 13))
-    assert took_s < 60 < pause_ms(answer) / 1000
+    assert took_s < 60 < throttle_ms(answer) / 1000
 
 
-def test_requests_that_were_sent_before_the_first_answer_wait_too(wire: Wire) -> None:
+def test_requests_that_were_sent_before_the_first_response_wait_too(wire: Wire) -> None:
     request = produce_request(wire, "t", batch(VALUE))
     set_quotas(wire, CLIENT, producer_byte_rate=200)
 
     def ask_both() -> int:
         wire.send(request, 13)
         wire.send(LISTING, 12)
-        told_ms = pause_ms(wire.receive())
+        received_ms = throttle_ms(wire.receive())
         wire.receive()
-        return told_ms
+        return received_ms
 
-    took_s, told_ms = timed(ask_both)
-    assert 0 < told_ms / 1000 <= took_s
+    took_s, received_ms = timed(ask_both)
+    assert 0 < received_ms / 1000 <= took_s
 
 
-def test_a_producer_without_acknowledgements_is_muted_though_nothing_can_tell_it(wire: Wire) -> None:
+def test_a_producer_without_acknowledgements_is_muted_without_a_response(wire: Wire) -> None:
     request = produce_request(wire, "t", batch(VALUE), acks=0)
     set_quotas(wire, CLIENT, producer_byte_rate=200)
 
@@ -99,7 +99,7 @@ def test_a_producer_without_acknowledgements_is_muted_though_nothing_can_tell_it
 
 
 @pytest.mark.parametrize("version", [4, 18])
-def test_a_consumer_beyond_its_quota_gets_an_empty_answer_and_the_data_after_the_pause(
+def test_a_consumer_beyond_its_quota_gets_an_empty_response_and_the_data_after_the_throttle_time(
     wire: Wire, version: int
 ) -> None:
     key, size = _two_batches(wire)
@@ -110,22 +110,22 @@ def test_a_consumer_beyond_its_quota_gets_an_empty_answer_and_the_data_after_the
         return wire.ask(fetch_request(topic_key, (0, offset), partition_max_bytes=size), version)
 
     first = ask(0)
-    assert pause_ms(first) == 0
+    assert throttle_ms(first) == 0
     assert values_in(first.responses[0].partitions[0].records) == [VALUE]
     second = ask(1)
-    assert 0 < pause_ms(second) < 1000
+    assert 0 < throttle_ms(second) < 1000
     assert second.responses == ()
-    # A pause is rounded, so that a fetch right at its end may be told to wait for another millisecond.
+    # A throttle time is rounded, so a fetch right at its end may be throttled for another millisecond.
     got = next(answer for answer in (ask(1) for _ in range(5)) if answer.responses)
     assert values_in(got.responses[0].partitions[0].records) == [VALUE]
 
 
-def test_a_throttled_session_goes_on_and_one_that_was_to_begin_begins_another_time(broker: Broker, wire: Wire) -> None:
+def test_a_throttled_session_continues_and_a_throttled_new_session_is_not_created(broker: Broker, wire: Wire) -> None:
     key, size = _two_batches(wire)
     set_quotas(wire, CLIENT, consumer_byte_rate=round(size / _WINDOW_S * 1.2))
 
     def ask(offset: int, session_id: int, epoch: int) -> Any:
-        # From a connection of its own each time, so that nobody waits for the end of a pause.
+        # From a connection of its own each time, so that no request waits for the end of a throttle time.
         with Wire(broker) as fresh:
             request = fetch_request(key, (0, offset), partition_max_bytes=size, session=(session_id, epoch))
             return fresh.ask(request, 18)
@@ -136,17 +136,17 @@ def test_a_throttled_session_goes_on_and_one_that_was_to_begin_begins_another_ti
     assert (another.session_id, another.responses) == (0, ())
     throttled = ask(1, begun.session_id, 1)
     assert (throttled.session_id, throttled.responses) == (begun.session_id, ())
-    assert min(pause_ms(another), pause_ms(throttled)) > 0
-    going_on = ask(2, begun.session_id, 2)
-    assert (going_on.error_code, going_on.session_id) == (ErrorCode.none, begun.session_id)
+    assert min(throttle_ms(another), throttle_ms(throttled)) > 0
+    continued = ask(2, begun.session_id, 2)
+    assert (continued.error_code, continued.session_id) == (ErrorCode.none, begun.session_id)
 
 
-def test_every_answer_that_can_tells_of_the_time_that_requests_took(wire: Wire) -> None:
+def test_every_response_that_can_carries_the_throttle_time_of_the_request_quota(wire: Wire) -> None:
     set_quotas(wire, CLIENT, request_percentage=0.000_1)
-    assert 0 < pause_ms(wire.ask(LISTING, 12)) <= 1000
+    assert 0 < throttle_ms(wire.ask(LISTING, 12)) <= 1000
 
 
-def test_topics_beyond_the_mutation_rate_are_refused_with_the_time_to_wait(broker: Broker, wire: Wire) -> None:
+def test_topics_beyond_the_mutation_rate_are_rejected_with_a_throttle_time(broker: Broker, wire: Wire) -> None:
     set_quotas(wire, CLIENT, controller_mutation_rate=1)
 
     def create(name: str, partitions: int, version: int) -> Any:
@@ -155,13 +155,13 @@ def test_topics_beyond_the_mutation_rate_are_refused_with_the_time_to_wait(broke
             return fresh.ask(asked, version)
 
     burst = create("burst", 71, 7)
-    assert (burst.topics[0].error_code, pause_ms(burst)) == (ErrorCode.none, 0)
-    refused = create("refused", 1, 7)
-    assert refused.topics[0].error_code is ErrorCode.throttling_quota_exceeded
-    assert 0 < pause_ms(refused) <= 60_000
+    assert (burst.topics[0].error_code, throttle_ms(burst)) == (ErrorCode.none, 0)
+    rejected = create("rejected", 1, 7)
+    assert rejected.topics[0].error_code is ErrorCode.throttling_quota_exceeded
+    assert 0 < throttle_ms(rejected) <= 60_000
     slowed = create("slowed", 1, 5)
     assert slowed.topics[0].error_code is ErrorCode.none
-    assert pause_ms(slowed) > 0
+    assert throttle_ms(slowed) > 0
 
 
 def test_growth_and_deletion_of_topics_count_as_mutations_too(broker: Broker, wire: Wire) -> None:
@@ -173,9 +173,9 @@ def test_growth_and_deletion_of_topics_count_as_mutations_too(broker: Broker, wi
             return fresh.ask(CreatePartitionsRequest(topics=(asked,), timeout=TIMEOUT, validate_only=False), 3)
 
     assert grow(72).results[0].error_code is ErrorCode.none
-    refused = grow(73)
-    assert refused.results[0].error_code is ErrorCode.throttling_quota_exceeded
-    assert pause_ms(refused) > 0
+    rejected = grow(73)
+    assert rejected.results[0].error_code is ErrorCode.throttling_quota_exceeded
+    assert throttle_ms(rejected) > 0
     asked = DeleteTopicState(name=TopicName("t"), topic_id=None)
     deletion = wire.ask(DeleteTopicsRequest(topics=(asked,), timeout=TIMEOUT), 6)
     assert deletion.responses[0].error_code is ErrorCode.throttling_quota_exceeded
@@ -192,10 +192,10 @@ def test_connections_beyond_the_rate_of_an_address_are_closed(broker: Broker, wi
             each.close()
 
 
-def test_a_client_without_a_quota_is_not_slowed_by_those_of_others(wire: Wire) -> None:
+def test_a_client_without_a_quota_is_not_throttled_by_quotas_of_others(wire: Wire) -> None:
     set_quotas(wire, {"client-id": "another"}, producer_byte_rate=1, request_percentage=0.001)
     answer = wire.ask(produce_request(wire, "t", batch(VALUE)), 13)
-    assert pause_ms(answer) == 0
+    assert throttle_ms(answer) == 0
 
 
 def _two_batches(wire: Wire) -> tuple[Any, int]:

@@ -1,7 +1,7 @@
-"""What a client may do, as the bit fields that admin clients ask for (KIP-430).
+"""Authorized operations, as the bit fields that admin clients request (KIP-430).
 
-Each bit is the number of an operation in Kafka's list of them. Without an authorizer everybody may do everything that there is
-to do with a resource, and that is what Kafka answers then, too.
+Each bit is the number of an operation in Kafka's list. Without an authorizer every client may do every operation that a resource
+has, and Kafka returns the same then.
 """
 
 from enum import IntEnum
@@ -27,7 +27,7 @@ def _bits(*operations: Operation) -> i32:
     return i32(sum(1 << operation for operation in operations))
 
 
-NOT_ASKED_FOR: Final = i32(-(2**31))
+NOT_REQUESTED: Final = i32(-(2**31))
 
 ON_TOPIC: Final = _bits(
     Operation.READ,

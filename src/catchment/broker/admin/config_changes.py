@@ -1,8 +1,7 @@
-"""Changing the settings of topics, brokers and groups: what AlterConfigs and IncrementalAlterConfigs share.
+"""Changes of the settings of topics, brokers and groups, for AlterConfigs and IncrementalAlterConfigs.
 
-Every check is made inside the controller's change, on the settings as they then are, so that of two clients who add to
-the same list neither overwrites the other. Codes are Kafka's: INVALID_CONFIG for a topic or a group,
-INVALID_REQUEST for a broker.
+Every check runs inside the controller's change, on the current settings, so that two clients that append to the same list do not
+overwrite each other. The error codes are Kafka's: INVALID_CONFIG for a topic or a group, INVALID_REQUEST for a broker.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from catchment.settings.groups import validate_group_settings
 from catchment.settings.setting import InvalidSetting, UpdateMode
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""From what a resource overrides to what it shall override."""
+"""From the current overrides of a resource to the new ones."""
 
 
 class ResourceType(IntEnum):
@@ -44,7 +43,7 @@ def check_topic_settings(overrides: Mapping[str, str], settings: BrokerSettings)
 
 
 def check_names_and_values(configs: Sequence[tuple[str, str | None]]) -> None:
-    """Refuse a request that names a setting twice or gives none of the values it must."""
+    """Raise ApiError if a request names a setting twice, or lacks a value."""
     missing = [name for name, value in configs if value is None]
     if missing:
         raise ApiError(ErrorCode.invalid_request, f"Null value not supported for : {','.join(missing)}")
@@ -55,9 +54,9 @@ def check_names_and_values(configs: Sequence[tuple[str, str | None]]) -> None:
 async def change_resource(
     context: RequestContext, resource_type: int, name: str, change: Change, *, validate_only: bool
 ) -> None:
-    """Apply a change to a topic, a group, to this broker or its loggers or, under an empty name, to all brokers.
+    """Change a topic, a group, this broker or its loggers or, with an empty name, the default of all brokers.
 
-    ApiError if it cannot be.
+    Raises ApiError if the change is invalid.
     """
     if resource_type == ResourceType.TOPIC:
         await _change_topic(context, name, change, validate_only=validate_only)
@@ -68,13 +67,13 @@ async def change_resource(
     elif resource_type == ResourceType.GROUP:
         await _change_group(context, name, change, validate_only=validate_only)
     elif resource_type == ResourceType.CLIENT_METRICS:
-        _refuse_client_metrics(name, change)
+        _check_client_metrics(name, change)
     else:
         raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {resource_type}")
 
 
 def broker_of(context: RequestContext, name: str) -> int | None:
-    """The broker that a resource names: this one, or None for all. Clients send the former to the broker itself."""
+    """The broker that a resource names: this one, or None for all. Clients send changes of a broker to the broker itself."""
     if not name:
         return None
     try:
@@ -89,7 +88,7 @@ def broker_of(context: RequestContext, name: str) -> int | None:
 
 
 def check_names_this_broker(context: RequestContext, name: str) -> None:
-    """Loggers are a broker's own: there are none that hold for all."""
+    """Raise ApiError unless a resource names this broker: there are no loggers for all brokers."""
     if broker_of(context, name) is None:
         raise ApiError(ErrorCode.invalid_request, "Broker id must not be empty")
 
@@ -117,9 +116,9 @@ async def _change_broker(
 ) -> None:
     def checked(current: Mapping[str, str]) -> Mapping[str, str]:
         changed = change(current)
-        refused = sorted(name for name in changed if _is_read_only(name) and current.get(name) != changed[name])
-        if refused:
-            reason = f"Cannot update these configs dynamically: [{', '.join(refused)}]"
+        read_only = sorted(name for name in changed if _is_read_only(name) and current.get(name) != changed[name])
+        if read_only:
+            reason = f"Cannot update these configs dynamically: [{', '.join(read_only)}]"
             raise ApiError(ErrorCode.invalid_request, reason)
         _check_broker_settings(context, broker_id, changed)
         return changed
@@ -132,7 +131,7 @@ async def _change_broker(
 
 async def _change_group(context: RequestContext, group_id: str, change: Change, *, validate_only: bool) -> None:
     if not group_id:
-        raise ApiError(ErrorCode.invalid_request, "Groups have no default that could be changed: name one.")
+        raise ApiError(ErrorCode.invalid_request, "Groups have no default settings: name a group.")
 
     def checked(current: Mapping[str, str]) -> Mapping[str, str]:
         changed = change(current)
@@ -148,8 +147,8 @@ async def _change_group(context: RequestContext, group_id: str, change: Change, 
         await context.services.controller.change_group_settings(group_id, checked)
 
 
-def _refuse_client_metrics(name: str, change: Change) -> None:
-    """A subscription would be kept and never used, so only what changes nothing is accepted."""
+def _check_client_metrics(name: str, change: Change) -> None:
+    """A subscription would be stored and never used, so only a request without changes is accepted."""
     if not name:
         raise ApiError(ErrorCode.invalid_request, "Subscription name can't be empty")
     changed = change({})
@@ -157,7 +156,7 @@ def _refuse_client_metrics(name: str, change: Change) -> None:
         if setting not in CLIENT_METRICS_SETTINGS:
             raise ApiError(ErrorCode.invalid_request, f"Unknown client metrics configuration: {setting}")
     if changed:
-        reason = f"Catchment asks no client for metrics (KIP-714), so the subscription {name} cannot be made."
+        reason = f"Cannot create the subscription {name}: Catchment does not collect client metrics (KIP-714)."
         raise ApiError(ErrorCode.invalid_request, reason)
 
 
@@ -180,12 +179,12 @@ def _dynamic(context: RequestContext, broker_id: int | None) -> Mapping[str, str
 
 
 def _check_broker_settings(context: RequestContext, broker_id: int | None, changed: Mapping[str, str]) -> None:
-    """Build what this broker would run under, which parses every value and holds them against each other."""
+    """Build the settings that this broker would run with, which parses every value and checks their combination."""
     node_id = context.services.node_id
     for_all = changed if broker_id is None else _dynamic(context, None)
     for_this = changed if broker_id is not None else _dynamic(context, node_id)
     try:
-        # A value that a stronger layer hides must be sound as well, so the layer is also read alone.
+        # A value that a stronger layer overrides must be valid too, so the layer is also parsed alone.
         context.services.settings.with_dynamic(changed, {})
         context.services.settings.with_dynamic(for_all, for_this)
     except InvalidSetting as error:

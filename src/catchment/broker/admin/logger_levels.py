@@ -1,7 +1,7 @@
 """The levels of the broker's own loggers, which clients may read and change while it runs (KIP-412).
 
-Levels bear the names of Log4j, as Kafka's tools write them. A change holds until the process ends. `root` stands for the
-logger above all of ours, `catchment`, because the process's own root may belong to a program that embeds the broker.
+Levels have Log4j's names, as in Kafka's tools. A change lasts until the process ends. `root` is the logger `catchment`, the
+parent of all others: the root logger of the process may belong to a program that embeds the broker.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, 
 
 
 def effective_levels() -> dict[str, str]:
-    """Every logger of ours with the level that applies to it."""
+    """Every logger of the broker with its effective level."""
     return {name: _level_name(logger.getEffectiveLevel()) for name, logger in _loggers().items()}
 
 
 def own_levels() -> dict[str, str]:
-    """The loggers that have a level of their own and do not take their parent's."""
+    """The loggers that have a level of their own instead of their parent's."""
     return {name: _level_name(logger.level) for name, logger in _loggers().items() if logger.level != logging.NOTSET}
 
 
 def check_levels(levels: Mapping[str, str]) -> None:
-    """Raise ApiError unless these may be the loggers' own levels."""
+    """Raise ApiError unless these are valid as the loggers' own levels."""
     loggers = _loggers()
     for name, level in levels.items():
         if name not in loggers:
@@ -43,7 +43,7 @@ def check_levels(levels: Mapping[str, str]) -> None:
 
 
 def set_levels(levels: Mapping[str, str]) -> None:
-    """Make these the loggers' own levels; the others take their parent's."""
+    """Set the loggers' own levels; all other loggers inherit their parent's."""
     before = own_levels()
     for name, logger in _loggers().items():
         if before.get(name) != levels.get(name):
@@ -60,5 +60,5 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _level_name(level: int) -> str:
-    """The finest of Log4j's levels that lets nothing through which this one holds back."""
+    """The most verbose of Log4j's levels that logs no more than this one."""
     return next((name for name, number in _LEVELS.items() if number >= level), "FATAL")

@@ -25,7 +25,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32
 
-from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from catchment.broker.admin.authorized_operations import NOT_REQUESTED, ON_GROUP
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
@@ -41,7 +41,7 @@ _CONSUMER_MEMBER = i8(1)
 async def consumer_group_describe(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
+    operations = ON_GROUP if request.include_authorized_operations else NOT_REQUESTED
     asked = Turns()(dict.fromkeys(request.group_ids))
     groups = [await _described(context, group_id, operations) async for group_id in asked]
     return ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))

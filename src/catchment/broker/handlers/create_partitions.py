@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
+from catchment.broker.turns import MAX_CONCURRENT_CHANGES, gather_in_turns
 from catchment.protocol.errors import ApiError
 
 _FIRST_VERSION_WITH_QUOTA_ERROR = 3
@@ -33,7 +33,7 @@ async def create_partitions(context: RequestContext, request: CreatePartitionsRe
             _grow(context, topic, is_duplicate=named[name] > 1, validate_only=request.validate_only)
             for name, topic in once.items()
         ),
-        CHANGES_AT_ONCE,
+        MAX_CONCURRENT_CHANGES,
     )
     return CreatePartitionsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 

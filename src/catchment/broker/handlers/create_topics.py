@@ -20,7 +20,7 @@ from kio.static.primitive import i8, i16, i32
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
+from catchment.broker.turns import MAX_CONCURRENT_CHANGES, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.cluster.new_topic import MAX_NEW_PARTITIONS, NewTopic
 from catchment.protocol.errors import ApiError
@@ -47,7 +47,7 @@ async def create_topics(context: RequestContext, request: CreateTopicsRequest) -
             )
             for name, topic in once.items()
         ),
-        CHANGES_AT_ONCE,
+        MAX_CONCURRENT_CHANGES,
     )
     return CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(results))
 

@@ -19,7 +19,7 @@ from kio.schema.types import TopicName
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.broker.turns import CHANGES_AT_ONCE, gather_in_turns
+from catchment.broker.turns import MAX_CONCURRENT_CHANGES, gather_in_turns
 from catchment.cluster.metadata import TopicImage
 from catchment.protocol.errors import ApiError
 
@@ -36,7 +36,7 @@ async def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -
             _delete(context, asked, topic, is_duplicate=topic is not None and meant[topic.id] > 1)
             for asked, topic in zip(request.topics, found, strict=True)
         ),
-        CHANGES_AT_ONCE,
+        MAX_CONCURRENT_CHANGES,
     )
     return DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
 

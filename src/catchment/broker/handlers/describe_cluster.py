@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
-from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
+from catchment.broker.admin.authorized_operations import NOT_REQUESTED, ON_CLUSTER
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.protocol.errors import ApiError
@@ -45,7 +45,7 @@ async def describe_cluster(context: RequestContext, request: DescribeClusterRequ
         cluster_id=image.cluster_id,
         controller_id=BrokerId(image.controller_id),
         brokers=tuple(_brokers(context)),
-        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED_FOR,
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_REQUESTED,
     )
 
 

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from catchment.broker.admin.authorized_operations import NOT_REQUESTED, ON_GROUP
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
@@ -28,7 +28,7 @@ _FIRST_WITH_MESSAGES = 6
 
 @api(15, versions=(0, 6))
 async def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
+    operations = ON_GROUP if request.include_authorized_operations else NOT_REQUESTED
     turns = Turns()
     groups = [
         await _described(context, group_id, operations) async for group_id in turns(dict.fromkeys(request.groups))

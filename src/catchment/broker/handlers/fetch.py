@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.context import LONGEST_WAIT_MS, RequestContext
+from catchment.broker.context import MAX_WAIT_MS, RequestContext
 from catchment.broker.fetch_sessions import FetchSession, SessionPartition
-from catchment.broker.network.large_messages import LARGE_ANSWER_ELEMENTS
+from catchment.broker.network.large_messages import LARGE_RESPONSE_ELEMENTS
 from catchment.broker.network.routing import api
-from catchment.broker.turns import ITEMS_A_TURN, in_turns
+from catchment.broker.turns import ITEMS_PER_TURN, in_turns
 from catchment.protocol import fetch as wire
 from catchment.protocol.errors import ApiError
 from catchment.protocol.fetch import READ_COMMITTED, FetchRequest, PartitionAnswer, TopicAnswer
@@ -80,7 +80,7 @@ def _encode(answer: FetchAnswer, header: RequestHeader, throttle_time_ms: int = 
 
 
 def _is_large(answer: FetchAnswer) -> bool:
-    return len(answer.topics) + sum([len(topic.partitions) for topic in answer.topics]) > LARGE_ANSWER_ELEMENTS
+    return len(answer.topics) + sum([len(topic.partitions) for topic in answer.topics]) > LARGE_RESPONSE_ELEMENTS
 
 
 @api(
@@ -89,8 +89,8 @@ def _is_large(answer: FetchAnswer) -> bool:
     decode=_decode,
     encode=_encode,
     is_large=_is_large,
-    holds_up=True,
-    ends_with_client=True,
+    blocks_connection=True,
+    cancel_on_disconnect=True,
 )
 async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
     if request.replica_id >= 0:
@@ -101,14 +101,14 @@ async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
         return FetchAnswer([], error.code.value)
     meter = context.meter
     if meter is not None:
-        most_bytes = meter.most_fetched_bytes()
+        most_bytes = meter.max_fetch_bytes()
         request = request._replace(
             max_bytes=min(request.max_bytes, most_bytes), min_bytes=min(request.min_bytes, most_bytes)
         )
     found = await _find_all(context, request, session)
     if not _is_enough(found, request):
         found = await _wait(context, request, session, found)
-    if meter is not None and not meter.may_fetch(sum([each.size for each in found])):
+    if meter is not None and not meter.record_fetch_if_allowed(sum([each.size for each in found])):
         return FetchAnswer([], session_id=context.services.fetch_sessions.leave(request, session))
     return await _answer(context, request, session, found)
 
@@ -119,7 +119,7 @@ async def _find_all(context: RequestContext, request: FetchRequest, session: Fet
     Many partitions are located in turns: the first may have moved before the last is found, and the session have changed.
     """
     search = _Search(context, request)
-    if len(session) <= ITEMS_A_TURN:
+    if len(session) <= ITEMS_PER_TURN:
         search.go_on(session.partitions())
     else:
         async for partitions in in_turns(list(session.partitions())):
@@ -186,10 +186,10 @@ async def _wait(
 ) -> list[_Found]:
     """Look again whenever one of the partitions has moved, until there is enough or time is up."""
     connection = context.connection
-    if connection is not None and connection.asks_no_more:
+    if connection is not None and connection.is_half_closed:
         return found
     loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + min(request.max_wait_ms, LONGEST_WAIT_MS) / 1000
+    deadline_s = loop.time() + min(request.max_wait_ms, MAX_WAIT_MS) / 1000
     partitions = [each.partition for each in found if each.partition is not None]
     unknown = sum([each.is_unknown for each in found])
     moved: asyncio.Future[bool] = loop.create_future()
@@ -202,8 +202,8 @@ async def _wait(
     for partition in partitions:
         partition.readers.add(wake)
     if connection is not None:
-        connection.when_gone[wake] = lambda: wake(False)
-    if len(found) > ITEMS_A_TURN:
+        connection.on_disconnect[wake] = lambda: wake(False)
+    if len(found) > ITEMS_PER_TURN:
         # While they were located in turns, some may have moved before this request listened.
         wake()
     try:
@@ -214,14 +214,14 @@ async def _wait(
             # A partition that goes while it is waited for is news.
             if _is_enough(found, request) or sum([each.is_unknown for each in found]) > unknown:
                 break
-            if loop.time() >= deadline_s or (connection is not None and connection.asks_no_more):
+            if loop.time() >= deadline_s or (connection is not None and connection.is_half_closed):
                 break
     finally:
         timer.cancel()
         for partition in partitions:
             partition.readers.remove(wake)
         if connection is not None:
-            connection.when_gone.pop(wake, None)
+            connection.on_disconnect.pop(wake, None)
     return found
 
 
@@ -231,7 +231,7 @@ async def _answer(
     topics: dict[TopicKey, TopicAnswer] = {}
     sent_bytes = 0
     for count, each in enumerate(found, 1):
-        if count % ITEMS_A_TURN == 0:
+        if count % ITEMS_PER_TURN == 0:
             await asyncio.sleep(0)
         answer = await _read(context, request, each)
         if session.should_send(request, each.asked, answer):

@@ -27,7 +27,7 @@ _FIRST_SKIPPING_ASSIGNMENTS = 9
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@api(11, versions=(0, 9), ends_with_client=True)
+@api(11, versions=(0, 9), cancel_on_disconnect=True)
 async def join_group(context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
     try:
         answer = await context.services.groups.join(_request(context, request))

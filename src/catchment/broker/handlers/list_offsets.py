@@ -55,7 +55,7 @@ _FIRST_VERSIONS = {
 }
 
 
-@api(2, versions=(1, 11), holds_up=True, ends_with_client=True)
+@api(2, versions=(1, 11), blocks_connection=True, cancel_on_disconnect=True)
 async def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     committed = request.isolation_level == i8(READ_COMMITTED)
     named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)

@@ -28,27 +28,27 @@ from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.appends import MUST_OPEN, Appended, Outcome, Rejected, append
-from catchment.broker.batch_preparation import must_open, open_batches
+from catchment.broker.appends import NEEDS_PREPARATION, Appended, Outcome, Rejected, append
+from catchment.broker.batch_preparation import needs_preparation, prepare_batches
 from catchment.broker.context import RequestContext
-from catchment.broker.network.large_messages import LARGE_ANSWER_ELEMENTS
+from catchment.broker.network.large_messages import LARGE_RESPONSE_ELEMENTS
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.appends import append_in_transaction
-from catchment.broker.turns import ITEMS_A_TURN, Turns
+from catchment.broker.turns import ITEMS_PER_TURN, Turns
 from catchment.protocol import produce as wire
 from catchment.protocol.errors import ApiError
 from catchment.protocol.headers import RequestHeader
 from catchment.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswer, TopicKey
 from catchment.protocol.wire import Piece
 
-_LONGEST_WAIT_MS = 300_000
+_MAX_WAIT_MS = 300_000
 """Beyond what clients wait for an answer; they choose the time-out, and the broker holds something for each that waits."""
 
 TopicOutcomes = tuple[TopicKey, list[tuple[int, Outcome]]]
 
 
 def _decode(frame: memoryview, header: RequestHeader) -> ProduceRequest:
-    return wire.decode_request(frame, header.body_offset, header.api_version, ITEMS_A_TURN)
+    return wire.decode_request(frame, header.body_offset, header.api_version, ITEMS_PER_TURN)
 
 
 def _decode_copy(frame: memoryview, header: RequestHeader) -> ProduceRequest:
@@ -56,7 +56,7 @@ def _decode_copy(frame: memoryview, header: RequestHeader) -> ProduceRequest:
 
 
 def _is_large(topics: list[TopicAnswer]) -> bool:
-    return len(topics) + sum([len(topic.partitions) for topic in topics]) > LARGE_ANSWER_ELEMENTS
+    return len(topics) + sum([len(topic.partitions) for topic in topics]) > LARGE_RESPONSE_ELEMENTS
 
 
 def _encode(topics: list[TopicAnswer], header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
@@ -70,7 +70,7 @@ def _encode(topics: list[TopicAnswer], header: RequestHeader, throttle_time_ms: 
     decode_copy=_decode_copy,
     encode=_encode,
     is_large=_is_large,
-    ends_with_client=True,
+    cancel_on_disconnect=True,
 )
 async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicAnswer] | None:
     # What can be appended is, before the first wait: records are views of a buffer that the next frame will overwrite.
@@ -87,14 +87,14 @@ async def produce(context: RequestContext, request: ProduceRequest) -> list[Topi
             ]
         )
         waiting, refusals = _sorted(outcomes)
-        if MUST_OPEN in refusals:
+        if NEEDS_PREPARATION in refusals:
             may_have_gone = True
-            outcomes = await _append_opened(context, await open_batches(context, request), outcomes)
+            outcomes = await _append_prepared(context, await prepare_batches(context, request), outcomes)
             waiting, refusals = _sorted(outcomes)
     else:
-        if must_open(context, request):
+        if needs_preparation(context, request):
             may_have_gone = True
-            request = await open_batches(context, request)
+            request = await prepare_batches(context, request)
         outcomes = await append_in_transaction(context, request, transactional_id)
         waiting, refusals = _sorted(outcomes)
     if request.acks == 0:
@@ -127,7 +127,7 @@ async def _answer_in_turns(outcomes: list[TopicOutcomes]) -> list[TopicAnswer]:
     ]
 
 
-async def _append_opened(
+async def _append_prepared(
     context: RequestContext, request: ProduceRequest, outcomes: list[TopicOutcomes]
 ) -> list[TopicOutcomes]:
     """What became of every batch, now that those are prepared that had to wait for it."""
@@ -136,7 +136,7 @@ async def _append_opened(
         (
             topic,
             [
-                (data.partition, append(context, request, topic, data) if outcome is MUST_OPEN else outcome)
+                (data.partition, append(context, request, topic, data) if outcome is NEEDS_PREPARATION else outcome)
                 async for data, (_, outcome) in turns(zip(partitions, row, strict=True))
             ],
         )
@@ -152,14 +152,14 @@ def _sorted(outcomes: list[TopicOutcomes]) -> "tuple[list[asyncio.Future[None]],
         for _, outcome in row:
             if isinstance(outcome, ApiError):
                 refusals.append(outcome)
-            elif outcome.safe is not None:
-                waiting.append(outcome.safe)
+            elif outcome.durable is not None:
+                waiting.append(outcome.durable)
     return waiting, refusals
 
 
 async def _wait(waiting: "list[asyncio.Future[None]]", timeout_ms: int) -> None:
     """Wait until each append is safe or has failed, but no longer than the client does."""
-    timeout_ms = min(max(timeout_ms, 0), _LONGEST_WAIT_MS)
+    timeout_ms = min(max(timeout_ms, 0), _MAX_WAIT_MS)
     timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, _expire, waiting)
     try:
         for safe in waiting:
@@ -177,7 +177,7 @@ def _expire(waiting: "list[asyncio.Future[None]]") -> None:
 
 def _answer(number: int, outcome: Outcome) -> PartitionAnswer:
     if isinstance(outcome, Appended):
-        failure = outcome.safe.exception() if outcome.safe is not None else None
+        failure = outcome.durable.exception() if outcome.durable is not None else None
         if failure is None:
             info = outcome.info
             return PartitionAnswer(number, 0, info.base_offset, info.log_append_time_ms, info.log_start_offset)

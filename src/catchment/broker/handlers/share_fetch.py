@@ -75,7 +75,7 @@ def _encode(response: ShareFetchResponse, _: RequestHeader, throttle_time_ms: in
     return encode_response(response, throttle_time_ms)
 
 
-@api(API_KEY, versions=(1, 2), encode=_encode, holds_up=True, ends_with_client=True)
+@api(API_KEY, versions=(1, 2), encode=_encode, blocks_connection=True, cancel_on_disconnect=True)
 async def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     shares = context.services.share_partitions
     acknowledgements = _acknowledgements(request)
@@ -129,9 +129,9 @@ def _session(
             raise ApiError(ErrorCode.invalid_request, "A session cannot begin with acknowledgements.")
         session = shares.sessions.open(key)
         if context.connection is not None:
-            when_gone = context.connection.when_gone
-            when_gone[session] = lambda: shares.end_session(session)
-            session.forget_connection = lambda: when_gone.pop(session, None)
+            on_disconnect = context.connection.on_disconnect
+            on_disconnect[session] = lambda: shares.end_session(session)
+            session.forget_connection = lambda: on_disconnect.pop(session, None)
     else:
         session = shares.sessions.advance(key, request.share_session_epoch)
     added = [
@@ -182,7 +182,7 @@ async def _fetch(context: RequestContext, request: ShareFetchRequest, session: S
 def _reader(context: RequestContext, request: ShareFetchRequest, key: SessionKey) -> Reader:
     max_bytes = min(request.max_bytes, context.services.max_fetch_bytes())
     if context.meter is not None:
-        max_bytes = min(max_bytes, context.meter.most_fetched_bytes())
+        max_bytes = min(max_bytes, context.meter.max_fetch_bytes())
     limits = FetchLimits(request.max_records, request.batch_size, request.share_acquire_mode == _RECORD_LIMIT)
     return Reader(key.member_id, limits, max_bytes, context.services.share_partitions.reads_committed(key.group_id))
 

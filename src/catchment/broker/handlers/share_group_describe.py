@@ -21,7 +21,7 @@ from kio.schema.share_group_describe.v1.response import (
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
-from catchment.broker.admin.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from catchment.broker.admin.authorized_operations import NOT_REQUESTED, ON_GROUP
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns
@@ -35,7 +35,7 @@ from catchment.protocol.errors import ApiError
 async def share_group_describe(
     context: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
-    operations = ON_GROUP if request.include_authorized_operations else NOT_ASKED_FOR
+    operations = ON_GROUP if request.include_authorized_operations else NOT_REQUESTED
     asked = Turns()(dict.fromkeys(request.group_ids))
     groups = [await _described(context, group_id, operations) async for group_id in asked]
     return ShareGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=tuple(groups))

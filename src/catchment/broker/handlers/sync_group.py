@@ -21,7 +21,7 @@ from catchment.protocol.errors import ApiError
 _FIRST_VERSION_WITH_PROTOCOL = 5
 
 
-@api(14, versions=(0, 5), ends_with_client=True)
+@api(14, versions=(0, 5), cancel_on_disconnect=True)
 async def sync_group(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
     try:
         if context.header.api_version >= _FIRST_VERSION_WITH_PROTOCOL and None in (

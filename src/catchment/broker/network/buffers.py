@@ -1,8 +1,8 @@
 """Receive buffers: a small one for each connection, and large ones borrowed while large frames arrive.
 
-A thousand idle connections must not hold megabytes each, and a busy one must not pay for fresh pages with each frame.
-So a connection reads into a small buffer of its own; a frame that does not fit borrows a larger one, which grows only as
-bytes really arrive, since the length in a frame is a stranger's claim.
+A thousand idle connections must not hold megabytes each, and a busy one must not allocate fresh pages for each frame.
+So a connection reads into a small buffer of its own. A frame that does not fit borrows a larger one, which grows only as
+bytes arrive: the length in a frame is unverified input.
 """
 
 SMALL_BYTES = 32 * 1024
@@ -28,7 +28,7 @@ class BufferPool:
 
 
 class ReceiveBuffer:
-    """What has arrived and is not used up: `data[start:end]` of a buffer that changes size as needed."""
+    """The received bytes that are not consumed yet: `data[start:end]` of a buffer that changes size as needed."""
 
     __slots__ = ("_buffer", "_pool", "_small", "_view", "end", "start")
 
@@ -45,12 +45,12 @@ class ReceiveBuffer:
         return self.end - self.start
 
     def view(self, offset: int, size: int) -> memoryview:
-        """Arrived bytes, counted from the first unused one. The view is void after the next `space`."""
+        """Received bytes, `offset` counted from the first unconsumed one. The view is invalid after the next `space`."""
         position = self.start + offset
         return self._view[position : position + size]
 
     def space(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The free space for the next bytes; never empty."""
         if self.end == len(self._buffer):
             self.make_room(self.available + 1)
         return self._view[self.end :]
@@ -66,7 +66,7 @@ class ReceiveBuffer:
                 self._pool.give_back(self._replace(self._small))
 
     def make_room(self, size: int) -> None:
-        """See to it that a frame of `size` bytes fits, or that as much as has arrived may double."""
+        """Make room for a frame of `size` bytes, but at most for twice the bytes that have arrived."""
         wanted = min(size, max(LARGE_BYTES, 2 * self.available))
         if self.start + wanted <= len(self._buffer):
             return
@@ -74,7 +74,7 @@ class ReceiveBuffer:
         if wanted <= len(self._buffer):
             self._buffer[:available] = self._view[self.start : self.end]
         elif self._buffer is self._small and available < SMALL_BYTES // 2:
-            # So far the frame is a promise: a thousand strangers who make one must not get a large buffer each.
+            # Only the length has arrived: a thousand clients that announce a large frame must not get a large buffer each.
             return
         else:
             larger = self._pool.borrow(wanted)

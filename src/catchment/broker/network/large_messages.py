@@ -1,8 +1,8 @@
 """Messages that are too large to be decoded or encoded on the event loop.
 
-Either costs microseconds an element in Python, so that a request with tens of thousands of partitions, or the answer to one,
-would hold every other client up. A thread does it: the interpreter lets the loop have its turn every few milliseconds.
-One thread is enough: more of them would only take turns from the loop.
+Either costs microseconds for each element in Python, so a request with tens of thousands of partitions, or its response, would
+block every other client. A thread does it instead: the interpreter switches to the event loop every few milliseconds.
+One thread is enough: more threads would only take time from the loop.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from catchment.protocol.message_fields import message_fields
 
 LARGE_FRAME_BYTES: Final = 16 * 1024
 """A smaller request is decoded in a few milliseconds, whatever it holds."""
-LARGE_ANSWER_ELEMENTS: Final = 1000
-"""Array elements in an answer, over all its arrays: encoding one takes about ten microseconds."""
+LARGE_RESPONSE_ELEMENTS: Final = 1000
+"""Array elements in a response, over all its arrays: encoding one takes about ten microseconds."""
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
 class CodecThread:
-    """Runs decoders and encoders, one after the other. The thread starts with the first of them."""
+    """Runs decoders and encoders one after the other, on a thread that starts with the first of them."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="catchment-codec")
@@ -41,7 +41,7 @@ class CodecThread:
 
 def is_large(message: Any) -> bool:
     """Whether the message has more array elements than the loop should encode."""
-    left = LARGE_ANSWER_ELEMENTS
+    left = LARGE_RESPONSE_ELEMENTS
     unseen = [message]
     while unseen:
         entity = unseen.pop()

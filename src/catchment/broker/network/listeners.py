@@ -1,4 +1,4 @@
-"""Where clients come in: one listener for each entry of `listeners`, and the bounds on connections that all share."""
+"""Listeners: one for each entry of `listeners`, and the connection limits that they share."""
 
 import asyncio
 import logging
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_IDLE_CHECKS_A_PERIOD = 4
+_IDLE_CHECKS_PER_PERIOD = 4
 
 
 class Listener:
-    """One address that is listened on. Its connections know it, and through it the router and the bounds."""
+    """One bound address. Its connections reach the router and the limits through it."""
 
     def __init__(self, name: str, connections: "Connections", router: Router) -> None:
         self.name = name
@@ -28,14 +28,14 @@ class Listener:
         self._connections = connections
 
     def connected(self, connection: Connection) -> bool:
-        """Whether there is room for the connection."""
+        """Register a connection; False if it exceeds a limit."""
         return self._connections.add(connection)
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.remove(connection)
 
-    def refusal_pause_ms(self, host: str) -> int:
-        """How long to wait before closing a connection from a host that connects too often; 0 if it does not."""
+    def rejection_delay_ms(self, host: str) -> int:
+        """How long to wait before closing a connection from a host over its connection rate; 0 if it is within."""
         quotas = self._connections.services.quotas
         return quotas.connect(host) if quotas.is_active else 0
 
@@ -67,7 +67,10 @@ class Connections:
         limit = settings.connection_limits_per_address.get(host, settings.integer("max.connections.per.ip"))
         if len(self._open) >= settings.integer("max.connections") or self._by_host[host] >= limit:
             _logger.warning(
-                "refused a connection from %s: %d are open, %d from there", host, len(self._open), self._by_host[host]
+                "rejected a connection from %s: %d connections are open, %d from this host",
+                host,
+                len(self._open),
+                self._by_host[host],
             )
             return False
         self._open[connection] = None
@@ -84,25 +87,25 @@ class Connections:
                 del self._by_host[connection.peer_host]
             self.services.traffic.connections = len(self._open)
 
-    async def close_idle_for_ever(self) -> None:
-        """Close connections on which nothing has come for `connections.max.idle.ms`, unless they wait for us.
+    async def close_idle_connections(self) -> None:
+        """Until cancelled, close connections that received nothing for `connections.max.idle.ms` and have no pending request.
 
-        A client that has closed its side may be gone, which only an answer would tell: it is not waited for longer.
+        A client that has closed its side may be gone, and only a response would show it: it gets no longer time.
         """
         while True:
             idle_ms = self.services.settings.integer("connections.max.idle.ms")
-            # A negative limit means none; it may change while the broker runs, so look at it again.
-            await asyncio.sleep(max(0.05, (idle_ms if idle_ms >= 0 else 60_000) / 1000 / _IDLE_CHECKS_A_PERIOD))
+            # A negative limit means none. The setting may change while the broker runs, so it is read again.
+            await asyncio.sleep(max(0.05, (idle_ms if idle_ms >= 0 else 60_000) / 1000 / _IDLE_CHECKS_PER_PERIOD))
             if idle_ms < 0:
                 continue
             oldest_s = self.now_s() - idle_ms / 1000
             for connection in list(self._open):
-                waits = connection.has_requests_waiting and not connection.asks_no_more
+                waits = connection.has_pending_requests and not connection.is_half_closed
                 if connection.last_active_s < oldest_s and not waits:
                     connection.abort()
 
     def abort_all(self) -> None:
-        """Close all connections, and each that was accepted already but comes only now."""
+        """Close all connections, and each accepted one that is registered from now on."""
         self._is_closing = True
         for connection in list(self._open):
             connection.abort()
@@ -115,12 +118,12 @@ async def bind(
     router: Router,
     pool: BufferPool,
 ) -> Listening:
-    """Take the address; the caller starts to accept once the broker is ready."""
+    """Bind the address; the caller starts to accept once the broker is ready."""
     settings = connections.services.settings
     listener = Listener(configured.name, connections, router)
     limits = ConnectionLimits(
         max_frame_bytes=settings.integer("socket.request.max.bytes"),
-        max_waiting_answers=settings.integer("queued.max.requests"),
+        max_pending_responses=settings.integer("queued.max.requests"),
         send_buffer_bytes=settings.integer("socket.send.buffer.bytes"),
         receive_buffer_bytes=settings.integer("socket.receive.buffer.bytes"),
     )

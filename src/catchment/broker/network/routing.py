@@ -1,9 +1,9 @@
 """From a frame to its handler and back.
 
-A handler is driven once, right where the frame arrived. If it finishes, its answer leaves at once; only if it has to wait
-is it made a task. So a request that needs no waiting costs no scheduling, and a Produce has appended its batch before the
-receive buffer is used again. What is too large to be decoded or encoded in one go on the loop is a thread's work; the
-connection serves nothing else meanwhile.
+A handler's coroutine is run until its first suspension, right where the frame arrived. If it finishes, its response is sent at
+once; it becomes a task only if it suspends. So a request that need not wait costs no scheduling, and a Produce has appended its
+batch before the receive buffer is reused. A message that is too large for the event loop is decoded or encoded on a thread, and
+its connection serves no other request in the meantime.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from kio.static.primitive import i32Timedelta
 from catchment.broker import handlers
 from catchment.broker.context import RequestContext
 from catchment.broker.handlers import CLAIMS
-from catchment.broker.network.connection import Answer, Connection
+from catchment.broker.network.connection import Connection, PendingResponse
 from catchment.broker.network.large_messages import LARGE_FRAME_BYTES, CodecThread, is_large
 from catchment.broker.quotas.meter import RequestMeter
 from catchment.protocol import codec, produce
@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">i")
 _ANONYMOUS = "User:ANONYMOUS"
-"""Who asks: there is no authentication."""
+"""The principal of every request: there is no authentication."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -47,13 +47,13 @@ Decoder = Callable[[memoryview, RequestHeader], Any]
 
 
 class Encoder(Protocol):
-    """Makes the body of an answer; `throttle_time_ms` is given only if a quota makes the client pause."""
+    """Encodes the body of a response; `throttle_time_ms` is given only if a quota throttles the client."""
 
     def __call__(self, response: Any, header: RequestHeader, throttle_time_ms: int = 0, /) -> Sequence[Piece]: ...
 
 
 class Route(NamedTuple):
-    """An API as this broker serves it."""
+    """How this broker serves an API."""
 
     key: int
     oldest: int
@@ -62,22 +62,22 @@ class Route(NamedTuple):
     decode: Decoder
     encode: Encoder
     is_large: Callable[[Any], bool]
-    """Whether a thread should encode the answer. An API with an encoder of its own has no large answer without waiting."""
+    """Whether a thread should encode the response. An API with its own encoder never has a large response without suspending."""
     decode_copy: Decoder | None
-    """For frames that are large without taking long to decode. `decode` raises ManyPartitions where one would, and a thread
-    decodes a copy with this. Otherwise the size of the frame decides."""
-    holds_up: bool
-    """Whether later requests of the connection wait until this one is answered."""
-    ends_with_client: bool
-    """Whether the handler is cancelled when its connection is lost. Only for handlers that mostly wait: what they change they
-    change in one step, or under a shield."""
+    """For an API whose large frames are usually quick to decode: `decode` raises ManyPartitions for a slow one, and a thread
+    decodes a copy with this. For other APIs the size of the frame decides."""
+    blocks_connection: bool
+    """Whether later requests of the connection wait for this response."""
+    cancel_on_disconnect: bool
+    """Whether the handler is cancelled when its connection is lost. Only for handlers that mostly wait: they make each change in
+    one step, or under a shield."""
 
 
 class Interceptor(Protocol):
-    """Tests may answer in a handler's place, or change what it answers."""
+    """Lets a test respond in place of a handler, or change its response."""
 
     def intercept(self, route: Route, context: RequestContext, request: Any) -> Coroutine[Any, Any, Any] | None:
-        """What to run in place of the handler, or None to let the request pass."""
+        """The coroutine to run in place of the handler, or None to run the handler."""
         ...
 
 
@@ -103,23 +103,25 @@ def api(
     encode: Encoder = encode_message,
     is_large: Callable[[Any], bool] = is_large,
     decode_copy: Decoder | None = None,
-    holds_up: bool = False,
-    ends_with_client: bool = False,
+    blocks_connection: bool = False,
+    cancel_on_disconnect: bool = False,
 ) -> Callable[[Handler[Request, Response]], Handler[Request, Response]]:
-    """Claim an API and the versions served."""
+    """Register the handler of an API, and the versions that it serves."""
 
     def register(handler: Handler[Request, Response]) -> Handler[Request, Response]:
         claim = CLAIMS[key]
         if (claim.oldest, claim.newest) != versions or handler.__module__ != f"{handlers.__name__}.{claim.module}":
-            raise ValueError(f"{handler.__module__} claims {APIS[key].name} {versions}, the index says {claim}")
-        _routes[key] = Route(key, *versions, handler, decode, encode, is_large, decode_copy, holds_up, ends_with_client)
+            raise ValueError(f"{handler.__module__} serves {APIS[key].name} {versions}, but the index has {claim}")
+        _routes[key] = Route(
+            key, *versions, handler, decode, encode, is_large, decode_copy, blocks_connection, cancel_on_disconnect
+        )
         return handler
 
     return register
 
 
 def route_for(key: int) -> Route:
-    """The route of an API in the index, loaded if it is the first time."""
+    """The route of an API in the index; imports its handler on first use."""
     route = _routes.get(key)
     if route is None:
         importlib.import_module(f"{handlers.__name__}.{CLAIMS[key].module}")
@@ -131,7 +133,7 @@ def route_for(key: int) -> Route:
 def _continue(
     coroutine: Coroutine[Any, Any, Any], awaited: Any, meter: RequestMeter | None
 ) -> Generator[Any, Any, Any]:
-    """Go on with a coroutine that already waits for something."""
+    """Continue a coroutine that is suspended on `awaited`."""
     while True:
         try:
             try:
@@ -146,7 +148,7 @@ def _continue(
 
 @types.coroutine
 def _drive(coroutine: Coroutine[Any, Any, Any], meter: RequestMeter | None) -> Generator[Any, Any, Any]:
-    """Run a coroutine that has not begun."""
+    """Run a coroutine that has not started."""
     try:
         awaited = coroutine.send(None) if meter is None else meter.step(coroutine, None)
     except StopIteration as finished:
@@ -154,7 +156,7 @@ def _drive(coroutine: Coroutine[Any, Any, Any], meter: RequestMeter | None) -> G
     return (yield from _continue(coroutine, awaited, meter))
 
 
-async def _given(response: Any) -> Any:
+async def _ready(response: Any) -> Any:
     return response
 
 
@@ -172,13 +174,13 @@ class Router:
         self._codec = CodecThread()
 
     def dispatch(self, connection: Connection, frame: memoryview) -> Sequence[Piece] | None:
-        """Serve one request: its answer, or None if it will come later; MalformedRequest if it cannot be read."""
+        """Serve one request: its response, or None if that will follow later; MalformedRequest if it cannot be decoded."""
         header = parse_request_header(frame)
         claim = CLAIMS.get(header.api_key)
         if claim is None or not claim.oldest <= header.api_version <= claim.newest:
             if header.api_key != API_VERSIONS_KEY:
                 raise MalformedRequest(f"API key {header.api_key} version {header.api_version} is not served")
-            # Any version of ApiVersions gets an answer that the client can read: version 0, with the error and the table.
+            # Any version of ApiVersions gets a response that the client can decode: version 0, with the error and the table (KIP-511).
             header, route, request = header._replace(api_version=0), route_for(API_VERSIONS_KEY), None
         else:
             route = _routes.get(header.api_key) or route_for(header.api_key)
@@ -198,14 +200,17 @@ class Router:
             response = finished.value
             if route.encode is not encode_message or not is_large(response):
                 return self._encoded(connection, route, header, response, meter)
-            answer, rest = connection.answer_later(holds_up=True), _given(response)
+            pending, rest = connection.reserve_response(blocks_connection=True), _ready(response)
         except Exception:
             self._failed(connection, header)
             return ()
         else:
-            answer, rest = connection.answer_later(holds_up=route.holds_up), _continue(coroutine, awaited, meter)
-        serving = self._finish_later(connection, answer, route, header, rest, meter)
-        self._start(answer, serving, ends_with_client=route.ends_with_client)
+            pending, rest = (
+                connection.reserve_response(blocks_connection=route.blocks_connection),
+                _continue(coroutine, awaited, meter),
+            )
+        serving = self._finish_later(connection, pending, route, header, rest, meter)
+        self._start(pending, serving, cancel_on_disconnect=route.cancel_on_disconnect)
         return None
 
     async def close(self) -> None:
@@ -216,30 +221,32 @@ class Router:
         self._codec.close()
 
     def _start_large(self, connection: Connection, route: Route, header: RequestHeader, frame: memoryview) -> None:
-        answer = connection.answer_later(holds_up=True)
-        # The receive buffer is used again before the thread gets to it.
-        serving = self._serve_large(connection, answer, route, header, bytes(frame))
-        # A large Produce is appended in several steps: all of it, even if the client does not wait for the answer.
-        self._start(answer, serving, ends_with_client=route.ends_with_client and route.key != produce.API_KEY)
+        pending = connection.reserve_response(blocks_connection=True)
+        # The receive buffer is reused before the thread decodes the frame.
+        serving = self._serve_large(connection, pending, route, header, bytes(frame))
+        # A large Produce is appended in several steps: all of it, even if the client disconnects before the response.
+        self._start(pending, serving, cancel_on_disconnect=route.cancel_on_disconnect and route.key != produce.API_KEY)
 
-    def _start(self, answer: Answer, serving: Coroutine[Any, Any, None], *, ends_with_client: bool) -> None:
+    def _start(
+        self, pending: PendingResponse, serving: Coroutine[Any, Any, None], *, cancel_on_disconnect: bool
+    ) -> None:
         task = asyncio.get_running_loop().create_task(serving)
-        if ends_with_client:
-            answer.waiting = task
+        if cancel_on_disconnect:
+            pending.task = task
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
     async def _serve_large(
-        self, connection: Connection, answer: Answer, route: Route, header: RequestHeader, frame: bytes
+        self, connection: Connection, pending: PendingResponse, route: Route, header: RequestHeader, frame: bytes
     ) -> None:
         try:
             request = await self._codec.run(route.decode_copy or route.decode, memoryview(frame), header)
         except MalformedRequest as error:
-            connection.refuse(error)
+            connection.reject(error)
             return
         meter = self._meter(connection, header, len(frame)) if self._services.quotas.is_active else None
         rest = _drive(self._handler(route, self._context(connection, header, meter), request), meter)
-        await self._finish_later(connection, answer, route, header, rest, meter)
+        await self._finish_later(connection, pending, route, header, rest, meter)
 
     def _context(self, connection: Connection, header: RequestHeader, meter: RequestMeter | None) -> RequestContext:
         self._services.traffic.requested(header.api_key)
@@ -248,21 +255,21 @@ class Router:
     def _meter(self, connection: Connection, header: RequestHeader, size: int) -> RequestMeter:
         meter = RequestMeter(self._services.quotas, _ANONYMOUS, header.client_id or "", header.api_key)
         if header.api_key == produce.API_KEY:
-            # At once: a client that sends many requests before the first answer must not have them all served.
+            # At once: a client that sends many requests before the first response must not have them all served.
             connection.mute(meter.produced(size))
         return meter
 
     def _handler(self, route: Route, context: RequestContext, request: Any) -> Coroutine[Any, Any, Any]:
         if self._interceptor is not None:
-            instead = self._interceptor.intercept(route, context, request)
-            if instead is not None:
-                return instead
+            replacement = self._interceptor.intercept(route, context, request)
+            if replacement is not None:
+                return replacement
         return route.handler(context, request)
 
     async def _finish_later(
         self,
         connection: Connection,
-        answer: Answer,
+        pending: PendingResponse,
         route: Route,
         header: RequestHeader,
         rest: Awaitable[Any],
@@ -271,44 +278,49 @@ class Router:
         try:
             response = await rest
             if response is not None and route.is_large(response):
-                pause_ms = self._pause_ms(connection, response, meter)
-                body = await self._codec.run(route.encode, response, header, pause_ms)
+                throttle_ms = self._throttle_ms(connection, response, meter)
+                body = await self._codec.run(route.encode, response, header, throttle_ms)
                 pieces = _framed(header, body)
             else:
                 pieces = self._encoded(connection, route, header, response, meter)
         except Exception:
             self._failed(connection, header)
         else:
-            connection.finish_answer(answer, pieces)
+            connection.complete_response(pending, pieces)
 
     def _encoded(
         self, connection: Connection, route: Route, header: RequestHeader, response: Any, meter: RequestMeter | None
     ) -> Sequence[Piece]:
-        """The answer as a frame; nothing where the client wants none."""
-        pause_ms = self._pause_ms(connection, response, meter)
+        """The response as a frame; empty if the client expects none."""
+        throttle_ms = self._throttle_ms(connection, response, meter)
         if response is None:
             return ()
         try:
-            body = route.encode(response, header, pause_ms) if pause_ms else route.encode(response, header)
+            body = route.encode(response, header, throttle_ms) if throttle_ms else route.encode(response, header)
         except Exception:
             self._failed(connection, header)
             return ()
         return _framed(header, body)
 
-    def _pause_ms(self, connection: Connection, response: Any, meter: RequestMeter | None) -> int:
+    def _throttle_ms(self, connection: Connection, response: Any, meter: RequestMeter | None) -> int:
         if meter is None:
             return 0
-        pause_ms = meter.finish(is_answered=response is not None)
-        # The answer carries the throttle time; if the client does not pause by itself, its next requests wait unread (KIP-219).
-        connection.mute(pause_ms)
-        return pause_ms
+        throttle_ms = meter.finish(has_response=response is not None)
+        # The response carries the throttle time. If the client does not wait by itself, its next requests stay unread (KIP-219).
+        connection.mute(throttle_ms)
+        return throttle_ms
 
     def _failed(self, connection: Connection, header: RequestHeader) -> None:
-        """A fault of ours, or a refusal that no answer can carry: the client is told by the end of its connection."""
+        """Close the connection after an internal error, or an error that no response can carry."""
         name = APIS[header.api_key].name
         error = sys.exception()
         if isinstance(error, ApiError):
-            _logger.warning("%s from %s was refused without an answer: %s", name, connection.peer_host, error)
+            _logger.warning(
+                "closing %s: %s failed without a response: %s",
+                connection.peer_host,
+                name,
+                error,
+            )
         else:
             _logger.exception("%s version %d failed; closing %s", name, header.api_version, connection.peer_host)
         connection.abort()

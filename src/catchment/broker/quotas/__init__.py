@@ -1,1 +1,1 @@
-"""Bounds on what single users and clients may take of the broker."""
+"""Client quotas: limits on what single users, client ids and addresses may use."""

@@ -1,4 +1,4 @@
-"""Changes of client quotas as a request asks for them, checked as Kafka checks them."""
+"""Changes of client quotas, validated as in Kafka."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CLIENT_KEYS: Final[dict[str, int | None]] = {
     REQUEST_PERCENTAGE: None,
     CONTROLLER_MUTATION_RATE: None,
 }
-"""The largest value of keys that take whole numbers; None for those that take any."""
+"""The largest value of keys that take whole numbers; None for keys that take any number."""
 _ADDRESS_KEYS: Final[dict[str, int | None]] = {CONNECTION_CREATION_RATE: _LARGEST_INT}
 _WHOLE_WITHIN: Final = 1e-6
 
@@ -45,7 +45,7 @@ class Operation(NamedTuple):
 
 
 def named_parts(entity: QuotaEntity) -> list[tuple[str, str | None]]:
-    """An entity as requests and answers name it: by types, with None for a default."""
+    """An entity as requests and responses name it: by types, with None for the default."""
     return [(kind, value or None) for kind, field in _FIELDS.items() if (value := getattr(entity, field)) is not None]
 
 
@@ -55,7 +55,7 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
         if kind not in _FIELDS:
             raise _invalid(f"Unhandled client quota entity type: {kind}")
         if _FIELDS[kind] in named:
-            raise _invalid(f"Invalid client quota entity: {kind} is in it twice")
+            raise _invalid(f"Invalid client quota entity: it has {kind} twice")
         if name == "":
             raise _invalid(f"Empty {kind} not supported")
         named[_FIELDS[kind]] = DEFAULT if name is None else name
@@ -64,18 +64,18 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
     address = named.get("ip")
     if address is not None:
         if len(named) > 1:
-            raise _invalid("Invalid quota entity combination: an IP stands alone, without user or client id")
+            raise _invalid("Invalid quota entity combination: an IP cannot be combined with a user or client id")
         named["ip"] = _normal_address(address)
     return QuotaEntity(**named)
 
 
 def check_operations(entity: QuotaEntity, operations: Sequence[Operation]) -> None:
-    """Raise ApiError unless all of the operations may be done to the entity."""
+    """Raise ApiError unless all operations are valid for the entity."""
     keys = _CLIENT_KEYS if entity.ip is None else _ADDRESS_KEYS
     seen: set[str] = set()
     for key, value in operations:
         if key in seen:
-            raise _invalid(f"Duplicate quota key {key}: nothing is changed for this entity")
+            raise _invalid(f"Duplicate quota key {key}: this entity is not changed")
         seen.add(key)
         if value is not None:
             _check(keys, key, value)

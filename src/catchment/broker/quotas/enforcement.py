@@ -1,7 +1,7 @@
-"""The measures of all clients that have a quota.
+"""Measured rates and throttle times of the clients that have a quota.
 
-While the cluster has no quota, `is_active` is False and nobody asks for more. What a client has used is measured per owner of
-a quota; a measure that has come to rest is dropped, since a fresh one says the same.
+While the cluster has no quota, `is_active` is False and nothing is measured. Usage is measured per owner of a quota; an idle
+measurement is dropped, since a new one gives the same result.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from catchment.cluster.metadata import MetadataImage
 from catchment.ports.clock import Clock
 from catchment.settings.broker import BrokerSettings
 
-_FEW_MEASURES: Final = 1024
-"""Below this number nobody looks for measures to drop."""
+_FEW_MEASUREMENTS: Final = 1024
+"""Below this number, idle measurements are not dropped."""
 
 
 class Quotas:
@@ -31,8 +31,8 @@ class Quotas:
         self.monotonic_s = clock.monotonic_s
         self.is_active = False
         self.muted_connections = 0
-        self.pauses_ms: Counter[str] = Counter()
-        """The sum of all pauses that clients were told, by quota key."""
+        self.throttle_times_ms: Counter[str] = Counter()
+        """The sum of all throttle times in responses, by quota key."""
         self._limits = Limits({})
         self._window = Window(
             settings.integer("quota.window.num"), settings.integer("quota.window.size.seconds") * 1000
@@ -43,7 +43,7 @@ class Quotas:
         )
         self._rates: dict[tuple[str, Owner], SampledRate] = {}
         self._buckets: dict[Owner, TokenBucket] = {}
-        self._crowded_at = _FEW_MEASURES
+        self._crowded_at = _FEW_MEASUREMENTS
 
     @property
     def sample_ms(self) -> int:
@@ -53,20 +53,20 @@ class Quotas:
         return int(self.monotonic_s() * 1000)
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Take on the quotas of a new image. Measures stay: a client does not start afresh when its bound changes."""
+        """Apply the quotas of a new image. Measurements are kept: a changed limit does not reset what a client has used."""
         if new.client_quotas is not old.client_quotas:
             self._limits = Limits(new.client_quotas)
             self.is_active = not self._limits.is_empty
 
-    def use(self, key: str, user: str, client_id: str, value: float) -> int:
-        """Count what a client used; how many milliseconds it must pause to be within its quota again."""
+    def record(self, key: str, user: str, client_id: str, value: float) -> int:
+        """Record what a client used; its throttle time in milliseconds."""
         limit = self._limits.of_client(key, user, client_id)
-        return 0 if limit is None else self._use(key, limit, value)
+        return 0 if limit is None else self._record(key, limit, value)
 
-    def use_if_within(self, key: str, user: str, client_id: str, value: float) -> tuple[int, bool]:
-        """As `use`, and whether to give it: what is beyond the quota is neither counted nor given.
+    def record_if_within(self, key: str, user: str, client_id: str, value: float) -> tuple[int, bool]:
+        """Like `record`, but a value beyond the quota is not recorded; also whether it was recorded.
 
-        But what is beyond the quota even of a client that has used nothing is given: it would never come otherwise.
+        A value beyond the quota of a client that has used nothing is recorded: otherwise it would never be allowed.
         """
         limit = self._limits.of_client(key, user, client_id)
         if limit is None:
@@ -75,19 +75,19 @@ class Quotas:
         rate = self._rate(key, limit.owner, now_ms)
         has_used = rate.used(now_ms) > 0
         rate.record(value, now_ms)
-        pause_ms = rate.pause_ms(limit.bound, now_ms)
-        is_given = not (pause_ms and has_used)
-        if not is_given:
+        throttle_ms = rate.throttle_ms(limit.value, now_ms)
+        is_allowed = not (throttle_ms and has_used)
+        if not is_allowed:
             rate.record(-value, now_ms)
-        return pause_ms, is_given
+        return throttle_ms, is_allowed
 
-    def most_at_once(self, key: str, user: str, client_id: str) -> float | None:
-        """How much a client that has used nothing may use without a pause; None if it has no quota."""
+    def burst_limit(self, key: str, user: str, client_id: str) -> float | None:
+        """How much a client that has used nothing may use without being throttled; None if it has no quota."""
         limit = self._limits.of_client(key, user, client_id)
-        return None if limit is None else limit.bound * self._window.full_ms / 1000
+        return None if limit is None else limit.value * self._window.full_ms / 1000
 
     def mutate(self, user: str, client_id: str, count: int, *, strict: bool) -> tuple[bool, int]:
-        """Count changes of the cluster: whether they may be made, and how long the client must pause."""
+        """Record controller mutations: whether they are allowed, and the throttle time (KIP-599)."""
         limit = self._limits.of_client(CONTROLLER_MUTATION_RATE, user, client_id)
         if limit is None:
             return True, 0
@@ -96,33 +96,33 @@ class Quotas:
         if bucket is None:
             self._drop_idle(now_ms)
             bucket = self._buckets[limit.owner] = TokenBucket(self._mutation_window)
-        pause_ms = bucket.pause_ms(limit.bound, now_ms) if strict else 0
-        if pause_ms:
-            return False, pause_ms
-        bucket.record(count, limit.bound, now_ms)
-        return True, 0 if strict else bucket.pause_ms(limit.bound, now_ms)
+        throttle_ms = bucket.throttle_ms(limit.value, now_ms) if strict else 0
+        if throttle_ms:
+            return False, throttle_ms
+        bucket.record(count, limit.value, now_ms)
+        return True, 0 if strict else bucket.throttle_ms(limit.value, now_ms)
 
     def connect(self, ip: str) -> int:
-        """Count a connection from an address; if there are too many, how long to keep the caller waiting for its refusal."""
+        """Record a connection from an address; if there are too many, how long to wait before closing it."""
         limit = self._limits.of_address(CONNECTION_CREATION_RATE, ip)
         if limit is None:
             return 0
-        pause_ms = self._use(CONNECTION_CREATION_RATE, limit, 1)
-        if pause_ms:
+        throttle_ms = self._record(CONNECTION_CREATION_RATE, limit, 1)
+        if throttle_ms:
             self._rates[CONNECTION_CREATION_RATE, limit.owner].record(-1, self.now_ms())
-        return min(pause_ms, self.sample_ms)
+        return min(throttle_ms, self.sample_ms)
 
     def rates(self) -> Iterator[tuple[str, Owner, float]]:
-        """What each owner of a quota uses a second, by quota key."""
+        """The rate per second of each owner of a quota, by quota key."""
         now_ms = self.now_ms()
         for (key, owner), rate in list(self._rates.items()):
             yield key, owner, rate.per_second(now_ms)
 
-    def _use(self, key: str, limit: Limit, value: float) -> int:
+    def _record(self, key: str, limit: Limit, value: float) -> int:
         now_ms = self.now_ms()
         rate = self._rate(key, limit.owner, now_ms)
         rate.record(value, now_ms)
-        return rate.pause_ms(limit.bound, now_ms)
+        return rate.throttle_ms(limit.value, now_ms)
 
     def _rate(self, key: str, owner: Owner, now_ms: int) -> SampledRate:
         rate = self._rates.get((key, owner))
@@ -132,9 +132,9 @@ class Quotas:
         return rate
 
     def _drop_idle(self, now_ms: int) -> None:
-        """Clients choose their ids, so their number has no bound but what one window can hold."""
+        """Drop idle measurements: clients choose their ids, so only the length of the window bounds their number."""
         if len(self._rates) + len(self._buckets) < self._crowded_at:
             return
         self._rates = {key: rate for key, rate in self._rates.items() if not rate.is_idle(now_ms)}
         self._buckets = {owner: bucket for owner, bucket in self._buckets.items() if not bucket.is_idle(now_ms)}
-        self._crowded_at = max(_FEW_MEASURES, 2 * (len(self._rates) + len(self._buckets)))
+        self._crowded_at = max(_FEW_MEASUREMENTS, 2 * (len(self._rates) + len(self._buckets)))

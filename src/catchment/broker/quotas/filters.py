@@ -1,4 +1,4 @@
-"""Which entities a DescribeClientQuotas asks for."""
+"""The filter of DescribeClientQuotas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Match(IntEnum):
     EXACT = 0
     DEFAULT = 1
     ANY = 2
-    """Any name, and the default."""
+    """Any name, or the default."""
 
 
 class Component(NamedTuple):
@@ -50,7 +50,7 @@ def parse_components(components: Iterable[tuple[str, int, str | None]]) -> list[
 
 
 def matches(entity: QuotaEntity, components: Sequence[Component], *, strict: bool) -> bool:
-    """Whether each component finds its part in the entity; strictly, the entity must have no other part."""
+    """Whether the entity matches every component; with `strict`, it must have no other part."""
     parts = dict(named_parts(entity))
     if strict and len(parts) != len(components):
         return False

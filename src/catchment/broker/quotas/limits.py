@@ -1,7 +1,7 @@
-"""Which quota holds for a client, and with whom it shares it.
+"""Which quota applies to a client, and which clients share it.
 
-The most specific entity wins, in Kafka's order. A quota of a user is shared by all its clients; a quota of a default is
-not shared, but given to each name that falls under it.
+The most specific entity wins, in Kafka's order. All clients of a user share the user's quota; a default quota is not shared, but
+applies to each name separately.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 DEFAULT: Final = ""
 
-_MOST_REMEMBERED: Final = 4096
-"""Clients choose their ids, so what was looked up is remembered for a number of them only."""
+_MAX_CACHED: Final = 4096
+"""Clients choose their ids, so the number of cached lookups is bounded."""
 
 
 class Owner(NamedTuple):
-    """Those who share one measure. A name that is None makes no difference to it."""
+    """The clients that share one measurement; None matches any name."""
 
     user: str | None = None
     client_id: str | None = None
@@ -33,51 +33,51 @@ class Owner(NamedTuple):
 
 class Limit(NamedTuple):
     owner: Owner
-    bound: float
+    value: float
 
 
 class Limits:
-    """The quotas of the cluster, arranged for looking up."""
+    """The quotas of the cluster, indexed for lookup."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
-        self._bounds: dict[str, dict[QuotaEntity, float]] = {}
+        self._values: dict[str, dict[QuotaEntity, float]] = {}
         for entity, values in quotas.items():
             for key, value in values.items():
-                self._bounds.setdefault(key, {})[entity] = value
+                self._values.setdefault(key, {})[entity] = value
         self._found: dict[tuple[str, str, str], Limit | None] = {}
 
     @property
     def is_empty(self) -> bool:
-        return not self._bounds
+        return not self._values
 
     def of_client(self, key: str, user: str, client_id: str) -> Limit | None:
         asked = (key, user, client_id)
         try:
             return self._found[asked]
         except KeyError:
-            bounds = self._bounds.get(key)
-            limit = None if bounds is None else _first(bounds, _matching(user, client_id))
-        if len(self._found) >= _MOST_REMEMBERED:
+            values = self._values.get(key)
+            limit = None if values is None else _first(values, _matching(user, client_id))
+        if len(self._found) >= _MAX_CACHED:
             self._found.clear()
         self._found[asked] = limit
         return limit
 
     def of_address(self, key: str, ip: str) -> Limit | None:
-        bounds = self._bounds.get(key)
+        values = self._values.get(key)
         owner = Owner(ip=ip)
-        return None if bounds is None else _first(bounds, ((QuotaEntity(ip=name), owner) for name in (ip, DEFAULT)))
+        return None if values is None else _first(values, ((QuotaEntity(ip=name), owner) for name in (ip, DEFAULT)))
 
 
-def _first(bounds: Mapping[QuotaEntity, float], candidates: Iterator[tuple[QuotaEntity, Owner]]) -> Limit | None:
+def _first(values: Mapping[QuotaEntity, float], candidates: Iterator[tuple[QuotaEntity, Owner]]) -> Limit | None:
     for entity, owner in candidates:
-        bound = bounds.get(entity)
-        if bound is not None:
-            return Limit(owner, bound)
+        value = values.get(entity)
+        if value is not None:
+            return Limit(owner, value)
     return None
 
 
 def _matching(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, Owner]]:
-    """The entities that a client falls under, the most specific first."""
+    """The entities that match a client, the most specific first."""
     for user_name in (user, DEFAULT):
         for client_name in (client_id, DEFAULT):
             yield QuotaEntity(user_name, client_name), Owner(user, client_id)

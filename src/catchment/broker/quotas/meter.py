@@ -1,4 +1,4 @@
-"""What one request uses: made for a request only while the cluster has quotas."""
+"""Measures what one request uses. Created for a request only while the cluster has quotas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catchment.broker.quotas.limits import (
 from catchment.protocol.errors import ApiError
 
 _BETWEEN_BROKERS: Final = frozenset({27, 83, 84, 85, 86, 87})
-"""WriteTxnMarkers and the share-state APIs: brokers ask them of one another, and nobody's time quota pays for that."""
+"""WriteTxnMarkers and the share-state APIs are sent between brokers, so they do not count towards a client's request quota."""
 _NO_LIMIT: Final = (1 << 31) - 1
 
 
@@ -26,13 +26,13 @@ class RequestMeter:
         self._quotas = quotas
         self._user = principal.partition(":")[2]
         self._client_id = client_id
-        self._counts_time = api_key not in _BETWEEN_BROKERS
+        self._measures_time = api_key not in _BETWEEN_BROKERS
         self._busy_s = 0.0
-        self._pause_ms = 0
-        self._pausing_key = REQUEST_PERCENTAGE
+        self._throttle_ms = 0
+        self._throttling_key = REQUEST_PERCENTAGE
 
     def step(self, coroutine: Coroutine[Any, Any, Any], value: Any) -> Any:
-        """Go on with the handler, and count the time for which it keeps the loop."""
+        """Resume the handler, and measure how long it occupies the event loop."""
         started_s = self._quotas.monotonic_s()
         try:
             return coroutine.send(value)
@@ -40,43 +40,43 @@ class RequestMeter:
             self._busy_s += self._quotas.monotonic_s() - started_s
 
     def produced(self, size: int) -> int:
-        """Count the bytes of a Produce request; the milliseconds for which the client must pause."""
-        self._pause(PRODUCER_BYTE_RATE, self._quotas.use(PRODUCER_BYTE_RATE, self._user, self._client_id, size))
-        return self._pause_ms
+        """Record the bytes of a Produce request; the throttle time in milliseconds."""
+        self._throttle(PRODUCER_BYTE_RATE, self._quotas.record(PRODUCER_BYTE_RATE, self._user, self._client_id, size))
+        return self._throttle_ms
 
-    def most_fetched_bytes(self) -> int:
-        """More than this a fetch should not ask for: it would have to wait in any case."""
-        most = self._quotas.most_at_once(CONSUMER_BYTE_RATE, self._user, self._client_id)
-        return _NO_LIMIT if most is None else min(int(most), _NO_LIMIT)
+    def max_fetch_bytes(self) -> int:
+        """The largest useful fetch: a larger one would be throttled in any case."""
+        limit = self._quotas.burst_limit(CONSUMER_BYTE_RATE, self._user, self._client_id)
+        return _NO_LIMIT if limit is None else min(int(limit), _NO_LIMIT)
 
-    def may_fetch(self, size: int) -> bool:
-        """Count the bytes of an answer, unless they are beyond the quota: then the client gets an empty answer and a pause."""
-        pause_ms, is_given = self._quotas.use_if_within(CONSUMER_BYTE_RATE, self._user, self._client_id, size)
-        self._pause(CONSUMER_BYTE_RATE, pause_ms)
-        return is_given
+    def record_fetch_if_allowed(self, size: int) -> bool:
+        """Record the bytes of a response, unless they exceed the quota: then the client gets an empty response and is throttled."""
+        throttle_ms, is_allowed = self._quotas.record_if_within(CONSUMER_BYTE_RATE, self._user, self._client_id, size)
+        self._throttle(CONSUMER_BYTE_RATE, throttle_ms)
+        return is_allowed
 
     def fetched(self, size: int) -> None:
-        """Count the bytes of an answer that cannot be held back any more."""
-        self._pause(CONSUMER_BYTE_RATE, self._quotas.use(CONSUMER_BYTE_RATE, self._user, self._client_id, size))
+        """Record the bytes of a response that must be sent in any case."""
+        self._throttle(CONSUMER_BYTE_RATE, self._quotas.record(CONSUMER_BYTE_RATE, self._user, self._client_id, size))
 
     def mutate(self, count: int, *, strict: bool) -> None:
-        """Count partitions to be made or deleted; ApiError if there have been too many and the client knows that error."""
-        is_allowed, pause_ms = self._quotas.mutate(self._user, self._client_id, count, strict=strict)
-        self._pause(CONTROLLER_MUTATION_RATE, pause_ms)
+        """Record partitions to create or delete; ApiError with `strict`, if the quota is exceeded."""
+        is_allowed, throttle_ms = self._quotas.mutate(self._user, self._client_id, count, strict=strict)
+        self._throttle(CONTROLLER_MUTATION_RATE, throttle_ms)
         if not is_allowed:
             raise ApiError(ErrorCode.throttling_quota_exceeded, "The throttling quota has been exceeded.")
 
-    def finish(self, *, is_answered: bool) -> int:
-        """The milliseconds for which the client must pause. Time is not counted where no answer could tell of it."""
-        if is_answered and self._counts_time:
+    def finish(self, *, has_response: bool) -> int:
+        """The throttle time in milliseconds. Request time is not recorded without a response to carry the throttle time."""
+        if has_response and self._measures_time:
             percent = self._busy_s * 100
-            pause_ms = self._quotas.use(REQUEST_PERCENTAGE, self._user, self._client_id, percent)
-            self._pause(REQUEST_PERCENTAGE, min(pause_ms, self._quotas.sample_ms))
-        if self._pause_ms:
-            self._quotas.pauses_ms[self._pausing_key] += self._pause_ms
-        return self._pause_ms
+            throttle_ms = self._quotas.record(REQUEST_PERCENTAGE, self._user, self._client_id, percent)
+            self._throttle(REQUEST_PERCENTAGE, min(throttle_ms, self._quotas.sample_ms))
+        if self._throttle_ms:
+            self._quotas.throttle_times_ms[self._throttling_key] += self._throttle_ms
+        return self._throttle_ms
 
-    def _pause(self, key: str, pause_ms: int) -> None:
-        if pause_ms > self._pause_ms:
-            self._pause_ms = pause_ms
-            self._pausing_key = key
+    def _throttle(self, key: str, throttle_ms: int) -> None:
+        if throttle_ms > self._throttle_ms:
+            self._throttle_ms = throttle_ms
+            self._throttling_key = key

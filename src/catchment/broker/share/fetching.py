@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from catchment.broker.context import LONGEST_WAIT_MS
+from catchment.broker.context import MAX_WAIT_MS
 from catchment.broker.network.connection import Connection
 from catchment.broker.share.in_flight import AcquiredRecords, FetchLimits, LogBatch
 from catchment.broker.share.leader import ShareLeader
@@ -150,8 +150,8 @@ class FetchWaiter:
         self._leaders = leaders
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        has_asked_last = connection is not None and connection.asks_no_more
-        self._deadline_s = self._loop.time() + (0 if has_asked_last else min(max_wait_ms, LONGEST_WAIT_MS) / 1000)
+        has_asked_last = connection is not None and connection.is_half_closed
+        self._deadline_s = self._loop.time() + (0 if has_asked_last else min(max_wait_ms, MAX_WAIT_MS) / 1000)
         self._has_rung = False
         self._heard: asyncio.Future[None] | None = None
 
@@ -160,7 +160,7 @@ class FetchWaiter:
             leader.waiting.add(self._on_timer)
             leader.partition.readers.add(self._on_timer)
         if self._connection is not None:
-            self._connection.when_gone[self] = self._expire
+            self._connection.on_disconnect[self] = self._expire
         return self
 
     def __exit__(
@@ -170,7 +170,7 @@ class FetchWaiter:
             leader.waiting.remove(self._on_timer)
             leader.partition.readers.remove(self._on_timer)
         if self._connection is not None:
-            self._connection.when_gone.pop(self, None)
+            self._connection.on_disconnect.pop(self, None)
 
     async def wait(self) -> bool:
         """Wait for the next ring; whether it came before the time was up."""

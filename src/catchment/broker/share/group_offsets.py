@@ -1,7 +1,7 @@
-"""Setting and deleting the offsets of share groups: the group and the states of its partitions change one after the other.
+"""Alter and delete the offsets of share groups: the group and the states of its partitions change one after the other.
 
-The group first notes what is to happen, then the states change, then the group notes that they have. What fails in between
-stays noted as not done, and whoever asks again finishes it.
+The group first records the intent, then the states change, then the group records the completion. A change that fails in between
+stays recorded as incomplete, and a retry finishes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Failures = dict[SharePartition, ApiError]
 
 
 async def initialized(services: Services, group_id: str) -> Mapping[UUID, StateTopic]:
-    """The partitions that the group has a state of."""
+    """The partitions for which the group has a state."""
     runner = services.groups.runtime.runner_of(group_id)
     topics = answer_now(runner, lambda shard, _: shard.share_groups.offsets.initialized(group_id))
     await runner.settled()
@@ -36,9 +36,9 @@ async def initialized(services: Services, group_id: str) -> Mapping[UUID, StateT
 
 
 async def alter(services: Services, group_id: str, starts: Mapping[SharePartition, int]) -> Failures:
-    """Let the group begin anew at the given offsets; which partitions could not. ApiError if the group does not allow it."""
+    """Reset the group to the given offsets; the partitions that failed. ApiError if the group does not allow it."""
     topics = _state_topics(services, starts)
-    epoch = await _note(services, group_id, lambda offsets, reply: offsets.begin_alter(group_id, topics, reply))
+    epoch = await _record(services, group_id, lambda offsets, reply: offsets.begin_alter(group_id, topics, reply))
     failures = await _failures(
         {
             (topic_id, number): services.share_state.initialize(group_id, topic_id, number, epoch, start_offset)
@@ -46,14 +46,14 @@ async def alter(services: Services, group_id: str, starts: Mapping[SharePartitio
         }
     )
     done = _state_topics(services, [partition for partition in starts if partition not in failures])
-    await _note(services, group_id, lambda offsets, reply: offsets.finish_alter(group_id, done, reply))
+    await _record(services, group_id, lambda offsets, reply: offsets.finish_alter(group_id, done, reply))
     return failures
 
 
 async def delete(services: Services, group_id: str, topics: Iterable[TopicImage]) -> dict[UUID, ApiError]:
-    """Forget how far the group has come with topics; which could not be. ApiError if the group does not allow it."""
+    """Delete the group's offsets of topics; the topics that failed. ApiError if the group does not allow it."""
     asked = {topic.id: StateTopic(topic.name, frozenset(range(len(topic.partitions)))) for topic in topics}
-    begun = await _note(services, group_id, lambda offsets, reply: offsets.begin_delete(group_id, asked, reply))
+    begun = await _record(services, group_id, lambda offsets, reply: offsets.begin_delete(group_id, asked, reply))
     failed = await _failures(
         {
             (topic_id, number): services.share_state.delete(group_id, topic_id, number)
@@ -63,13 +63,13 @@ async def delete(services: Services, group_id: str, topics: Iterable[TopicImage]
     )
     failures = {topic_id: error for (topic_id, _), error in failed.items()}
     gone = begun.keys() - failures.keys()
-    await _note(services, group_id, lambda offsets, reply: offsets.finish_delete(group_id, gone, reply))
-    nothing = ApiError(ErrorCode.unknown_topic_or_partition, "The group has no offsets of this topic.")
+    await _record(services, group_id, lambda offsets, reply: offsets.finish_delete(group_id, gone, reply))
+    nothing = ApiError(ErrorCode.unknown_topic_or_partition, "The group has no offsets for this topic.")
     return failures | {topic_id: nothing for topic_id in asked if topic_id not in begun}
 
 
-async def _note(services: Services, group_id: str, command: Callable[[ShareGroupOffsets, Reply], Result]) -> Result:
-    """Run a command of the group; what it returns, once its record is safe."""
+async def _record(services: Services, group_id: str, command: Callable[[ShareGroupOffsets, Reply], Result]) -> Result:
+    """Run a command of the group; its result, once its record is durable."""
     results: list[Result] = []
 
     def run(shard: GroupShard, _: Moment, reply: Reply) -> None:

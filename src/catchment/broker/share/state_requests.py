@@ -1,4 +1,4 @@
-"""What the requests about share state have in common: each partition is asked about for itself, all of them at once."""
+"""What the share-state requests have in common: every partition is a command of its own, and all run concurrently."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
@@ -38,9 +38,9 @@ class _Request(Protocol[AskedOut]):
 async def by_topic(
     request: _Request[Asked], answer: Callable[[UUID, Asked], Coroutine[Any, Any, Result]]
 ) -> list[tuple[UUID | None, tuple[Result, ...]]]:
-    """The answers for each topic, in the order in which they were asked for; none for a request that names no group."""
+    """The results for each topic, in the order of the request; none for a request without a group."""
     topics = request.topics if request.group_id else ()
-    # Brokers name a partition once; one that is named again gets the same answer.
+    # Brokers name a partition once; a duplicate gets the same result.
     once = {(topic.topic_id or _NO_TOPIC, one.partition): one for topic in topics for one in topic.partitions}
     answers = dict(zip(once, await gather_in_turns(answer(key[0], one) for key, one in once.items()), strict=True))
     turns = Turns()

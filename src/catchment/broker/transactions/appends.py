@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.appends import Outcome, append_to, find, is_transactional
-from catchment.broker.batch_preparation import OpenedData, owned
+from catchment.broker.batch_preparation import PreparedData, copied_data
 from catchment.broker.context import RequestContext
 from catchment.broker.transactions.client_capabilities import ClientCapabilities
 from catchment.broker.transactions.verification import VerificationRequest
@@ -94,7 +94,7 @@ def _append(
             context,
             request,
             topic,
-            data if isinstance(data, OpenedData) else owned(request, data),
+            data if isinstance(data, PreparedData) else copied_data(request, data),
             partition,
             header,
             verification,
