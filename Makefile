@@ -24,7 +24,7 @@ run: setup ## Start the main job, a city's emergency response; SECONDS=60 ends a
 	@trap : INT; $(BIN)/catchment example $(or $(EXAMPLE),emergency) $(if $(SECONDS),--seconds $(SECONDS)) || [ $$? -eq 130 ]
 
 test: setup ## Run every test
-	-$(BIN)/python -m catchment.spark.start_up_training
+	-$(BIN)/python -m catchment.spark.launch.class_cache_training
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder --max-worker-restart=0 --durations=20 $(TESTS)
 
 soak: setup ## The long forms of tests that kill and flood, for hours: KILLS=300 is how often

@@ -48,8 +48,8 @@ def _start_up_cache() -> None:
     """Spark starts from the cache of classes that `make test` has made; without one, no test leaves a run behind that makes it."""
     if find_spec("pyspark") is None:
         return
-    from catchment.spark.java import JavaMissing, find_java
-    from catchment.spark.start_up_cache import SWITCH, cache_path
+    from catchment.spark.launch.class_cache import SWITCH, cache_path
+    from catchment.spark.launch.java import JavaMissing, find_java
 
     with suppress(JavaMissing):
         path = cache_path(find_java())

@@ -8,7 +8,7 @@ from tests.bench.pretended_maven import install_maven
 
 from catchment.bench.peers.java import java_command
 from catchment.bench.peers.maven import PeerUnavailable, classpath
-from catchment.spark.connector_jars import Artifact
+from catchment.spark.launch.connector_jars import Artifact
 
 ARTIFACTS = (Artifact("org.example", "thing", "1.0"),)
 FETCHES = """#!/bin/sh

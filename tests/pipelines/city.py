@@ -197,8 +197,8 @@ class City:
         """A row out of a topic as JSON has it, also if it is Avro of a pipeline that was run here."""
         from catchment.pipelines.execution.row_values import row_schema
         from catchment.spark.formats.payloads import Payloads
-        from catchment.spark.formats.row_decoding import RowDecoder
-        from catchment.spark.formats.row_schema import MARKER, frame_of
+        from catchment.spark.formats.rows.decoding import RowDecoder
+        from catchment.spark.formats.rows.schema import MARKER, frame_of
 
         if not value.startswith(MARKER):
             row: dict[str, Any] = json.loads(value)

@@ -24,7 +24,7 @@ from tests.pipelines.stores.servers import PostgresServer
 from catchment import Broker
 from catchment.pipelines.driving.run_file import is_running
 from catchment.pipelines.lakes.opening import open_lake
-from catchment.spark.batch_pace import FIRST_ROWS
+from catchment.spark.source.batch_pace import FIRST_ROWS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 

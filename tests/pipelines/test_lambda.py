@@ -26,7 +26,7 @@ from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines import Pipeline, Stage, store
 from catchment.pipelines.backfill import backfill, rollback
 from catchment.pipelines.history_changes import Changes
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

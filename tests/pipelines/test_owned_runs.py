@@ -30,7 +30,7 @@ from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.resetting import Resetting
 from catchment.pipelines.stores.opening import open_store
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 if TYPE_CHECKING:
     from tests.client.logs import Logs

@@ -25,7 +25,7 @@ from catchment.pipelines.execution import stages
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.stores.opening import open_store
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

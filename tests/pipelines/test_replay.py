@@ -13,7 +13,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.client.settled import read_settled
-from tests.spark.soak.mortal_servers import mortal_server
+from tests.spark.soak.killable_servers import killable_server
 from tests.spark.soak.wire_proxy import END_TXN, Trap
 
 from catchment.cli.options import BOOTSTRAP_VARIABLE
@@ -24,7 +24,7 @@ DEADLINE_S: Final = 300.0
 
 
 def test_each_record_goes_back_once_whenever_its_replay_is_killed(tmp_path: Path) -> None:
-    with mortal_server("catchment", tmp_path) as server:
+    with killable_server("catchment", tmp_path) as server:
         fill_quarantine(server.bootstrap_servers)
         for trap in (
             # The second transaction is never committed; then the first one is, but nobody is told; then the next but one.

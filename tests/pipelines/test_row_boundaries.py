@@ -14,7 +14,7 @@ from tests.pipelines.city import City, Report
 from catchment.client.errors import SettingsError
 from catchment.pipelines import Pipeline, Stage, topic
 from catchment.pipelines.row_formats import OLD_ROWS
-from catchment.spark.formats.row_schema import MARKER
+from catchment.spark.formats.rows.schema import MARKER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 from tests.client.logs import Logs
 
 from catchment.spark.data_source import CatchmentDataSource
-from catchment.spark.planning import RangePartition
-from catchment.spark.stream_reader import StreamReader
+from catchment.spark.source.planning import RangePartition
+from catchment.spark.source.stream_reader import StreamReader
 
 TIMEOUT_S = 150.0
 Offsets = dict[str, dict[str, int]]

@@ -180,5 +180,5 @@ class Filler:
 
 
 def _key(size: Size) -> bytes | None:
-    """Told by its size alone, so that keys come again."""
+    """Derived from the size alone, so that keys repeat."""
     return None if size is None else Random(size).randbytes(size)

@@ -19,9 +19,9 @@ from tests.client.logs import Logs
 
 from catchment.client.cluster import Cluster
 from catchment.client.offsets import LATEST
-from catchment.spark import batch_writer, stream_writer
-from catchment.spark.commit_list import TaskMessage
-from catchment.spark.stream_writer import StreamWriter
+from catchment.spark.sink import batch_writer, stream_writer
+from catchment.spark.sink.commit_list import TaskMessage
+from catchment.spark.sink.stream_writer import StreamWriter
 from catchment.spark.task_facts import TaskFacts
 
 Way = Literal["stream", "foreachBatch"]

@@ -16,8 +16,8 @@ from threading import Semaphore, Thread
 from catchment.client.errors import ClientError
 from catchment.client.transaction_outcomes import Outcome, Witness
 from catchment.client.transactions import TransactionHandle
-from catchment.spark import two_phase
-from catchment.spark.commit_list import CommitList, TaskMessage, Transaction
+from catchment.spark.sink import two_phase
+from catchment.spark.sink.commit_list import CommitList, TaskMessage, Transaction
 
 QUERY = "query"
 ROWS_PER_BATCH = 3
@@ -68,7 +68,7 @@ class World:
                 self.epochs[transactional_id] += 1
 
     def end(self, handle: TransactionHandle, wanted: Outcome) -> bool:
-        """EndTxn: whether it says that the transaction has ended so. A fenced producer is told nothing more than that."""
+        """EndTxn: whether the transaction ended in that way. A fenced producer learns nothing more than that it is fenced."""
         written = self.written[handle]
         if written.outcome is None:
             written.outcome = wanted
@@ -84,7 +84,7 @@ class World:
 
 
 class Driver:
-    """One run of the query, in a thread that moves only when it is told to."""
+    """One run of the query, in a thread that advances only on request."""
 
     def __init__(self, world: World, partition_count: int, attempts: Sequence[int], batch_count: int) -> None:
         """`attempts` says for one task after the other how Spark runs it; see `_run_task`."""

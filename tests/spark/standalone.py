@@ -14,7 +14,7 @@ from typing import Self
 import pyspark
 
 from catchment.ports.network import free_port
-from catchment.spark.java import find_java, shim_home
+from catchment.spark.launch.java import find_java, shim_home
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the JVM of an executor, which ends before it could become fast; its master and workers have the same from the environment."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 from tests.spark.soak.campaign import Campaign, campaign
-from tests.spark.soak.mortal_servers import KINDS, Kind, mortal_server
+from tests.spark.soak.killable_servers import KINDS, Kind, killable_server
 from tests.spark.soak.plan import MAPPED, Plan
 
 from catchment.client.cluster import Cluster
@@ -48,7 +48,7 @@ ALL: Final = (
 )
 
 
-def blows(kind: Kind, random: Random) -> list[str]:
+def kills(kind: Kind, random: Random) -> list[str]:
     count = SHORT // 2 if kind == "kafka" and KILLS == SHORT else KILLS
     chosen = [*FIRST[:count], *random.choices(ALL, k=max(0, count - len(FIRST)))]
     random.shuffle(chosen)
@@ -57,16 +57,16 @@ def blows(kind: Kind, random: Random) -> list[str]:
 
 @pytest.mark.timeout(1500 + 120 * KILLS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_row_is_written_once_whoever_is_killed(kind: Kind, tmp_path: Path) -> None:
-    seed = Random().getrandbits(32)
+def test_every_row_is_written_once_whichever_process_is_killed(kind: Kind, tmp_path: Path) -> None:
+    seed = int(os.environ.get("CATCHMENT_SPARK_SEED", Random().getrandbits(32)))
     random = Random(seed)
-    with mortal_server(kind, tmp_path) as server:
+    with killable_server(kind, tmp_path) as server:
         plan = Plan("catchment", server.bootstrap_servers, str(tmp_path))
         with campaign(server, plan, random) as running:
-            for blow in blows(kind, random):
-                running.strike(blow)
+            for kill in kills(kind, random):
+                running.strike(kill)
             running.wait_for_growth()
-            assert running.finish() == [], f"seed {seed}, blows {dict(running.blows)}"
+            assert running.finish() == [], f"CATCHMENT_SPARK_SEED={seed}, kills {dict(running.kills)}"
 
 
 @pytest.mark.timeout(1500)
@@ -77,7 +77,7 @@ def test_a_driver_dies_between_the_tasks_of_a_batch(
     """What one task had written is there twice with Spark's own sink, and once with ours: the checkers can tell."""
     if format_name == "kafka" and peer_jars is None:
         pytest.skip("the jars of Spark's own Kafka connector cannot be fetched: they need Maven")
-    with mortal_server("catchment", tmp_path) as server:
+    with killable_server("catchment", tmp_path) as server:
         jars = peer_jars if format_name == "kafka" else None
         plan = Plan(format_name, server.bootstrap_servers, str(tmp_path), jars, holds=True)
         plan.hold_path.touch()

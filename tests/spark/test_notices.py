@@ -111,8 +111,8 @@ def test_the_end_of_a_fork_leaves_the_channel_of_its_parent_alone(publisher: Pub
     assert heard_from(publisher.address).get(timeout=TIMEOUT_S) == FIRST
 
 
-def test_an_address_that_nobody_serves_gives_a_silent_subscription(tmp_path: Path) -> None:
-    assert not subscribe(str(tmp_path / "nobody"), lambda notice: None).connected
+def test_an_address_without_a_server_gives_a_silent_subscription(tmp_path: Path) -> None:
+    assert not subscribe(str(tmp_path / "missing"), lambda notice: None).connected
     assert not subscribe(None, lambda notice: None).connected
 
 
@@ -167,7 +167,7 @@ def test_the_folder_of_a_process_that_was_killed_is_removed_by_the_next_one(
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     program = (
         "import os, signal, socket\n"
-        "from catchment.spark.socket_folders import SocketFolder\n"
+        "from catchment.spark.notices import SocketFolder\n"
         "made = SocketFolder()\n"
         "socket.socket(socket.AF_UNIX).bind(made.address)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -15,7 +15,7 @@ pytest.importorskip("grpc", reason="grpcio is not installed, and Spark Connect n
 import pyspark
 from tests.client.logs import CatchmentLogs
 
-from catchment.spark.java import find_java, shim_home
+from catchment.spark.launch.java import find_java, shim_home
 
 TIMEOUT_S = 1200
 SENT = [b"%d" % number for number in range(50)]

@@ -142,7 +142,7 @@ def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: b
 
 def _prepare_next_start() -> None:
     """On a thread, while Spark starts: to look whether its cache is there takes a moment."""
-    from catchment.spark.start_up_cache import train_if_missing
+    from catchment.spark.launch.class_cache import train_if_missing
 
     train_if_missing()
 

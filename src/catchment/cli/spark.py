@@ -24,7 +24,7 @@ def jars(
 
     Maven fetches them once; they stay in the user's cache.
     """
-    from catchment.spark.connector_jars import JarsUnavailable, connector_jars
+    from catchment.spark.launch.connector_jars import JarsUnavailable, connector_jars
 
     try:
         paths = [str(path) for path in connector_jars(lambda artifact: print_note(f"fetching {artifact}"))]

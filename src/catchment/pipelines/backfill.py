@@ -43,7 +43,7 @@ from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
 from catchment.pipelines.switching import Shown, Tell, reference_version, switch_when_caught_up
-from catchment.spark.spark_checkpoint import BatchPlan, SparkCheckpoint
+from catchment.spark.checkpoint.progress import BatchPlan, SparkCheckpoint
 
 _ROWS_AT_ONCE: Final = 50_000
 _WAIT_S: Final = 120.0

@@ -127,7 +127,7 @@ def _schema(topic: TopicIn, folder: FilePath) -> StructType | None:
     # PySpark takes a moment to load; it starts no Java.
     from pyspark.sql.types import StructType
 
-    from catchment.spark.formats import json_schema
+    from catchment.spark.formats.json import schema as json_schema
 
     parsed = json_schema.parse(text, {})
     return parsed if isinstance(parsed, StructType) else None

@@ -20,9 +20,9 @@ from catchment.pipelines.execution.catching_up import CatchingUp, read_by, topic
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.stores.store import RealTimeStore, Version, Written
-from catchment.spark.noted_offsets import read_up_to
-from catchment.spark.positions import Offsets
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
+from catchment.spark.source.noted_offsets import read_up_to
+from catchment.spark.source.positions import Offsets
 
 _FOLLOW_S: Final = 120.0
 _LOOK_S: Final = 0.05

@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from catchment.spark.launch.session import session
     from catchment.spark.registration import register
-    from catchment.spark.spark_session import session
 
 __all__ = ["register", "session"]
 
 if not TYPE_CHECKING:
-    _MODULES = {"register": "catchment.spark.registration", "session": "catchment.spark.spark_session"}
+    _MODULES = {"register": "catchment.spark.registration", "session": "catchment.spark.launch.session"}
     _EXTRA = ("fastavro", "google", "numba", "numpy", "py4j", "pyarrow", "pyspark")
 
     def __getattr__(name: str) -> object:

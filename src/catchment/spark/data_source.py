@@ -15,14 +15,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
-from catchment.spark.batch_reader import BatchReader
-from catchment.spark.empty_profiles import send_no_empty_profiles
 from catchment.spark.formats.decoding import Decoding
-from catchment.spark.hang_ups import keep_quiet_about_hang_ups
-from catchment.spark.record_reading import RecordReading
-from catchment.spark.source_columns import check_schema, source_schema
-from catchment.spark.source_options import SourceOptions
-from catchment.spark.stream_reader import StreamReader
+from catchment.spark.launch.python_workers import drop_empty_profiles, silence_disconnects
+from catchment.spark.source.batch_reader import BatchReader
+from catchment.spark.source.columns import check_schema, source_schema
+from catchment.spark.source.options import SourceOptions
+from catchment.spark.source.record_reading import RecordReading
+from catchment.spark.source.stream_reader import StreamReader
 
 _FORMATS: Final = ("keyformat", "valueformat")
 
@@ -61,13 +60,13 @@ class CatchmentDataSource(DataSource):
 
     # The sink is imported where it is used: a query that only reads does not load it into every worker.
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from catchment.spark.batch_writer import BatchWriter
+        from catchment.spark.sink.batch_writer import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite)
 
     @override
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from catchment.spark.stream_writer import StreamWriter
+        from catchment.spark.sink.stream_writer import StreamWriter
 
         return StreamWriter(self.options, schema)
 
@@ -85,5 +84,5 @@ class CatchmentDataSource(DataSource):
         return self._decoding
 
 
-keep_quiet_about_hang_ups()
-send_no_empty_profiles()
+silence_disconnects()
+drop_empty_profiles()

@@ -9,14 +9,18 @@ server of Spark Connect for instance, does without.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
+import shutil
 import socket
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from py4j.java_gateway import JavaObject
@@ -31,10 +35,13 @@ from pyspark.sql.streaming.listener import (
 )
 from typing_extensions import override
 
-from catchment.spark.socket_folders import SocketFolder
-
 # A reader that takes no notice for so long is cut off, so that it does not hold up Spark's other listeners.
 SEND_TIMEOUT_S: Final = 1.0
+SOCKET: Final = "notices"
+_PREFIX: Final = "catchment-notices-"
+_SHORT: Final = "/tmp"
+# Linux takes 107 bytes of path for a Unix socket, macOS 103.
+_LONGEST_PATH: Final = 103
 
 
 class Notice(NamedTuple):
@@ -235,3 +242,39 @@ def _receive(connection: socket.socket, on_notice: Callable[[Notice], None]) -> 
                 return
             query_id, query_name, run_id, batch_id, ends = json.loads(line)
             on_notice(Notice(query_id, query_name, run_id, batch_id, tuple(ends)))
+
+
+class SocketFolder:
+    """A folder that is there from the moment when it is made until it is removed."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        if len(self.address.encode()) > _LONGEST_PATH:
+            self.path.rmdir()
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_SHORT))
+        # Before there is a socket in it: folders without one are left alone.
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove_left_behind(self.path.parent)
+
+    @property
+    def address(self) -> str:
+        return str(self.path / SOCKET)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_left_behind(parent: Path) -> None:
+    for folder in parent.glob(f"{_PREFIX}*"):
+        # Another process may remove it at the same time, and those of other users cannot be opened.
+        with suppress(OSError):
+            if not (folder / SOCKET).is_socket():
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

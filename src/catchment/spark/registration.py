@@ -11,7 +11,7 @@ from pyspark.sql.utils import is_remote
 
 from catchment.spark.data_source import CatchmentDataSource
 from catchment.spark.notices import publish
-from catchment.spark.table_source import TableDataSource
+from catchment.spark.table.source import TableDataSource
 
 
 def register(spark: SparkSession) -> None:

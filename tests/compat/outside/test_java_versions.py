@@ -8,7 +8,7 @@ import pytest
 from tests.compat.outside.toolchains import JavaApplication
 from tests.compat.program import APPLICATIONS
 
-from catchment.spark.connector_jars import Artifact
+from catchment.spark.launch.connector_jars import Artifact
 from catchment.testing.embedded import Broker
 
 # Each fetches its jars first.

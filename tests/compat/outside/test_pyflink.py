@@ -16,7 +16,7 @@ from tests.compat.clients.committed_reader import CommittedReader
 from tests.compat.outside.toolchains import jar, python_with
 from tests.compat.program import APPLICATIONS, TIMEOUT_S, Program, until
 
-from catchment.spark.connector_jars import Artifact
+from catchment.spark.launch.connector_jars import Artifact
 
 pytestmark = [
     pytest.mark.skipif("CATCHMENT_FLINK" not in os.environ, reason="CATCHMENT_FLINK is not set: Flink is large"),

@@ -13,7 +13,7 @@ from tests.compat.clients.committed_reader import CommittedReader
 from tests.compat.outside.toolchains import JavaApplication
 from tests.compat.program import APPLICATIONS, TIMEOUT_S
 
-from catchment.spark.connector_jars import Artifact
+from catchment.spark.launch.connector_jars import Artifact
 
 # The first to run fetches the jars.
 pytestmark = pytest.mark.timeout(1500)

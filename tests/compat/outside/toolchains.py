@@ -17,7 +17,7 @@ from tests.compat.program import APPLICATIONS, VIRTUAL_MACHINE, Program
 
 from catchment.bench.peers.java import java_command
 from catchment.bench.peers.maven import PeerUnavailable, classpath, kept
-from catchment.spark.connector_jars import Artifact, JarsUnavailable, fetch_jar
+from catchment.spark.launch.connector_jars import Artifact, JarsUnavailable, fetch_jar
 
 _TIMEOUT_S = 900
 

@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 
 from catchment.pipelines.alerts.deciding import Candidate
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _numbers = itertools.count(1)
 _TIMEOUT_S = 450.0

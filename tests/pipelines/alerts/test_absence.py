@@ -21,7 +21,7 @@ from typing_extensions import override
 from catchment.pipelines.alerts.absence import SilenceWatch, absent_rows
 from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.execution.handling import for_each_batch
-from catchment.spark.session_settings import ROCKSDB, STATE_STORE
+from catchment.spark.launch.settings import ROCKSDB, STATE_STORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

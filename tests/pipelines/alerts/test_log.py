@@ -26,7 +26,7 @@ from catchment.client.producer import Producer
 from catchment.pipelines.alerts.deciding import Candidate
 from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 servers, rule, candidates, moment = json.loads(sys.argv[1])
 commit = Producer.commit

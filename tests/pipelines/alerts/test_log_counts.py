@@ -13,7 +13,7 @@ from catchment.pipelines.alerts.log import AlertLog
 from catchment.pipelines.alerts.log_counts import LogCounts
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.ports.network import free_port
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 from catchment.testing.embedded import Broker
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from catchment import Broker
 from catchment.client.columns.schema import COLUMN_TYPES
 from catchment.pipelines.driving.kept_aside import KeptAside, queries_in
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 TOPICS: Final = {"rejected": "city.quarantine", "late": "city.late"}
 DEADLINE_S: Final = 120.0

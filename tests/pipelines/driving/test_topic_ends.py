@@ -11,7 +11,7 @@ from tests.pipelines.driving.supervised import wait_for
 from catchment import Broker
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.execution.store_calls import StoreCalls
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 PLACE = ("reports", 0)
 

@@ -13,7 +13,7 @@ from tests.pipelines.city import NOON
 from tests.pipelines.event_time.questions import Question
 from tests.pipelines.event_time.stories import END, SECOND_US, Event
 
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _NOON_US = int(NOON.timestamp()) * SECOND_US
 Crews = Mapping[str, int]

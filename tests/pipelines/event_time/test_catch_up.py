@@ -16,7 +16,7 @@ from tests.pipelines.event_time.stories import SECOND_US, Event, ends
 from tests.pipelines.event_time.town import Town, bound_batches, dropped_rows
 
 from catchment.pipelines import Pipeline
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 LATENESS_S: Final = 20
 QUESTIONS: Final = (TUMBLING, MINUTES, TREND)

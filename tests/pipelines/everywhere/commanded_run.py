@@ -17,9 +17,9 @@ from tests.pipelines.city import City
 from tests.pipelines.everywhere.story import Board, Chapter, Outcome, Story, outcome
 
 from catchment.pipelines.driving.run_file import read_run
-from catchment.spark.noted_offsets import read_up_to
-from catchment.spark.python_launcher import python_command
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
+from catchment.spark.launch.python_command import python_command
+from catchment.spark.source.noted_offsets import read_up_to
 
 _DEADLINE_S: Final = 1200.0
 _STOP_S: Final = 450.0

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from tests.spark.formats.avro_samples import written
 from tests.spark.formats.registry_server import RegistryServer, framed
 
-from catchment.spark.formats.protobuf_schema import compiled, message_class
+from catchment.spark.formats.protobuf.schema import compiled, message_class
 
 AVRO: Final[dict[str, Any]] = {
     "type": "record",

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from catchment.pipelines.driving.leftovers import processes_of
 from catchment.pipelines.home import Home
-from catchment.spark.noted_offsets import read_up_to
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
+from catchment.spark.source.noted_offsets import read_up_to
 
 _LOOK_S: Final = 0.2
 _TIMEOUT_S: Final = 10.0

@@ -17,7 +17,7 @@ from py4j.java_gateway import get_field
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.realtime.connector_settings import connector_options, quoted, require_readable_key
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

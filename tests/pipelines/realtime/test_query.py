@@ -30,7 +30,7 @@ from catchment.pipelines.realtime.query import (
     start_alert,
 )
 from catchment.pipelines.specification import Stage
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

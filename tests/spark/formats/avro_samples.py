@@ -12,7 +12,7 @@ import fastavro
 from hypothesis import strategies as st
 
 from catchment.client.errors import SettingsError
-from catchment.spark.formats.avro import AvroDecoder, AvroSchema
+from catchment.spark.formats.avro.decoder import AvroDecoder, AvroSchema
 
 Schema = Any
 
@@ -27,7 +27,7 @@ LOGICAL: list[Schema] = [
     {"type": "fixed", "name": "F", "size": 3},
     {"type": "enum", "name": "E", "symbols": ["RED", "GREEN", "BLUE"]},
 ]
-# Which branch a value belongs to is told by its Python type.
+# A value's Python type chooses its branch.
 UNIONS: list[Schema] = [["string", "long"], ["null", "boolean", "bytes", "string"], ["long", "null", "string"]]
 
 

@@ -15,10 +15,10 @@ from pyspark.sql import types as spark
 from tests.spark.formats import avro_samples as samples
 
 from catchment.client.errors import SettingsError
-from catchment.spark.formats import avro_columns
-from catchment.spark.formats import avro_kernels as kernels
-from catchment.spark.formats.avro import AvroDecoder, AvroSchema
-from catchment.spark.formats.avro_schema import Node
+from catchment.spark.formats.avro import columns as avro_columns
+from catchment.spark.formats.avro import kernels
+from catchment.spark.formats.avro.decoder import AvroDecoder, AvroSchema
+from catchment.spark.formats.avro.schema import Node
 from catchment.spark.formats.decoder import Decoded, arrow_type
 from catchment.spark.formats.payloads import Payloads
 

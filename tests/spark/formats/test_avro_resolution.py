@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.spark.formats import avro_samples as samples
 
 from catchment.client.errors import SettingsError
-from catchment.spark.formats import avro_schema
-from catchment.spark.formats.avro import AvroDecoder, AvroSchema, resolve, resolve_one_by_one, resolver_of
-from catchment.spark.formats.avro_projection import projection
+from catchment.spark.formats.avro import schema as avro_schema
+from catchment.spark.formats.avro.decoder import AvroDecoder, AvroSchema, resolve, resolve_one_by_one, resolver_of
+from catchment.spark.formats.avro.projection import projection
 from catchment.spark.formats.payloads import Payloads
 
 ADDED: list[tuple[Any, Any]] = [

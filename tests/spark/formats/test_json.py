@@ -16,10 +16,10 @@ from tests.spark.formats.decoded_batches import column, load, raw_batch, through
 from tests.spark.formats.registry_server import RegistryServer, framed
 
 from catchment.client.errors import SettingsError
-from catchment.spark.formats import json_text
 from catchment.spark.formats.decoder import Decoded, arrow_type
-from catchment.spark.formats.json_schema import parse
-from catchment.spark.formats.json_text import JsonDecoder, read_by_arrow, read_by_python
+from catchment.spark.formats.json import decoder as json_text
+from catchment.spark.formats.json.decoder import JsonDecoder, read_by_arrow, read_by_python
+from catchment.spark.formats.json.schema import parse
 from catchment.spark.formats.payloads import Payloads
 
 ALL = (

@@ -18,8 +18,8 @@ from tests.spark.formats.registry_server import RegistryServer, framed
 from catchment.client.errors import SettingsError
 from catchment.spark.formats.decoder import Undecodable
 from catchment.spark.formats.decoding import Decoding
-from catchment.spark.formats.protobuf import read_message_path
-from catchment.spark.formats.protobuf_schema import compiled, message_class
+from catchment.spark.formats.protobuf.decoder import read_message_path
+from catchment.spark.formats.protobuf.schema import compiled, message_class
 
 ORDER = """
 syntax = "proto3";
@@ -199,7 +199,7 @@ def test_schemas_without_a_column_type_are_refused(schema: str, message: str | N
 
 
 def test_text_without_a_compiler_is_refused_with_both_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment.spark.formats.protobuf_schema.find_spec", lambda _: None)
+    monkeypatch.setattr("catchment.spark.formats.protobuf.schema.find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install grpcio-tools.*descriptor_set_out"):
         load(valueFormat="protobuf", valueSchema=ORDER)
     assert loaded().fields()[1][1].simpleString() == TYPE

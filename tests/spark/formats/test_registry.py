@@ -14,7 +14,7 @@ from tests.spark.formats.decoded_batches import column, load, raw_batch, through
 from tests.spark.formats.registry_server import RegistryServer, framed
 
 from catchment.client.errors import SettingsError, TimedOut
-from catchment.spark.formats.avro import AvroDecoder
+from catchment.spark.formats.avro.decoder import AvroDecoder
 from catchment.spark.formats.decoding import Decoding
 from catchment.spark.formats.registry import Registry, RegistryError
 
@@ -195,9 +195,9 @@ def test_a_registry_that_is_away_fails_the_query_after_a_deadline(registry: Regi
     registry.refusals += [503] * 1000
     with pytest.raises(TimedOut, match=r"gave no answer.*HTTP 503.*from the executors"):
         column(replace(decoding, decoders=(("value", impatient),)), [framed(first, b"")])
-    nobody = Registry("http://127.0.0.1:1", deadline_seconds=0.2)
+    unreachable = Registry("http://127.0.0.1:1", deadline_seconds=0.2)
     with pytest.raises(TimedOut, match=r"http://127\.0\.0\.1:1 gave no answer"):
-        nobody.by_id(1)
+        unreachable.by_id(1)
 
 
 @pytest.mark.parametrize(

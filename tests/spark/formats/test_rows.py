@@ -20,9 +20,9 @@ from pyspark.sql import types as spark
 from catchment.client.errors import SettingsError
 from catchment.spark.formats.decoder import arrow_type
 from catchment.spark.formats.payloads import Payloads
-from catchment.spark.formats.row_decoding import NOT_FRAMED, RowDecoder
-from catchment.spark.formats.row_encoding import RowEncoder
-from catchment.spark.formats.row_schema import (
+from catchment.spark.formats.rows.decoding import NOT_FRAMED, RowDecoder
+from catchment.spark.formats.rows.encoding import RowEncoder
+from catchment.spark.formats.rows.schema import (
     FRAME_BYTES,
     MARKER,
     avro_schema_of,
@@ -249,7 +249,7 @@ def test_what_may_be_null_may_change_in_any_type() -> None:
     assert _read(payloads, strict) == ([{"tags": [(1, ["a"])]}], {}), "nothing that is written differs"
 
 
-def test_rows_that_the_reader_cannot_know_are_told_apart_from_good_ones() -> None:
+def test_rows_that_the_reader_cannot_know_are_distinguished_from_good_ones() -> None:
     known, other = _struct(id=spark.StringType()), _struct(id=spark.BinaryType())
     good = _written(known, {"id": "a"})[0]
     payloads = [good, _written(other, {"id": b"b"})[0], b'{"id":"c"}', good + b"\x00", good[:-1], b""]

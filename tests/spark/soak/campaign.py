@@ -1,4 +1,4 @@
-"""One run of the program under fire: who is struck and when, that it goes on after every blow, and what is left at the end."""
+"""One run of the program under kills: which process is killed when, that the program continues, and what it has written in the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.checkers.history import Outcome, Poll, Transaction
 from tests.checkers.log_checker import Anomaly, check
 from tests.client.logs import KafkaLogs
 from tests.spark.soak.driver_process import DriverProcess
-from tests.spark.soak.mortal_servers import MortalServer
+from tests.spark.soak.killable_servers import KillableServer
 from tests.spark.soak.plan import COUNTED, MAPPED, PARTITIONS, SOURCE, Plan
 from tests.spark.soak.reconciling import (
     Places,
@@ -50,9 +50,9 @@ OUTPUTS: Final = (MAPPED, COUNTED)
 class Campaign:
     """Input that never stops, the program, and a reader that follows each output from the first record on."""
 
-    def __init__(self, server: MortalServer, plan: Plan, random: Random) -> None:
+    def __init__(self, server: KillableServer, plan: Plan, random: Random) -> None:
         self.driver = DriverProcess(plan)
-        self.blows: Counter[str] = Counter()
+        self.kills: Counter[str] = Counter()
         self.ledger = Ledger(server.bootstrap_servers, SOURCE, PARTITIONS[SOURCE], pause_s=_PAUSE_S)
         self._server = server
         self._logs = KafkaLogs(server.bootstrap_servers)
@@ -66,11 +66,11 @@ class Campaign:
         for follower in self._followers.values():
             follower.stop()
 
-    def strike(self, blow: str) -> None:
-        """Wait until both outputs have grown, then strike at a moment that chance, or the blow itself, chooses."""
+    def strike(self, kill: str) -> None:
+        """Wait until both outputs have grown, then kill at a random moment, or at the one that the kill names."""
         self.wait_for_growth()
-        self.blows[blow] += 1
-        _logger.info("%s %s", self.blows.total(), blow)
+        self.kills[kill] += 1
+        _logger.info("%s %s", self.kills.total(), kill)
         strikes: dict[str, Callable[[], object]] = {
             "driver": self.driver.kill,
             "jvm": self.driver.kill_jvm,
@@ -79,11 +79,11 @@ class Campaign:
             "broker": self._bounce,
             "driver and broker": self._kill_both,
         }
-        moment, _, victim = blow.rpartition(": ")
+        moment, _, victim = kill.rpartition(": ")
         if moment:
             self._spring(moment)
         else:
-            # When somebody dies is left to chance, so there is no condition to wait for.
+            # The time of a kill is random, so there is no condition to wait for.
             time.sleep(self._random.uniform(0, _LONGEST_LIFE_S))
         strikes[victim]()
         self._server.proxy.disarm()
@@ -142,7 +142,7 @@ class Campaign:
 
     def _hit(self, strike: Callable[[], str | None]) -> None:
         """A process that comes and goes is struck as soon as it is there."""
-        self.wait(lambda: strike() is not None, "there is nobody to kill")
+        self.wait(lambda: strike() is not None, "there is no process to kill")
 
     def _kill_both(self) -> None:
         self.driver.kill()
@@ -156,7 +156,7 @@ class Campaign:
         deadline_s = time.monotonic() + _PROGRESS_S
         while not condition():
             assert time.monotonic() < deadline_s, (
-                f"{complaint} after {dict(self.blows)}; "
+                f"{complaint} after {dict(self.kills)}; "
                 f"{[follower.count for follower in self._followers.values()]} of {len(self.ledger.acknowledged)}\n"
                 f"{self.driver.log_tail()}\n{self._server.log_tail()}"
             )
@@ -165,7 +165,7 @@ class Campaign:
 
 
 @contextmanager
-def campaign(server: MortalServer, plan: Plan, random: Random) -> Iterator[Campaign]:
+def campaign(server: KillableServer, plan: Plan, random: Random) -> Iterator[Campaign]:
     """With topics made and the input flowing; nothing of it is left behind."""
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
     for created in admin.create_topics([NewTopic(name, count, 1) for name, count in PARTITIONS.items()]).values():

@@ -46,7 +46,7 @@ class Member(NamedTuple):
         try:
             os.kill(self.process_id, signal.SIGKILL)
         except ProcessLookupError:
-            # It ended between the look and the blow.
+            # It ended between the look and the kill.
             return
 
 
@@ -78,7 +78,7 @@ class DriverProcess:
     def kill(self) -> None:
         """Everything that any life of the driver has left, and what that starts while it dies."""
         deadline_s = time.monotonic() + _SECONDS
-        while left := self.members(everybody=True):
+        while left := self.members(all_sessions=True):
             assert time.monotonic() < deadline_s, f"processes outlive the driver: {left}"
             for member in left:
                 member.kill()
@@ -105,8 +105,8 @@ class DriverProcess:
             victim.kill()
         return victims[0].command if victims else None
 
-    def members(self, *, everybody: bool = False) -> list[Member]:
-        sessions = self._sessions if everybody else self._sessions[-1:]
+    def members(self, *, all_sessions: bool = False) -> list[Member]:
+        sessions = self._sessions if all_sessions else self._sessions[-1:]
         return [member for member in living_processes() if member.session_id in sessions]
 
     def log_tail(self) -> str:

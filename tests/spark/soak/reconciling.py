@@ -1,4 +1,4 @@
-"""What the outputs must hold, told by what went in and by Spark's own log of its batches; and what they hold instead."""
+"""Compare the outputs with what the input and Spark's own log of its batches say they must hold."""
 
 from __future__ import annotations
 

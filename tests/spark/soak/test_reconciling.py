@@ -1,4 +1,4 @@
-"""What must have been written is told by the input and the batches; whatever differs from it is found by its name."""
+"""The expected output follows from the input and the batches; every difference is found and named."""
 
 from __future__ import annotations
 

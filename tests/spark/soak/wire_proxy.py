@@ -59,7 +59,7 @@ class WireProxy:
 
     @property
     def advertised(self) -> dict[str, str]:
-        """What a broker behind this proxy must be told."""
+        """The settings that a broker behind this proxy needs."""
         return {"advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}"}
 
     def lead_to(self, broker_port: int) -> None:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 
 from catchment.bench.peers.maven import PeerUnavailable, classpath
-from catchment.spark.connector_jars import Artifact
+from catchment.spark.launch.connector_jars import Artifact
 
 KAFKA_VERSION = "4.3.1"
 _KAFKA = (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from catchment.spark.connector_jars import Artifact, JarsUnavailable, run_maven
+from catchment.spark.launch.connector_jars import Artifact, JarsUnavailable, run_maven
 
 
 class PeerUnavailable(Exception):

@@ -16,7 +16,7 @@ from catchment.bench.peers.java import java_command
 from catchment.bench.peers.maven import PeerUnavailable, classpath
 from catchment.bench.peers.server import Server
 from catchment.ports.network import free_port
-from catchment.spark.connector_jars import Artifact
+from catchment.spark.launch.connector_jars import Artifact
 
 _PERF_TEST = (Artifact("com.rabbitmq", "perf-test", "2.22.1"),)
 # Debian puts a wrapper on the PATH that changes user; this is the script behind it, where there is one.

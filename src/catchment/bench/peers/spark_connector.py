@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from catchment.bench.peers.maven import PeerUnavailable
-from catchment.spark.connector_jars import JarsUnavailable
-from catchment.spark.connector_jars import connector_jars as fetched_jars
+from catchment.spark.launch.connector_jars import JarsUnavailable
+from catchment.spark.launch.connector_jars import connector_jars as fetched_jars
 
 
 def connector_jars() -> list[Path]:

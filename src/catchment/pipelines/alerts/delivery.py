@@ -19,7 +19,7 @@ from catchment.pipelines.alerts.remembered import Remembered
 from catchment.pipelines.alerts.rule import undelivered_topic
 from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
 from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
 _BROKER_PAUSE_S: Final = 1.0

@@ -33,7 +33,7 @@ from catchment.pipelines.alerts.delivery import Delivery, DeliveryLimits, LaneSt
 from catchment.pipelines.alerts.log import alert_of, ids_of
 from catchment.pipelines.alerts.rule import log_topic
 from catchment.pipelines.alerts.telling import Listener
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
 _POLL_S: Final = 0.5

@@ -24,7 +24,7 @@ from catchment.client.transactions import Transactions
 from catchment.pipelines.alerts.deciding import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _DELIVERY_TIMEOUT_S: Final = 30.0

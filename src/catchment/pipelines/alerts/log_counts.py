@@ -28,7 +28,7 @@ from catchment.client.topic_metadata import TopicPartition
 from catchment.pipelines.alerts.log import ids_of
 from catchment.pipelines.alerts.remembered import REMEMBERED_IDS, Remembered
 from catchment.pipelines.alerts.rule import log_topic
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
 _POLL_S: Final = 0.5

@@ -18,7 +18,7 @@ from catchment.pipelines.alerts.mail import Mail
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.alerts.telling import Listener
 from catchment.pipelines.alerts.webhook import Webhook
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
 _CLOSE_S: Final = 15.0

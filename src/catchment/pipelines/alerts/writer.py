@@ -21,7 +21,7 @@ from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.deciding import Candidate, Decision, Memory
 from catchment.pipelines.alerts.log import AlertLog, AlertsTakenOver
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

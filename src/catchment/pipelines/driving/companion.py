@@ -22,7 +22,7 @@ from catchment.pipelines.driving.status import QueryStatus
 from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, notes
 from catchment.pipelines.specification import PipelineSpecification
-from catchment.spark.connector_jars import JarsUnavailable, connector_jars
+from catchment.spark.launch.connector_jars import JarsUnavailable, connector_jars
 
 _logger = logging.getLogger(__name__)
 

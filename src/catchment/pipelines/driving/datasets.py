@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from catchment.pipelines.addresses import POSTGRESQL, SQLITE, without_credentials
-from catchment.spark.checkpoint_files import HADOOP_NAMES
+from catchment.spark.checkpoint.files import HADOOP_NAMES
 
 _HOST: Final = re.compile(r"(?P<host>\[[^\]]*\]|[^:,]*)(?::(?P<port>\d+))?")
 _LOCALHOST: Final = "localhost"

@@ -45,8 +45,8 @@ from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.refusals import notes, read_reasons
 from catchment.pipelines.specification import StoreSink
-from catchment.spark.connection import Connection
 from catchment.spark.notices import stop_publishing
+from catchment.spark.options.connection import Connection
 
 _LOOK_S: Final = 0.5
 _NEXT_LEVEL_S: Final = 0.1

@@ -24,7 +24,7 @@ from catchment.client.offsets import LATEST
 from catchment.client.reader import OffsetOutOfRange, Reader, Span
 from catchment.client.topic_metadata import TopicPartition
 from catchment.pipelines.naming import sink_query
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _logger = logging.getLogger(__name__)
 

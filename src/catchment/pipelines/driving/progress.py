@@ -12,8 +12,8 @@ from catchment.pipelines.driving.latency import Latency
 from catchment.pipelines.driving.moments import from_text
 from catchment.pipelines.driving.status import QueryStatus
 from catchment.pipelines.execution.event_times import reported_event_times
-from catchment.spark.noted_offsets import NotedOffsets
-from catchment.spark.positions import from_json
+from catchment.spark.source.noted_offsets import NotedOffsets
+from catchment.spark.source.positions import from_json
 
 _IDLE_S: Final = 10.0
 """A topic with nothing new for this long, while another input of the query has something, holds back its watermark."""

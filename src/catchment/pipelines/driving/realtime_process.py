@@ -38,7 +38,7 @@ from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.plan_check import NotInRealTime, refusal_of_spark
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, write_reasons
 from catchment.pipelines.realtime.running import realtime_session, start_all
-from catchment.spark.connector_jars import JarsUnavailable
+from catchment.spark.launch.connector_jars import JarsUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

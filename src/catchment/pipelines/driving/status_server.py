@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from catchment.pipelines.driving.metrics import PipelineMetrics
-from catchment.spark.hang_ups import accept_hang_ups
+from catchment.spark.launch.python_workers import ignore_disconnects
 
 _HOST: Final = "127.0.0.1"
 
@@ -43,7 +43,7 @@ class StatusServer:
 
         self._server = ThreadingHTTPServer((_HOST, port), Handler)
         self._server.daemon_threads = True
-        accept_hang_ups(self._server)
+        ignore_disconnects(self._server)
         self.address = f"http://{_HOST}:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="status", daemon=True)
         self._thread.start()

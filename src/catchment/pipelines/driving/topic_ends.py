@@ -12,7 +12,7 @@ from typing import Final, Self
 from catchment.client.cluster import Cluster
 from catchment.client.errors import ClientError
 from catchment.client.offsets import LATEST
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from catchment.pipelines.graph import Graph, Sink
 from catchment.pipelines.naming import alert_name
 from catchment.pipelines.secrets import with_variables
 from catchment.pipelines.specification import Alert, Mail, TopicOut, Webhook
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 _TIMES: Final = ("end", "start")
 """Columns that windows have, where a stage does not say which one is its time."""

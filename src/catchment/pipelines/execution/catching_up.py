@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.pipelines.execution.run_context import RunContext
-from catchment.spark.connection import Connection
-from catchment.spark.noted_offsets import read_up_to
-from catchment.spark.positions import Offsets
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
+from catchment.spark.options.connection import Connection
+from catchment.spark.source.noted_offsets import read_up_to
+from catchment.spark.source.positions import Offsets
 
 
 class CatchingUp:

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from catchment.pipelines.specification import PipelineSpecification
-from catchment.spark.session_settings import FOR_A_WHILE, ROCKSDB, STATE_STORE
-from catchment.spark.spark_session import planning_session, started
+from catchment.spark.launch.session import planning_session, started
+from catchment.spark.launch.settings import FOR_A_WHILE, ROCKSDB, STATE_STORE
 
 SOURCE_EVOLUTION: Final = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _TRACEBACKS: Final = "CATCHMENT_TRACEBACK"

@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.row_formats import RowFormat
-from catchment.spark.formats.json_values import converter
-from catchment.spark.formats.row_schema import Obstacle, avro_schema_of, obstacles, spark_schema_of
+from catchment.spark.formats.json.values import converter
+from catchment.spark.formats.rows.schema import Obstacle, avro_schema_of, obstacles, spark_schema_of
 
 _TIMES: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
 """Spark's own format would cut microseconds off."""

@@ -26,7 +26,7 @@ from catchment.pipelines.lakes.opening import open_lake
 from catchment.pipelines.row_formats import RowFormat
 from catchment.pipelines.secrets import expanded
 from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _MAINTAIN_EVERY_S: Final = 600.0
 

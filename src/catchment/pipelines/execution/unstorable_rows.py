@@ -25,7 +25,7 @@ from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.setting_aside import own_headers
 from catchment.pipelines.graph import Sink
 from catchment.pipelines.specification import StoreSink
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _logger = logging.getLogger(__name__)
 

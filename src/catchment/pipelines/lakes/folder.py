@@ -22,8 +22,8 @@ import pyarrow.dataset
 from pyarrow import fs
 
 from catchment.pipelines.addresses import check_lake_address
-from catchment.spark.checkpoint_files import HADOOP_NAMES, Files, LocalFiles, local_path, sync
-from catchment.spark.remote_files import RemoteFiles
+from catchment.spark.checkpoint.files import HADOOP_NAMES, Files, LocalFiles, local_path, sync
+from catchment.spark.checkpoint.remote_files import RemoteFiles
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from catchment.pipelines.home import Home
 from catchment.pipelines.ownership.owner import Asking, Claimant, Owner
 from catchment.pipelines.refusals import Refusal
-from catchment.spark.checkpoint_files import LocalFiles, sync
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.checkpoint.files import LocalFiles, sync
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _FILE: Final = "catchment-owner.json"
 _METADATA: Final = "metadata"

@@ -25,7 +25,7 @@ from catchment.client.producer import Producer
 from catchment.client.reader import Reader, Span
 from catchment.pipelines.execution.topics import TopicAdmin
 from catchment.pipelines.ownership.owner import Owner
-from catchment.spark.connection import Connection
+from catchment.spark.options.connection import Connection
 
 OWNERS_TOPIC: Final = "_catchment_pipeline_owners"
 _TRANSACTIONAL_ID: Final = OWNERS_TOPIC

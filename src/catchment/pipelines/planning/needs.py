@@ -14,7 +14,7 @@ from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_agai
 from catchment.pipelines.realtime.refusals import notes as realtime_notes
 from catchment.pipelines.secrets import missing_variables
 from catchment.pipelines.specification import PipelineSpecification
-from catchment.spark.connector_jars import JarsUnavailable, missing_jars
+from catchment.spark.launch.connector_jars import JarsUnavailable, missing_jars
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from catchment.pipelines.graph import Graph
 from catchment.pipelines.planning.resolving import columns_of
 from catchment.pipelines.planning.signature import Current
 from catchment.pipelines.planning.targets import sink_target
-from catchment.spark.java import cache_directory
+from catchment.spark.launch.java import cache_directory
 
 _FOLDER: Final = "plans"
 _MOST_KEPT: Final = 64

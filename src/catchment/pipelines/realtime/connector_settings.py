@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import SettingsError
 from catchment.client.settings import MECHANISMS
-from catchment.spark.connection import PREFIX, kafka_settings
+from catchment.spark.options.connection import PREFIX, kafka_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

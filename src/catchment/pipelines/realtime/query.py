@@ -30,7 +30,7 @@ from catchment.pipelines.execution.source_stage import DECODE_ERROR
 from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.realtime.connector_settings import connector_options
 from catchment.pipelines.specification import DEFAULT_AHEAD_MS, Stage
-from catchment.spark.formats import json_schema
+from catchment.spark.formats.json import schema as json_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -19,10 +19,10 @@ from catchment.pipelines.realtime.eligibility import Path, asking_alerts, path_t
 from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, refusal_of_spark, require_allowed
 from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, staged_rows, start_alert
 from catchment.pipelines.specification import PipelineSpecification
-from catchment.spark.connection import Connection
-from catchment.spark.connector_jars import connector_jars
-from catchment.spark.formats import json_schema
-from catchment.spark.session_settings import local_cores
+from catchment.spark.formats.json import schema as json_schema
+from catchment.spark.launch.connector_jars import connector_jars
+from catchment.spark.launch.settings import local_cores
+from catchment.spark.options.connection import Connection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

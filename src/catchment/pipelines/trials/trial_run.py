@@ -33,8 +33,8 @@ from catchment.pipelines.trials.trial_log import Record, TrialLog
 from catchment.pipelines.trials.trial_rows import aside_row, event_record, result_row, table_record
 from catchment.pipelines.trials.trial_streams import TrialStreams
 from catchment.spark.formats.decoding import Decoding
-from catchment.spark.sink_rows import headers_from_json
-from catchment.spark.sink_values import ValueEncoding
+from catchment.spark.sink.rows import headers_from_json
+from catchment.spark.sink.values import ValueEncoding
 
 _WITH_REGISTRY: Final = ("avro", "protobuf")
 Batches = list[list[Any]]

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from catchment.spark import session
-from catchment.spark.session_settings import ROCKSDB, STATE_STORE
+from catchment.spark.launch.settings import ROCKSDB, STATE_STORE
 
 _FOR_SPARK: Final = {"spark.ui.enabled": "false"}
 _FOR_SESSION: Final = {

@@ -24,9 +24,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.trials.trial_log import TrialLog
+from catchment.spark.checkpoint.progress import SparkCheckpoint
 from catchment.spark.formats.decoding import Decoding
-from catchment.spark.source_columns import BATCH_ID, BATCH_TIME, WATERMARK, source_schema
-from catchment.spark.spark_checkpoint import SparkCheckpoint
+from catchment.spark.source.columns import BATCH_ID, BATCH_TIME, WATERMARK, source_schema
 
 _FROM: Final = "_from"
 _UNTIL: Final = "_until"

@@ -19,7 +19,7 @@ from pyspark.sql import types as spark
 
 from catchment.client.errors import SettingsError
 from catchment.spark.formats.decoder import Decoded, Undecodable, arrow_type
-from catchment.spark.formats.json_values import Convert, converter
+from catchment.spark.formats.json.values import Convert, converter
 from catchment.spark.formats.payloads import Payloads
 from catchment.spark.formats.text import TextDecoder
 

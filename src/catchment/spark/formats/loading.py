@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from catchment.client.errors import SettingsError
-from catchment.spark.formats import json_schema
 from catchment.spark.formats.csv_text import CsvDecoder, check_csv
 from catchment.spark.formats.decoder import Decoder
 from catchment.spark.formats.format_options import SINGLE_OBJECT, FormatOptions
-from catchment.spark.formats.json_text import JsonDecoder
-from catchment.spark.formats.json_values import converter
+from catchment.spark.formats.json import schema as json_schema
+from catchment.spark.formats.json.decoder import JsonDecoder
+from catchment.spark.formats.json.values import converter
 from catchment.spark.formats.payloads import Payloads
 from catchment.spark.formats.registry import Registry, UnknownSchema
-from catchment.spark.formats.row_decoding import RowDecoder
-from catchment.spark.formats.row_schema import spark_schema_of
+from catchment.spark.formats.rows.decoding import RowDecoder
+from catchment.spark.formats.rows.schema import spark_schema_of
 from catchment.spark.formats.text import TextDecoder
 
 _REGISTRY_KINDS: Final = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
@@ -52,7 +52,7 @@ def load_decoder(
     framed = options.framing == "confluent" or (options.framing is None and source.registry is not None)
     decoder: Decoder
     if format_name == "avro":
-        from catchment.spark.formats.avro import AvroDecoder, AvroSchema
+        from catchment.spark.formats.avro.decoder import AvroDecoder, AvroSchema
 
         schema = AvroSchema(source.text, tuple(text for _, text in source.references))
         decoder = AvroDecoder(schema, framed, source.schema_id, source.registry)
@@ -62,8 +62,8 @@ def load_decoder(
         decoder = JsonDecoder(json_schema.parse(source.text, dict(source.references)), framed)
         converter(decoder.data_type)
     else:
-        from catchment.spark.formats import protobuf_schema
-        from catchment.spark.formats.protobuf import ProtobufDecoder
+        from catchment.spark.formats.protobuf import schema as protobuf_schema
+        from catchment.spark.formats.protobuf.decoder import ProtobufDecoder
 
         descriptors = protobuf_schema.compiled(source.text, dict(source.references))
         message = protobuf_schema.message_name(descriptors, options.message)
@@ -144,7 +144,7 @@ def _source(options: FormatOptions, registry: Registry | None, topics: Sequence[
 
 
 def _subject_of_topic(column: str, topics: Sequence[str]) -> str:
-    """The subject that serializers register a topic's schema under, unless they are told otherwise."""
+    """The subject under which serializers register a topic's schema by default (TopicNameStrategy)."""
     if len(topics) != 1:
         raise SettingsError(
             f"the subject of the {column} is not clear: the query reads {len(topics) or 'a pattern of'} topics",

@@ -1,0 +1,1 @@
+"""A streaming query's checkpoint: its files, and what Spark recorded in them."""

@@ -1,0 +1,1 @@
+"""Rows of any Spark schema as Avro, between the stages of a pipeline."""

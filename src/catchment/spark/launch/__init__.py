@@ -1,0 +1,1 @@
+"""Starting Spark: Java, the session and its settings, and the Python processes that Spark starts."""

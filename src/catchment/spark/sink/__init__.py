@@ -1,0 +1,1 @@
+"""The sink of the format "catchment": rows into topics, exactly once."""

@@ -1,0 +1,1 @@
+"""The source of the format "catchment": topics as rows, in batches and in streams."""

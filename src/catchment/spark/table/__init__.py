@@ -1,0 +1,1 @@
+"""The format "catchment-table": a compacted topic as a table."""
