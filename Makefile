@@ -52,7 +52,7 @@ docs: setup ## Render the parts of the documentation that the code knows better
 	$(BIN)/python tools/render_docs.py
 	$(BIN)/python -m catchment.settings.reference > docs/reference/settings.md
 	$(BIN)/python -m catchment.ports.telemetry > docs/reference/metrics.md
-	$(BIN)/python -m catchment.cli.reference > docs/reference/cli.md
+	$(BIN)/python -m catchment.cli.help.reference > docs/reference/cli.md
 
 docs-site: setup ## Build the documentation site strictly: build/site/site/index.html (npm brings the diagrams)
 	$(BIN)/python tools/build_site.py build/site

@@ -18,8 +18,8 @@ from catchment.cli.app import COMMANDS, app
 from catchment.cli.extras import _PACKAGES as _BROUGHT
 from catchment.cli.extras import WITHOUT_EXTRA
 from catchment.cli.failure import FAILED, MISTAKEN, REFUSED
+from catchment.cli.help.reference import commands_below
 from catchment.cli.options import BOOTSTRAP_VARIABLE
-from catchment.cli.reference import commands_below
 from catchment.pipelines.driving.exit_codes import ExitCode
 
 _WITHOUT = """

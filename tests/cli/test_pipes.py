@@ -4,8 +4,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+from tests.cli.broker.test_broker import STOP_S
 from tests.cli.conftest import Run, Start
-from tests.cli.test_broker import STOP_S
 
 from catchment import Broker
 

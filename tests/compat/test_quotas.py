@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, ThrottleEvent
 from tests.compat.java_tool import java_tool
 
-from catchment.cli.quota import set_quotas
+from catchment.cli.cluster.quota import set_quotas
 from catchment.testing.embedded import Broker
 
 Configure = Callable[..., str]

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from catchment.cli.app import app
 from catchment.cli.options import BOOTSTRAP_VARIABLE
-from catchment.cli.quarantine import _repaired
+from catchment.cli.pipeline.quarantine import _repaired
 from catchment.client.cluster import Cluster
 from catchment.pipelines import quarantine
 

@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line and exit with its status."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["broker"]:
-        from catchment.cli.broker import main as run_broker
+        from catchment.cli.broker.foreground import main as run_broker
 
         status = run_broker(arguments[1:])
         if status is not None:

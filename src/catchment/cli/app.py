@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from catchment.cli.extras import with_extra
 from catchment.cli.failure import CommandError, print_failure, report_bug
-from catchment.cli.help_style import HELP_OPTIONS, epilog, style, without_types
+from catchment.cli.help.style import HELP_OPTIONS, epilog, style, without_types
 
 BROKERS = "Run a broker"
 RECORDS = "Topics and records"
@@ -31,58 +31,76 @@ class _Entry(NamedTuple):
     panel: str
     summary: str
     module: str
+    """Where its `app` is; another name of the app follows a colon."""
     is_group: bool = False
     extra: str | None = None
     """What has to be installed beside the package itself."""
 
 
 COMMANDS = {
-    "up": _Entry(BROKERS, "Start a broker and show its traffic.", "catchment.cli.up"),
-    "broker": _Entry(BROKERS, "Run one broker in the foreground, for scripts.", "catchment.cli.broker_command"),
-    "doctor": _Entry(BROKERS, "Check whether a broker can run on this machine.", "catchment.cli.doctor"),
-    "topic": _Entry(
-        RECORDS, "Create, list, describe, alter, trim and delete topics.", "catchment.cli.topic", is_group=True
+    "up": _Entry(BROKERS, "Start a broker and show its traffic.", "catchment.cli.broker.commands:up_app"),
+    "broker": _Entry(
+        BROKERS, "Run one broker in the foreground, for scripts.", "catchment.cli.broker.commands:broker_app"
     ),
-    "produce": _Entry(RECORDS, "Send records to a topic.", "catchment.cli.produce"),
-    "consume": _Entry(RECORDS, "Read records from a topic.", "catchment.cli.consume"),
+    "doctor": _Entry(BROKERS, "Check whether a broker can run on this machine.", "catchment.cli.broker.doctor"),
+    "topic": _Entry(
+        RECORDS, "Create, list, describe, alter, trim and delete topics.", "catchment.cli.topic.commands", is_group=True
+    ),
+    "produce": _Entry(RECORDS, "Send records to a topic.", "catchment.cli.records.produce"),
+    "consume": _Entry(RECORDS, "Read records from a topic.", "catchment.cli.records.consume"),
     "group": _Entry(
         GROUPS,
         "List and describe consumer and share groups, show lag, reset offsets.",
-        "catchment.cli.group",
+        "catchment.cli.group.commands",
         is_group=True,
     ),
-    "transaction": _Entry(GROUPS, "List, describe and abort transactions.", "catchment.cli.transaction", is_group=True),
+    "transaction": _Entry(
+        GROUPS, "List, describe and abort transactions.", "catchment.cli.cluster.transactions", is_group=True
+    ),
     "quota": _Entry(
-        GROUPS, "List, set and remove quotas of users, clients and addresses.", "catchment.cli.quota", is_group=True
+        GROUPS,
+        "List, set and remove quotas of users, clients and addresses.",
+        "catchment.cli.cluster.quota",
+        is_group=True,
     ),
     "pipeline": _Entry(
-        PIPELINES, "Plan, run, stop and inspect pipelines.", "catchment.cli.pipeline", is_group=True, extra="pipelines"
+        PIPELINES,
+        "Plan, run, stop and inspect pipelines.",
+        "catchment.cli.pipeline.commands",
+        is_group=True,
+        extra="pipelines",
     ),
     "quarantine": _Entry(
         PIPELINES,
         "List, show and replay records that pipelines quarantined.",
-        "catchment.cli.quarantine",
+        "catchment.cli.pipeline.quarantine",
         is_group=True,
         extra="arrow",
     ),
     "lake": _Entry(
         PIPELINES,
         "Describe, query, optimize and vacuum the tables of a lake.",
-        "catchment.cli.lake",
+        "catchment.cli.pipeline.lake",
         is_group=True,
         extra="pipelines",
     ),
     "spark": _Entry(
-        PIPELINES, "Fetch the jars of Spark's Kafka connector.", "catchment.cli.spark", is_group=True, extra="spark"
+        PIPELINES,
+        "Fetch the jars of Spark's Kafka connector.",
+        "catchment.cli.pipeline.spark",
+        is_group=True,
+        extra="spark",
     ),
-    "example": _Entry(PIPELINES, "Run an example application.", "catchment.cli.example", extra="pipelines"),
+    "example": _Entry(PIPELINES, "Run an example application.", "catchment.cli.pipeline.example", extra="pipelines"),
     "cluster": _Entry(
-        INSPECT, "Show brokers, controller and features of a cluster.", "catchment.cli.cluster", is_group=True
+        INSPECT, "Show brokers, controller and features of a cluster.", "catchment.cli.cluster.info", is_group=True
     ),
-    "log": _Entry(INSPECT, "Dump the segment files of a log.", "catchment.cli.log", is_group=True),
-    "bench": _Entry(INSPECT, "Measure Catchment and its peers on this machine.", "catchment.cli.bench", is_group=True),
+    "log": _Entry(INSPECT, "Dump the segment files of a log.", "catchment.cli.log.dump", is_group=True),
+    "bench": _Entry(
+        INSPECT, "Measure Catchment and its peers on this machine.", "catchment.cli.bench.commands", is_group=True
+    ),
     "profile": _Entry(
-        SETTINGS, "Save the brokers and client settings of a cluster.", "catchment.cli.profile", is_group=True
+        SETTINGS, "Save the brokers and client settings of a cluster.", "catchment.cli.profile.commands", is_group=True
     ),
 }
 
@@ -147,7 +165,8 @@ def _listed(name: str) -> TyperCommand:
 
 
 def _load(name: str, entry: _Entry) -> Any:
-    command_app: typer.Typer = importlib.import_module(entry.module).app
+    module, _, attribute = entry.module.partition(":")
+    command_app: typer.Typer = getattr(importlib.import_module(module), attribute or "app")
     command: Any = (typer.main.get_group if entry.is_group else typer.main.get_command)(command_app)
     command.name = name
     if entry.is_group:

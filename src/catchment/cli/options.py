@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from catchment.cli.assignments import parse_assignment
+from catchment.cli.broker.given_settings import parse_assignment
 from catchment.cli.failure import MISTAKEN, CommandError
-from catchment.cli.profiles import PROFILE_VARIABLE, Profile, complete_name, current_name, load_profile
+from catchment.cli.profile.files import PROFILE_VARIABLE, Profile, complete_name, current_name, load_profile
 from catchment.settings.properties_file import read_properties
 from catchment.settings.setting import InvalidSetting
 

@@ -244,8 +244,8 @@ def _resident_bytes(name: str) -> int:
 
 
 async def _serve(values: Mapping[str, str]) -> None:
-    from catchment.cli.running import RunningBroker
-    from catchment.cli.settings_file import load_settings
+    from catchment.cli.broker.given_settings import load_settings
+    from catchment.cli.broker.running import RunningBroker
 
     async with RunningBroker(load_settings(None, dict(values))) as broker:
         _Control(_Watch()).start()

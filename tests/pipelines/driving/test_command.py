@@ -314,9 +314,7 @@ def test_the_options_reach_the_driver_as_they_were_given() -> None:
 
 
 def test_neither_spark_nor_pydantic_is_loaded_for_the_help() -> None:
-    program = (
-        "import sys, catchment.cli.pipeline; print([name for name in ('pyspark', 'pydantic') if name in sys.modules])"
-    )
+    program = "import sys, catchment.cli.pipeline.commands; print([name for name in ('pyspark', 'pydantic') if name in sys.modules])"
 
     found = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, env=os.environ

@@ -1,0 +1,1 @@
+"""Commands that run a broker on this machine, or check whether it can run."""

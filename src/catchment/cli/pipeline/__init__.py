@@ -1,0 +1,1 @@
+"""Commands of pipelines on Spark, and of what they store."""

@@ -1,0 +1,1 @@
+"""`catchment profile`, and the profiles that it saves."""

@@ -1,0 +1,1 @@
+"""`catchment produce` and `catchment consume`."""
