@@ -1,7 +1,7 @@
-"""What the shards of all coordinators have in common: they decide, and only replaying what was written changes what is logged.
+"""What the shards of all coordinators have in common: they return records, and only replaying records changes logged state.
 
-A shard never writes. It leaves `Write`s in its `ShardOutput`, and whoever runs it appends them, replays them at once, and
-tells the outcome when it is known. Nor does it look at a clock: it is told the time, and says when it wants to be woken.
+A shard never writes. It leaves `Write`s in its `ShardOutput`. The runner appends them, replays them at once, and reports the
+outcome when it is known. A shard has no clock either: every call passes the time, and `next_deadline_ms` is the next timer.
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ EncodedRecord = tuple[bytes, bytes | None]
 
 NO_PRODUCER: Final = -1
 MAX_NAME_BYTES: Final = 32_000
-"""Strings in records have a length of 16 bits; newer requests can carry longer ones."""
+"""Strings in record keys have a length of 16 bits. Newer requests can carry longer ones."""
 
 
 class UnreadableRecord(Exception):
-    """A record of a kind that we know, in a form that we do not."""
+    """A record with a known key, in a version or form that cannot be read."""
 
 
 class Producer(NamedTuple):
-    """The transactional producer on whose behalf records are written."""
+    """The transactional producer that records are written for."""
 
     producer_id: int
     epoch: int
 
 
 class Write(NamedTuple):
-    """Records to append together, and what to do when they are safe, or when they are known not to be written."""
+    """Records to append in one batch, and the callbacks for when they are committed or could not be written."""
 
     records: list[EncodedRecord]
     committed: Callable[[Moment], None]
     failed: Callable[[ErrorCode, Moment], None]
     producer: Producer | None = None
-    """Whose open transaction the records belong to: they count once it commits."""
+    """The records belong to the open transaction of this producer, and take effect once it commits."""
 
 
 class CoordinatorShard(Protocol):
-    """One partition's worth of a coordinator, as whoever runs it sees it."""
+    """The part of a coordinator whose records lie in one partition, as the runner uses it."""
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `run_timers` wants to be called, by the steady clock; None while nobody waits for anything."""
+        """When to call `run_timers` next, by the monotonic clock; None while no timer is set."""
 
     def take_writes(self) -> list[Write]:
-        """What the last calls want to be written, in order."""
+        """The writes of the last calls, in order."""
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
-        """Take on what a record of the log says; with a producer, once its transaction has committed."""
+        """Apply a record of the log; with a producer, once its transaction has committed."""
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """Take on the marker that ends the producer's transaction."""
+        """Apply the marker that ends the producer's transaction."""
 
     def loaded(self, now: Moment) -> None:
-        """All of the log is replayed: begin to live."""
+        """Start timers and resume work once all of the log is replayed."""
 
     def run_timers(self, now: Moment) -> None:
-        """Do what is due."""
+        """Run the timers that are due."""
 
     def close(self, error: ErrorCode) -> None:
-        """Answer everybody who waits: this shard will not."""
+        """Answer all waiting requests with the error: the shard is unloaded."""
 
 
 def _nothing(_: Moment) -> None:
@@ -76,7 +76,7 @@ def _nothing_failed(_: ErrorCode, __: Moment) -> None:
 
 
 class ShardOutput:
-    """What a shard wants from whoever runs it: records to be written, and to be woken in time."""
+    """What a shard asks of its runner: records to write and timers to run."""
 
     __slots__ = ("_writes", "timers")
 
@@ -99,5 +99,5 @@ class ShardOutput:
 
 
 def is_too_long(text: str | None) -> bool:
-    """Whether a record cannot hold the text, with room for what a member's id adds to it."""
+    """Whether a record cannot hold the text and the suffix that a member id adds to it."""
     return text is not None and len(text.encode()) > MAX_NAME_BYTES

@@ -160,7 +160,7 @@ class ShareGroupCoordinator:
         gone = frozenset(old.topics_by_id.keys() - new.topics_by_id.keys())
         for runner in self._runtime if gone else ():
             with contextlib.suppress(ApiError):
-                runner.run(lambda shard, _: shard.share_groups.initialization.forget_topics(gone))
+                runner.run(lambda shard, _: shard.share_groups.initialization.remove_topics(gone))
 
 
 def share_group_limits(settings: BrokerSettings, controller: Controller) -> ShareGroupLimits:

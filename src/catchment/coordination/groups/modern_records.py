@@ -1,6 +1,6 @@
-"""What the values of several kinds of coordinator records are made of, in Kafka's flexible encoding.
+"""The record formats that consumer groups and share groups have in common, in Kafka's encoding.
 
-Every value begins with its version, and 0 is the only one so far.
+Keys are not flexible, values are. Every value begins with its version, and 0 is the only one so far.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from catchment.protocol.wire import NO_TAGS, WireReader, array_length, string, t
 
 VERSION: Final = b"\x00\x00"
 EPOCHS_AND_STATE: Final = struct.Struct(">iib")
-"""How the assignment of a member begins: its epoch, the one before, and its state."""
+"""The beginning of a current assignment: the member epoch, the previous one, and the state."""
 SMALLEST_TOPIC_BYTES: Final = 18
-"""An id, an empty array or string, and no tags."""
+"""An id, an empty array or string, and no tagged fields."""
 _NUMBER_BYTES: Final = 4
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
 
 
-class Reading:
-    """A reader of a value's fields; whatever cannot be read is an unreadable record."""
+class ValueReader:
+    """Opens a value for reading, and turns read errors into UnreadableRecord."""
 
     def __init__(self, value: bytes, what: str) -> None:
         self._value = value
@@ -34,7 +34,7 @@ class Reading:
 
     def __enter__(self) -> WireReader:
         if self._value[: len(VERSION)] != VERSION:
-            raise UnreadableRecord(f"{self._what} in a version that is not known")
+            raise UnreadableRecord(f"{self._what} has an unknown version")
         return WireReader(memoryview(self._value), len(VERSION), flexible=True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
@@ -60,7 +60,7 @@ def read_numbers(reader: WireReader) -> list[int]:
 
 
 def encode_key(version: int, group_id: str, name: str | None = None) -> bytes:
-    """The key of a group's record, or with a name of a member's or a regular expression's."""
+    """The key of a group's record, or with a name that of a member or a regular expression."""
     key = _I16.pack(version) + string(group_id, flexible=False)
     return key if name is None else key + string(name, flexible=False)
 
@@ -80,7 +80,7 @@ def encode_target_epoch(epoch: int, time_ms: int) -> bytes:
 
 
 def decode_target_epoch(value: bytes) -> int:
-    with Reading(value, "the epoch of a target") as reader:
+    with ValueReader(value, "the epoch of a target") as reader:
         return reader.i32()
 
 
@@ -89,7 +89,7 @@ def encode_target(target: Mapping[UUID, frozenset[int]]) -> bytes:
 
 
 def decode_target(value: bytes) -> dict[UUID, frozenset[int]]:
-    with Reading(value, "a target") as reader:
+    with ValueReader(value, "a target") as reader:
         return {topic_id: frozenset(numbers) for topic_id, numbers, _ in read_topics(reader)}
 
 
@@ -101,7 +101,7 @@ def encode_topics(topics: Mapping[UUID, list[int]], tags: Mapping[UUID, bytes] |
 
 
 def read_topics(reader: WireReader) -> Iterator[tuple[UUID, list[int], list[int]]]:
-    """Each topic's partitions, and where they are told, the epochs of these."""
+    """The partitions of each topic, and their assignment epochs where the record holds them."""
     for _ in range(reader.array_length(SMALLEST_TOPIC_BYTES)):
         topic_id, numbers = reader.uuid(), read_numbers(reader)
         epochs = read_tags(reader).get(0)

@@ -1,4 +1,4 @@
-"""The offsets that groups have committed: logged state, changed by replay alone."""
+"""The offsets that groups have committed, inside and outside of transactions: logged state, changed only by replay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._topics: Counter[str] = Counter()
-        """How many offsets each topic has here, so that the end of another topic costs nothing."""
+        """The number of offsets of each topic, so that deleting a topic without offsets costs nothing."""
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
@@ -56,7 +56,7 @@ class CommittedOffsets:
 
 
 def has_expired(committed: CommittedOffset, since_ms: int, retention_ms: int, now_ms: int) -> bool:
-    """Whether an offset may go that nobody has needed since `since_ms`."""
+    """Whether an offset that has not been in use since `since_ms` can be deleted."""
     if committed.expire_time_ms != NO_TIME:
         return now_ms >= committed.expire_time_ms
     return now_ms - since_ms >= retention_ms
@@ -64,18 +64,24 @@ def has_expired(committed: CommittedOffset, since_ms: int, retention_ms: int, no
 
 class _Pending(NamedTuple):
     order: int
-    """Rises with every record that is replayed."""
+    """Rises with every replayed record."""
     committed: CommittedOffset | None
-    """None once something newer is in the log: it is pending still, but will not count."""
+    """None once the log holds a newer offset: the entry is still pending, but will not take effect."""
 
 
 class TransactionalOffsets:
+    """Offsets that were committed in transactions that are still open.
+
+    They take effect once their transaction commits, in the order of their records in the log: a transaction that ends late
+    does not overwrite an offset that was logged after its own. Until then, OffsetFetch with `require_stable` has to wait.
+    """
+
     __slots__ = ("_by_producer", "_groups", "_order")
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[OffsetKey, _Pending]] = {}
         self._groups: dict[str, dict[TopicPartition, dict[int, None]]] = {}
-        """Which producers have something pending for a partition of a group."""
+        """The producers with a pending offset for each partition of a group."""
         self._order = 0
 
     def __len__(self) -> int:
@@ -85,7 +91,7 @@ class TransactionalOffsets:
         return group_id in self._groups
 
     def of_group(self, group_id: str) -> Set[TopicPartition]:
-        """The partitions for which the group has something pending."""
+        """The partitions for which the group has a pending offset."""
         return self._groups[group_id].keys() if group_id in self._groups else frozenset()
 
     def of_topic(self, topic: str) -> Iterator[OffsetKey]:
@@ -95,7 +101,7 @@ class TransactionalOffsets:
                     yield OffsetKey(group_id, name, partition)
 
     def replay(self, producer_id: int, key: OffsetKey, committed: CommittedOffset) -> None:
-        """A transaction has committed an offset, and is open."""
+        """Add an offset that an open transaction has committed."""
         self._order += 1
         self._by_producer.setdefault(producer_id, {})[key] = _Pending(self._order, committed)
         group_id, topic, partition = key
@@ -103,18 +109,18 @@ class TransactionalOffsets:
         producers[producer_id] = None
 
     def supersede(self, key: OffsetKey) -> None:
-        """An offset is committed outside of transactions: what is pending for the partition lies before it."""
+        """Supersede the pending offsets of a partition: an offset was committed outside of transactions after them."""
         if self._by_producer:
             self._order += 1
             self._supersede(key, self._order)
 
-    def forget(self, key: OffsetKey) -> None:
-        """The offset is deleted, and with it all that is pending for it."""
+    def remove(self, key: OffsetKey) -> None:
+        """Remove all pending offsets of a partition whose offset is deleted."""
         for producer_id in self._producers_of(key):
             self._remove(producer_id, key)
 
     def end(self, producer_id: int, is_commit: bool, take: Callable[[OffsetKey, CommittedOffset], None]) -> list[str]:
-        """The producer's transaction has ended: `take` what it has committed; the groups that it had touched."""
+        """End the producer's transaction: call `take` for each offset that it has committed, and return the groups concerned."""
         ended = list(self._by_producer.get(producer_id, {}).items())
         for key, pending in ended:
             self._remove(producer_id, key)

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups: what administrators ask of groups."""
+"""ListGroups, DescribeGroups, DeleteGroups, and the committed positions of groups for retention by consumption."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class GroupQueries:
         return found
 
     def describe(self, group_id: str) -> ClassicGroupDescription:
-        """The group as it stands; metadata and assignments only while they are valid. ApiError if there is none."""
+        """Describe the group, with metadata and assignments only while it is stable. ApiError if there is none."""
         group = self._state.existing(group_id, ErrorCode.group_id_not_found)
         is_stable = group.state is GroupState.STABLE
         members = tuple(
@@ -72,7 +72,7 @@ class GroupQueries:
         return ClassicGroupDescription(group.state, group.protocol_type or "", protocol_name or "", members)
 
     def delete(self, group_id: str, reply: Callable[[ErrorCode], None]) -> None:
-        """Delete an empty group with all that it has committed."""
+        """Delete an empty group with all its offsets."""
         try:
             if not group_id:
                 raise ApiError(ErrorCode.invalid_group_id)
@@ -91,7 +91,7 @@ class GroupQueries:
         self._state.write(records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error))
 
     def _deletion(self, group_id: str) -> list[EncodedRecord]:
-        """What deletes the group itself; ApiError if it has members, or does not exist."""
+        """The records that delete the group itself; ApiError if it has members or does not exist."""
         other = self._state.others.get(group_id)
         if other is not None:
             if not other.is_empty:
@@ -115,10 +115,10 @@ class Consumed:
         self._state = state
 
     def positions(self, topic: str) -> dict[str, Positions]:
-        """For each group that has to do with the topic, where it stands.
+        """The committed offsets of each group that consumes the topic.
 
-        That is a group that has committed an offset of it, or whose members subscribe to it; one whose subscriptions are
-        not known at the moment may. Share groups keep their positions elsewhere.
+        A group consumes a topic if it has committed an offset of it, or if its members subscribe to it. Groups whose
+        subscriptions are unknown are included. Share groups keep their positions elsewhere.
         """
         found: dict[str, Positions] = {}
         for group_id, group in self._state.groups.items():
@@ -141,12 +141,12 @@ class Consumed:
 
 
 def floors(groups: Mapping[str, Positions], named: tuple[str, ...], partition_count: int) -> list[int]:
-    """Below which offset of each partition every group that counts has consumed everything."""
-    counting = list(groups) if EVERY_GROUP in named else list(named)
-    if not counting:
+    """For each partition, the offset below which all named groups have consumed everything."""
+    counted = list(groups) if EVERY_GROUP in named else list(named)
+    if not counted:
         return [0] * partition_count
     return [
-        min(groups.get(group_id, {}).get(partition, 0) for group_id in counting) for partition in range(partition_count)
+        min(groups.get(group_id, {}).get(partition, 0) for group_id in counted) for partition in range(partition_count)
     ]
 
 

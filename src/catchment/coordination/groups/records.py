@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`, in Kafka's own formats: committed offsets and classic groups.
 
-A key begins with its version: 0 and 1 are committed offsets, 2 is a classic group; a null value deletes what the key names.
-We write what Kafka 4 writes (offset keys 1, values 3) and read every version there has been. Keys of other kinds, such as
-those of the consumer protocol of KIP-848, are not ours: they read as None.
+A key begins with its version: 0 and 1 are committed offsets, 2 is a classic group. A null value is a tombstone. We write what
+Kafka 4 writes (offset keys 1, values 3) and read all earlier versions. Keys of other kinds, such as those of consumer groups
+(KIP-848), decode to None.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_time_ms: int
     expire_time_ms: int = NO_TIME
-    """Clients before Kafka 2.1 could say how long to keep an offset; we keep what they said, but write it no more."""
+    """Clients before Kafka 2.1 could set a retention for each offset. It is read from old records, and not written any more."""
 
 
 class MemberRecord(NamedTuple):
@@ -129,7 +129,7 @@ def encode_group(group: GroupRecord) -> bytes:
 
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
-    """What the record is about; None if it is none of ours."""
+    """The offset or the group that the record is about; None for other kinds of records."""
     reader = WireReader(memoryview(key), 0, flexible=False)
     try:
         version = reader.i16()
@@ -142,7 +142,7 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
 
 def decode_offset(value: bytes) -> CommittedOffset:
     try:
-        version, reader = _begin(value)
+        version, reader = _value_reader(value)
         offset = reader.i64()
         leader_epoch = reader.i32() if version >= 3 else NO_EPOCH
         metadata = reader.string()
@@ -155,7 +155,7 @@ def decode_offset(value: bytes) -> CommittedOffset:
 
 def decode_group(value: bytes) -> GroupRecord:
     try:
-        version, reader = _begin(value)
+        version, reader = _value_reader(value)
         protocol_type = reader.string()
         generation = reader.i32()
         protocol_name, leader_id = reader.nullable_string(), reader.nullable_string()
@@ -166,7 +166,7 @@ def decode_group(value: bytes) -> GroupRecord:
     return GroupRecord(protocol_type, generation, protocol_name, leader_id, state_time_ms, members)
 
 
-def _begin(value: bytes) -> tuple[int, WireReader]:
+def _value_reader(value: bytes) -> tuple[int, WireReader]:
     (version,) = _I16.unpack_from(value) if len(value) >= _I16.size else (-1,)
     if not 0 <= version <= _NEWEST_VALUE_VERSION:
         raise UnreadableRecord(f"a value of version {version}")

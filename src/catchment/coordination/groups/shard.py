@@ -1,9 +1,9 @@
-"""One shard of the group coordinator, as whoever runs it sees it.
+"""One shard of the group coordinator, as its runner uses it.
 
-Commands change nothing that is logged: they leave records in `take_writes`. The runner appends those, hands each to
-`replay` at once, and tells the write's outcome when the high watermark has passed it, or when it cannot be written.
-Between commands the runner calls `run_timers` when `next_deadline_ms` has come. A shard whose writes failed in a way that
-leaves the log in doubt is closed and replaced by one that replays the log.
+Commands do not change logged state: they leave records in `take_writes`. The runner appends the records, passes each to
+`replay` at once, and reports the outcome of the write when the high watermark has passed it, or when it cannot be written.
+Between commands the runner calls `run_timers` at `next_deadline_ms`. If a failed write leaves the log in doubt, the shard is
+closed and a new one replays the log.
 """
 
 from __future__ import annotations
@@ -75,11 +75,9 @@ class GroupShard:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `run_timers` wants to be called, by the steady clock; None while nobody waits for anything."""
         return self._state.timers.next_deadline_ms
 
     def take_writes(self) -> list[Write]:
-        """What the last calls want to be written, in order."""
         return self._state.take_writes()
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
@@ -89,7 +87,7 @@ class GroupShard:
         self._state.end_transaction(producer_id, is_commit)
 
     def loaded(self, now: Moment) -> None:
-        """All of the log is replayed: bring the groups to life, with a new session for every member."""
+        """Create the groups once all of the log is replayed, with a new session for every member."""
         self._state.rebuild_groups()
         for group in self._state.groups.values():
             for member in group.members.values():
@@ -103,7 +101,7 @@ class GroupShard:
         self._state.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
-        """Answer everybody who waits: this shard will not."""
+        """Answer all waiting requests with the error: the shard is unloaded."""
         for group in self._state.groups.values():
             for member in list(group.members.values()):
                 member.cancel_requests(error)
@@ -111,6 +109,12 @@ class GroupShard:
 
 
 class ClassicRequests:
+    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup, for any kind of group.
+
+    Members of the classic protocol can join a consumer group that has members (KIP-848). An empty consumer group is replaced
+    by a classic group of the same name, which keeps its offsets.
+    """
+
     __slots__ = ("_consumer", "_joining", "_membership", "_state")
 
     def __init__(
@@ -158,6 +162,8 @@ class ClassicRequests:
 
 
 class ConsumerGroupCommands:
+    """The consumer groups of a shard, and the commands on them."""
+
     __slots__ = ("_assignments", "classic_members", "groups", "heartbeats", "sessions")
 
     def __init__(
@@ -185,6 +191,8 @@ class ConsumerGroupCommands:
 
 
 class ShareGroupCommands:
+    """The share groups of a shard, and the commands on them."""
+
     __slots__ = ("groups", "initialization", "membership", "offsets")
 
     def __init__(self, state: ShardState, terms: ShareGroupLimits) -> None:
@@ -194,7 +202,6 @@ class ShareGroupCommands:
         self.offsets = ShareGroupOffsets(state, self.groups)
 
     def loaded(self, now: Moment) -> None:
-        """All of the log is replayed: begin to live."""
         self.membership.start_sessions(now)
         self.initialization.stop_all_deleting()
 

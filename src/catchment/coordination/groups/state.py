@@ -1,11 +1,11 @@
-"""What one shard of the group coordinator holds: the groups whose records lie in one partition of `__consumer_offsets`.
+"""The state of one shard of the group coordinator: the groups whose records lie in one partition of `__consumer_offsets`.
 
-`logged` and `offsets` are what the log says, and only `replay` changes them. `groups` and `timers` are volatile: rebalances
-under way, sessions and waiting requests. A shard that replays the log from the start has the same logged state, and groups
-that are as stable, or as empty, as their last record says.
+`logged` and `offsets` are logged state, and only `replay` changes them. `groups` and `timers` are volatile: rebalances in
+progress, sessions and waiting requests. A shard that replays the log from the start has the same logged state, and its groups
+are stable or empty, as their last record says.
 
-A group id belongs to one kind of group at a time. This module keeps the classic ones; the parts that keep other kinds put
-what replays their records into `replayers`, by the version of the record's key, and claim the ids of their groups.
+A group id belongs to one kind of group at a time. This module holds the classic groups. The other kinds register in
+`replayers`, by key version, the functions that replay their records, and claim the ids of their groups.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from catchment.protocol.errors import ApiError
 _KEY_VERSION: Final = struct.Struct(">h")
 
 Replayer = Callable[[bytes, bytes | None], None]
-"""Takes on what a record says: its key, from the version on, and its value, which is None where the record deletes."""
+"""Applies a record: its key, including the version, and its value, which is None in a tombstone."""
 
 
 class GroupLimits(NamedTuple):
-    """The settings that groups obey."""
+    """The settings of groups and offsets."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -49,7 +49,7 @@ class GroupLimits(NamedTuple):
 
 
 class GroupKind(StrEnum):
-    """The names are those that clients are told."""
+    """The names are those of the protocol."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -57,14 +57,14 @@ class GroupKind(StrEnum):
 
 
 class NonClassicGroup(Protocol):
-    """A group of another kind than the classic one, as far as all kinds are treated alike."""
+    """A group of another kind than classic, as far as all kinds are handled alike."""
 
     @property
     def kind(self) -> GroupKind: ...
 
     @property
     def state_name(self) -> str:
-        """As clients are told it."""
+        """The state as clients see it."""
 
     @property
     def is_empty(self) -> bool:
@@ -72,10 +72,10 @@ class NonClassicGroup(Protocol):
 
     @property
     def topics(self) -> frozenset[str]:
-        """What its members subscribe to."""
+        """The topics that the members subscribe to."""
 
     def tombstones(self) -> list[EncodedRecord]:
-        """What deletes it, but for its offsets."""
+        """The records that delete the group, but not its offsets."""
 
 
 class ShardState(ShardOutput):
@@ -92,24 +92,24 @@ class ShardState(ShardOutput):
     )
 
     def __init__(self, limits: GroupLimits, image: Callable[[], MetadataImage] = MetadataImage) -> None:
-        """`image` tells the cluster as it is known now, and the same all through one command."""
+        """`image` returns the current metadata image, which stays the same during one command."""
         super().__init__()
         self.limits = limits
         self._image = image
         self._is_live = False
-        """Whether the log has been replayed, so that groups are more than their records."""
+        """Whether the log has been replayed and the groups have been created."""
         self.logged: dict[str, GroupRecord] = {}
         self.offsets = CommittedOffsets()
         self.pending_offsets = TransactionalOffsets()
         self.groups: dict[str, Group] = {}
-        """The classic groups, and those that have nothing but offsets."""
+        """The classic groups, and the groups that have nothing but offsets."""
         self.replayers: dict[int, Replayer] = {}
-        """What replays the records of other kinds of groups; records of a kind that nobody keeps are passed over."""
+        """The functions that replay the records of other kinds of groups. Records of unknown kinds are ignored."""
         self.others: dict[str, NonClassicGroup] = {}
-        """The groups of other kinds; change it through `claim` and `release`."""
+        """The groups of other kinds. Only `claim` and `release` change it."""
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
-        """Take on what a record of the log says; offsets with a producer count once its transaction has committed."""
+        """Apply a record of the log. Offsets with a producer take effect once its transaction has committed."""
         if len(key) >= _KEY_VERSION.size:
             replayer = self.replayers.get(_KEY_VERSION.unpack_from(key)[0])
             if replayer is not None:
@@ -126,15 +126,15 @@ class ShardState(ShardOutput):
                 if self._is_live and subject.group_id not in self.groups:
                     # A group of another kind has become a classic one.
                     self.groups[subject.group_id] = Group.from_record(subject.group_id, record)
-            self._follow(subject.group_id)
+            self._update_existence(subject.group_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """Take on the marker that ends the producer's transaction."""
+        """Apply the marker that ends the producer's transaction."""
         for group_id in self.pending_offsets.end(producer_id, is_commit, self.offsets.replay):
-            self._follow(group_id)
+            self._update_existence(group_id)
 
     def rebuild_groups(self) -> None:
-        """Make the groups that the log describes, once all of it is replayed."""
+        """Create the groups that the log describes, once all of it is replayed."""
         self._is_live = True
         for group_id, record in self.logged.items():
             self.groups[group_id] = Group.from_record(group_id, record)
@@ -144,14 +144,14 @@ class ShardState(ShardOutput):
         return self._image()
 
     def kind_of(self, group_id: str) -> GroupKind | None:
-        """What the group is; None where there is no such group."""
+        """The kind of the group; None where there is no such group."""
         other = self.others.get(group_id)
         if other is not None:
             return other.kind
         return GroupKind.CLASSIC if group_id in self.groups else None
 
     def claim(self, group_id: str, other: NonClassicGroup) -> None:
-        """The first record of a group of another kind is replayed: whatever classic group had this id is no more."""
+        """Register a group of another kind when its first record is replayed. It replaces a classic group with this id."""
         self.others[group_id] = other
         group = self.groups.pop(group_id, None)
         if group is not None:
@@ -162,9 +162,9 @@ class ShardState(ShardOutput):
                 member.cancel_requests(ErrorCode.rebalance_in_progress)
 
     def release(self, group_id: str) -> None:
-        """The last record of a group of another kind is gone."""
+        """Unregister a group of another kind when its last record is deleted."""
         if self.others.pop(group_id, None) is not None:
-            self._follow(group_id)
+            self._update_existence(group_id)
 
     def existing(self, group_id: str, otherwise: ErrorCode = ErrorCode.unknown_member_id) -> Group:
         group = self.groups.get(group_id)
@@ -180,14 +180,14 @@ class ShardState(ShardOutput):
         return group
 
     def remove_if_idle(self, group_id: str) -> None:
-        """Drop a group of which neither the log nor any client knows."""
+        """Remove a group that has neither records nor members."""
         group = self.groups.get(group_id)
         if group is not None and group.is_idle and group_id not in self.logged and not self._has_offsets(group_id):
             group.move_to(GroupState.DEAD, group.state_time_ms)
             del self.groups[group_id]
 
-    def _follow(self, group_id: str) -> None:
-        """A group exists from its first record to its last."""
+    def _update_existence(self, group_id: str) -> None:
+        """Create or remove the group: it exists as long as it has records."""
         if group_id in self.logged or (self._has_offsets(group_id) and group_id not in self.others):
             self.get_or_create(group_id)
         else:
@@ -199,10 +199,10 @@ class ShardState(ShardOutput):
     def _replay_offset(self, key: OffsetKey, value: bytes | None, producer_id: int) -> None:
         if value is None:
             self.offsets.replay(key, None)
-            self.pending_offsets.forget(key)
+            self.pending_offsets.remove(key)
         elif producer_id != NO_PRODUCER:
             self.pending_offsets.replay(producer_id, key, decode_offset(value))
         else:
             self.offsets.replay(key, decode_offset(value))
             self.pending_offsets.supersede(key)
-        self._follow(key.group_id)
+        self._update_existence(key.group_id)

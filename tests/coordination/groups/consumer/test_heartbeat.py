@@ -26,7 +26,7 @@ JOIN: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "topics": ("t",), "owned
         ("a", 0, {**JOIN, "owned": None}, "owns no partition"),
         ("a", 0, {**JOIN, "topics": None}, "subscribe"),
         ("a", -2, {}, "static member"),
-        ("a", -3, {}, "no epoch -3"),
+        ("a", -3, {}, "epoch -3 is invalid"),
         ("m" * 32_001, 0, JOIN, "32000 bytes"),
     ],
 )

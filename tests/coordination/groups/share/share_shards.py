@@ -40,7 +40,7 @@ class ShareShard(LoggedShard):
     def delete_topic(self, name: str) -> None:
         topic_id = self.image.topics[name].id
         self.image = self.image.without_topic(name)
-        self.call(lambda shard, _: shard.share_groups.initialization.forget_topics(frozenset({topic_id})))
+        self.call(lambda shard, _: shard.share_groups.initialization.remove_topics(frozenset({topic_id})))
 
     def beat_later(
         self,

@@ -1,1 +1,1 @@
-"""Classic groups: a leader among the members assigns, and the group moves from generation to generation."""
+"""Classic groups: one member is the leader and assigns, and each rebalance begins a new generation."""

@@ -1,7 +1,7 @@
-"""What a shard of the group coordinator is asked, and how it answers.
+"""The requests and responses of the classic group protocol.
 
-An answer goes to a `Reply`: at once, or when other members have come, or when the records that it rests on cannot be lost
-any more.
+A response goes to a `Reply` callback: at once, when other members have joined, or when the records that it depends on are
+committed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_GENERATION = -1
 NO_MEMBER = ""
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""The names of the protocols that a member knows, best first, with its metadata for each."""
+"""The names of the protocols that a member supports, in order of preference, with its metadata for each."""
 
 
 class JoinRequest(NamedTuple):
@@ -26,15 +26,15 @@ class JoinRequest(NamedTuple):
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    """-1 from clients that have none: then the session's counts."""
+    """-1 from clients that have none: then the session time-out applies."""
     protocol_type: str
     protocols: Protocols
     fresh_id: str
-    """A random text, of which the shard makes the id of a member that has none."""
+    """A random text from which the shard builds the id of a member that has none."""
     requires_known_member_id: bool = True
-    """Whether a new member has to come again with the id that it is given (KIP-394)."""
+    """Whether a new member has to join again with the id that it is assigned (KIP-394)."""
     supports_skipping_assignment: bool = True
-    """Whether a static leader that comes back can be told not to assign again (KIP-814)."""
+    """Whether a static leader that rejoins understands `skip_assignment` (KIP-814)."""
 
 
 class JoinAnswer(NamedTuple):
@@ -46,7 +46,7 @@ class JoinAnswer(NamedTuple):
     leader_id: str = NO_MEMBER
     skip_assignment: bool = False
     members: tuple[tuple[str, str | None, bytes], ...] = ()
-    """For the leader, each member's id, instance id and metadata."""
+    """For the leader: the id, instance id and metadata of each member."""
 
 
 class SyncRequest(NamedTuple):

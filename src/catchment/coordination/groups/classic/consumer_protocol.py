@@ -1,7 +1,7 @@
-"""What classic members of type `consumer` put into their metadata, and get as their assignment.
+"""The metadata and the assignment of classic members of protocol type `consumer`: Kafka's `ConsumerProtocol`.
 
-The coordinator of a classic group passes these bytes on without a look. In a consumer group it assigns to classic members
-too, so it has to read the one and write the other.
+The coordinator of a classic group passes these bytes on unread. In a consumer group the coordinator assigns to classic
+members too, so it reads their subscriptions and writes their assignments.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class EmbeddedSubscription(NamedTuple):
     topics: tuple[str, ...]
     """In order."""
     owned: PartitionsByName
-    """What a cooperative member still reads; an eager one has given up everything before it joins."""
+    """The partitions that a cooperative member still owns. An eager member has revoked all before it joins."""
     rack_id: str | None
 
 
 class EmbeddedAssignment(NamedTuple):
     partitions: PartitionsByName
     has_user_data: bool
-    """Only assignors of a user's own make use of that."""
+    """Only custom assignors use it."""
 
 
 def subscribed_topics(subscription: bytes) -> frozenset[str] | None:
-    """The topics in the metadata of a member of type `consumer`; None where they cannot be read."""
+    """The topics in the metadata of a member of type `consumer`; None if they cannot be read."""
     reader = WireReader(memoryview(subscription), 0, flexible=False)
     try:
         reader.i16()
@@ -50,7 +50,7 @@ def subscribed_topics(subscription: bytes) -> frozenset[str] | None:
 
 
 def read_subscription(metadata: bytes) -> EmbeddedSubscription:
-    """MalformedRequest where the bytes are something else."""
+    """Decode the metadata of a member; MalformedRequest if that fails."""
     reader = WireReader(memoryview(metadata), 0, flexible=False)
     version = reader.i16()
     if version < 0:
@@ -65,7 +65,7 @@ def read_subscription(metadata: bytes) -> EmbeddedSubscription:
 
 
 def read_assignment(assignment: bytes) -> EmbeddedAssignment:
-    """MalformedRequest where the bytes are something else; nothing at all is nothing assigned."""
+    """Decode an assignment; MalformedRequest if that fails. No bytes mean no partitions."""
     if not assignment:
         return EmbeddedAssignment({}, has_user_data=False)
     reader = WireReader(memoryview(assignment), 0, flexible=False)

@@ -1,7 +1,11 @@
-"""SyncGroup, Heartbeat and LeaveGroup: what a member does between two joins.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic groups.
 
-The leader's assignments are logged before anybody gets one. While that write is on its way the group is not stable yet, so
-members that ask in the meantime wait with the others.
+A new member gets an id first and has to join again with it (KIP-394), so that a member that lost the response leaves nothing
+behind. A static member (KIP-345) is identified by its instance id: it rejoins under a new member id without a rebalance, as
+long as the group's protocol stays the same.
+
+The leader's assignments are logged before any member gets its own. While that write is in progress the group is not stable
+yet, so members that send SyncGroup in the meantime wait with the others.
 """
 
 from __future__ import annotations
@@ -71,7 +75,7 @@ class Membership:
         return ErrorCode.rebalance_in_progress if group.state is GroupState.PREPARING else ErrorCode.none
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember], now: Moment) -> list[ErrorCode]:
-        """What became of each who wants to leave; the others rebalance once for all of them."""
+        """Remove the members and return an error code for each. The remaining members rebalance once."""
         group = self._state.groups.get(group_id)
         if group is None:
             return [ErrorCode.unknown_member_id] * len(leaving)
@@ -120,7 +124,7 @@ class Membership:
         self._rebalance.begin(group, now)
 
     def _leave(self, group: Group, leaving: LeavingMember, now: Moment) -> bool:
-        """Whether the group has a member less now; an id that nobody used yet makes no difference."""
+        """Remove a member; False if the id was pending, so that no member is lost."""
         if leaving.member_id in group.pending_ids:
             if leaving.instance_id is not None:
                 raise ApiError(ErrorCode.unknown_member_id)
@@ -128,7 +132,7 @@ class Membership:
             return False
         member_id = leaving.member_id
         if member_id == NO_MEMBER and leaving.instance_id is not None:
-            # An administrator names a static member by its instance id alone.
+            # An administrator identifies a static member by its instance id alone.
             member_id = group.static_ids.get(leaving.instance_id, NO_MEMBER)
         member = group.check_member(member_id, leaving.instance_id)
         self._rebalance.end_session(group.group_id, member_id)
@@ -160,7 +164,7 @@ class Join:
             reply(JoinAnswer(error.code, NO_MEMBER if is_full else request.member_id))
 
     def check(self, request: JoinRequest) -> None:
-        """ApiError for what nobody may ask of any group."""
+        """ApiError for a request that is invalid for any group."""
         limits = self._state.limits
         if not request.group_id or is_too_long(request.group_id):
             raise ApiError(ErrorCode.invalid_group_id)
@@ -206,7 +210,7 @@ class Join:
             if len(group.pending_ids) >= self._state.limits.max_size:
                 raise ApiError(ErrorCode.group_max_size_reached)
             group.pending_ids[member_id] = None
-            self._rebalance.expect(group.group_id, member_id, request.session_timeout_ms, now)
+            self._rebalance.start_timeout(group.group_id, member_id, request.session_timeout_ms, now)
             reply(JoinAnswer(ErrorCode.member_id_required, member_id))
         else:
             self._add(group, member_id, request, reply, now)
@@ -217,18 +221,18 @@ class Join:
             raise ApiError(ErrorCode.inconsistent_group_protocol)
         if request.member_id in group.pending_ids:
             if request.instance_id is not None:
-                raise ApiError(ErrorCode.unknown_member_id, "An id that was given to a dynamic member.")
+                raise ApiError(ErrorCode.unknown_member_id, "The id was assigned to a dynamic member.")
             self._add(group, request.member_id, request, reply, now)
             return
         member = group.check_member(request.member_id, request.instance_id)
         is_unchanged = member.protocols == request.protocols
         if group.state is GroupState.COMPLETING and is_unchanged:
-            # It has missed our answer to its last join.
+            # It has missed the response to its last join.
             reply(group.join_answer(member))
         elif group.state is GroupState.STABLE and is_unchanged and member.member_id != group.leader_id:
             reply(group.join_answer(member))
         else:
-            # A leader that joins a stable group wants to assign anew.
+            # A leader that joins a stable group triggers a new assignment.
             _update(member, request, reply)
             self._rebalance.advance(group, now)
 
@@ -265,11 +269,11 @@ class Join:
 
 
 def _replaced(group: Group, member: Member, former_leader_id: str, request: JoinRequest) -> JoinAnswer:
-    """The answer to a static member that came back while nothing else changed."""
+    """The response to a static member that rejoined while nothing else changed."""
     answer = group.join_answer(member)
     if request.supports_skipping_assignment:
         return answer._replace(skip_assignment=group.leader_id == member.member_id)
-    # An older client would assign anew if it took itself for the leader.
+    # An older client would assign again if the response made it the leader.
     return answer._replace(leader_id=former_leader_id, members=())
 
 

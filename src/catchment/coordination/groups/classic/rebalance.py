@@ -1,8 +1,9 @@
-"""From one generation of a group to the next.
+"""Rebalances of classic groups: from one generation to the next.
 
-A rebalance waits until every member has joined again, at most for the longest rebalance time-out among them; who has not
-come by then is out, but for static members, whose session decides. A group that was empty waits a moment for more members
-to come. Then the leader gets everybody's metadata, and has the same time to hand in the assignments.
+A rebalance waits until every member has joined again, at most for the longest rebalance time-out among them. Dynamic members
+that have not joined by then are removed; static members stay until their session expires. A group that was empty waits
+`group.initial.rebalance.delay.ms` for more members. Then the leader gets the metadata of all members, and has the same time to
+send the assignments.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""A member whose first join waits sends no heartbeats, and may be gone: it is kept no longer than this, as in Kafka."""
+"""A member whose first join waits sends no heartbeats and may be gone: it is removed after this time, as in Kafka."""
 
 _SETTLED = (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING)
 
@@ -29,11 +30,11 @@ class Rebalance:
         self._state = state
 
     def start_session(self, group: Group, member: Member, now: Moment) -> None:
-        """Expect to hear from the member within its session time-out, counted from now."""
+        """Remove the member unless it sends a request within its session time-out, counted from now."""
         timeout_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms
-        self.expect(group.group_id, member.member_id, timeout_ms, now)
+        self.start_timeout(group.group_id, member.member_id, timeout_ms, now)
 
-    def expect(self, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
+    def start_timeout(self, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
         self._state.timers.set(
             ("session", group_id, member_id),
             now.monotonic_ms + timeout_ms,
@@ -44,7 +45,7 @@ class Rebalance:
         self._state.timers.cancel(("session", group_id, member_id))
 
     def advance(self, group: Group, now: Moment) -> None:
-        """Somebody joined, left or changed: begin a rebalance, or see whether the one under way can end."""
+        """A member joined, left or changed: begin a rebalance, or check whether the current one can end."""
         if group.state in _SETTLED:
             self.begin(group, now)
         else:
@@ -58,12 +59,12 @@ class Rebalance:
         group.move_to(GroupState.PREPARING, now.wall_ms)
         if group.is_initial_rebalance:
             delay_ms = self._state.limits.initial_rebalance_delay_ms
-            self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now)
+            self._wait_for_more_members(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now)
         else:
             self.check_joined(group, now)
 
     def check_joined(self, group: Group, now: Moment) -> None:
-        """End the join phase if all are there; the first round of a group waits for its delay in any case."""
+        """End the join phase if all members have joined. The initial rebalance waits for its delay in any case."""
         if group.state is not GroupState.PREPARING or group.is_initial_rebalance:
             return
         if group.have_all_joined:
@@ -72,14 +73,14 @@ class Rebalance:
             self._await_joins(group, now)
 
     def remove(self, group: Group, member: Member, now: Moment) -> None:
-        """A member is out: the others share its work."""
+        """Remove a member, and rebalance among the others."""
         self.end_session(group.group_id, member.member_id)
         group.remove(member)
         if group.state is not GroupState.EMPTY:
             self.advance(group, now)
 
     def drop_pending(self, group: Group, member_id: str, now: Moment) -> None:
-        """Somebody who was given an id will not come back with it."""
+        """Remove a member id that was assigned and not used."""
         self.end_session(group.group_id, member_id)
         group.pending_ids.pop(member_id, None)
         self.check_joined(group, now)
@@ -89,20 +90,20 @@ class Rebalance:
         record = group.to_record(assignments, now.wall_ms)
         return encode_group_key(GroupKey(group.group_id)), encode_group(record)
 
-    def _wait_for_more(self, group: Group, delay_ms: int, remaining_ms: int, now: Moment) -> None:
+    def _wait_for_more_members(self, group: Group, delay_ms: int, remaining_ms: int, now: Moment) -> None:
         self._state.timers.set(
             ("join", group.group_id, ""),
             now.monotonic_ms + delay_ms,
-            lambda then: self._end_first_round(group, remaining_ms, then),
+            lambda then: self._end_initial_delay(group, remaining_ms, then),
         )
 
-    def _end_first_round(self, group: Group, remaining_ms: int, now: Moment) -> None:
+    def _end_initial_delay(self, group: Group, remaining_ms: int, now: Moment) -> None:
         if group.state is not GroupState.PREPARING:
             return
         if group.has_new_members and remaining_ms > 0:
             group.has_new_members = False
             delay_ms = min(self._state.limits.initial_rebalance_delay_ms, remaining_ms)
-            self._wait_for_more(group, delay_ms, remaining_ms - delay_ms, now)
+            self._wait_for_more_members(group, delay_ms, remaining_ms - delay_ms, now)
         else:
             self._complete_join(group, now)
 
@@ -122,7 +123,7 @@ class Rebalance:
                 self.end_session(group.group_id, member.member_id)
                 group.remove(member)
         if group.members and not group.elect_joined_leader():
-            # Static members alone, and none of them has come: their sessions decide who stays.
+            # Only static members are left, and none has joined: they stay until their sessions expire.
             self._await_joins(group, now)
             return
         group.is_initial_rebalance = False
@@ -143,7 +144,7 @@ class Rebalance:
         )
 
     def _expire_syncs(self, group: Group, generation: int, now: Moment) -> None:
-        """Put out those who never asked for their assignment: the leader may be among them."""
+        """Remove the members that never sent SyncGroup; the leader may be one of them."""
         if group.generation != generation or group.state not in (GroupState.COMPLETING, GroupState.STABLE):
             return
         if not group.pending_syncs:

@@ -1,4 +1,9 @@
-"""From a change to a new target, and one step towards it: what every heartbeat and every join of a member sets going."""
+"""From a changed subscription to a new target assignment, and the next step of a member to its target.
+
+A member first revokes the partitions that are not in its target, and reports so with the partitions that it owns. Only then
+does it move to the epoch of the target and get new partitions. It never gets a partition that another member still holds: it
+waits for it and asks again with its next heartbeat.
+"""
 
 from __future__ import annotations
 
@@ -39,21 +44,21 @@ class AssignmentBuilder:
     def advance(
         self, draft: Draft, member_id: str, member: MemberMetadata, owned: PartitionsByTopic | None, now: Moment
     ) -> CurrentAssignment:
-        """Take on what a member says of itself, and move it on; where it stands then."""
+        """Apply the metadata of a member, and return its next assignment."""
         former = draft.group.members.get(member_id)
         known = former or _NEW
         if member != former:
             draft.put_member(member_id, member)
         has_new_regex = member.regex != known.regex
         if has_new_regex:
-            self._follow_regexes(draft, member.regex, now)
+            self._resolve_regex(draft, member.regex, now)
         has_new_subscription = member.topics != known.topics or has_new_regex
         self.refresh(draft, now, has_changed=has_new_subscription)
         self.assign(draft, now)
         return self._reconcile(draft, member_id, owned, has_new_subscription=has_new_subscription)
 
     def refresh(self, draft: Draft, now: Moment, *, has_changed: bool) -> None:
-        """Begin a new epoch if members or topics have changed since the last one."""
+        """Begin a new group epoch if members or topics have changed since the last one."""
         image = self._state.image
         is_stale = draft.group.checked_version != image.version
         if is_stale:
@@ -68,7 +73,7 @@ class AssignmentBuilder:
                 draft.put_epoch(group.epoch + 1, metadata_hash)
 
     def assign(self, draft: Draft, now: Moment) -> None:
-        """Make a target for the group's epoch if there is none."""
+        """Compute the target assignment of the group epoch, if there is none yet."""
         group = draft.group
         if group.epoch == group.assignment_epoch:
             return
@@ -90,7 +95,7 @@ class AssignmentBuilder:
         draft.put_target_epoch(group.epoch, now.wall_ms)
 
     def assignor_of(self, group: ConsumerGroup) -> str:
-        """The one that most members ask for; else the first of the settings."""
+        """The assignor that most members prefer; else the first of the settings."""
         votes = Counter(sorted(member.assignor for member in group.members.values() if member.assignor))
         (preferred, _), *_ = votes.most_common(1) or [(self._limits.assignors[0], 0)]
         return preferred if preferred in self._limits.assignors else self._limits.assignors[0]
@@ -101,10 +106,10 @@ class AssignmentBuilder:
             draft.put_regex(regex, None)
 
     def mark_checked(self, group: ConsumerGroup) -> None:
-        """The group has taken the current image into account."""
+        """Note that the group is up to date with the current metadata image."""
         group.checked_version = self._state.image.version
 
-    def _follow_regexes(self, draft: Draft, regex: str | None, now: Moment) -> None:
+    def _resolve_regex(self, draft: Draft, regex: str | None, now: Moment) -> None:
         image = self._state.image
         if regex is not None and regex not in draft.group.regexes:
             draft.put_regex(regex, ResolvedRegex(matching(regex, image.topics), image.version, now.wall_ms))
@@ -123,13 +128,13 @@ class AssignmentBuilder:
 
 
 def topic_ids(group: ConsumerGroup, member: MemberMetadata, image: MetadataImage) -> frozenset[UUID]:
-    """The topics that exist of those that a member subscribes to."""
+    """The existing topics that a member subscribes to."""
     found = (image.topics.get(name) for name in group.topics_of(member))
     return frozenset(topic.id for topic in found if topic is not None)
 
 
 def _metadata_hash(names: frozenset[str], image: MetadataImage) -> int:
-    """A number that changes when a subscribed topic comes, goes or grows. Only whoever wrote it compares it."""
+    """A number that changes when a subscribed topic is created, is deleted or gets partitions. Only we compare it."""
     digest = hashlib.blake2b(digest_size=8)
     topics = [topic for name in sorted(names) if (topic := image.topics.get(name)) is not None]
     for topic in topics:
@@ -145,7 +150,7 @@ def next_assignment(
     *,
     has_new_subscription: bool,
 ) -> CurrentAssignment:
-    """Where the member stands after it has told what it owns (None: it did not tell)."""
+    """The next assignment of a member, given the partitions that it reports to own (None: not reported)."""
     current = group.current(member_id)
     if current.state is MemberState.STABLE and current.epoch == group.assignment_epoch:
         return _without_unsubscribed(current, subscribed, owned) if has_new_subscription else current
@@ -155,7 +160,7 @@ def next_assignment(
 
 
 def is_waiting(group: ConsumerGroup, member_id: str) -> bool:
-    """Whether another member still holds a partition that this one shall have."""
+    """Whether another member still holds a partition of this member's target."""
     return any(
         group.owners.get((topic_id, number), member_id) != member_id
         for topic_id, numbers in group.target(member_id).items()
@@ -171,8 +176,8 @@ def _towards_target(
     owned: PartitionsByTopic | None,
 ) -> CurrentAssignment:
     target = {topic_id: numbers for topic_id, numbers in group.target(member_id).items() if topic_id in subscribed}
-    kept = _only(current.assigned, target)
-    revoking = _without(current.assigned, kept)
+    kept = _intersection(current.assigned, target)
+    revoking = _difference(current.assigned, kept)
     if revoking and _owns_any(owned, revoking):
         return CurrentAssignment(
             current.epoch, current.previous_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking
@@ -192,12 +197,12 @@ def _towards_target(
 def _without_unsubscribed(
     current: CurrentAssignment, subscribed: frozenset[UUID], owned: PartitionsByTopic | None
 ) -> CurrentAssignment:
-    """Take away topics at once that the member does not want any more."""
+    """Revoke topics at once that the member does not subscribe to any more."""
     kept = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id in subscribed}
     if len(kept) == len(current.assigned):
         return current
     revoking = {topic_id: dict(epochs) for topic_id, epochs in current.revoking.items()}
-    for topic_id, epochs in _without(current.assigned, kept).items():
+    for topic_id, epochs in _difference(current.assigned, kept).items():
         revoking.setdefault(topic_id, {}).update(epochs)
     if _owns_any(owned, revoking):
         return current._replace(state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoking)
@@ -205,13 +210,13 @@ def _without_unsubscribed(
 
 
 def _owns_any(owned: PartitionsByTopic | None, revoking: AssignedPartitions) -> bool:
-    """Whether the member has, or may have, any of what it has to give up."""
+    """Whether the member owns, or may own, a partition that it has to revoke."""
     if owned is None:
         return True
     return any(number in revoking.get(topic_id, {}) for topic_id, numbers in owned.items() for number in numbers)
 
 
-def _only(partitions: AssignedPartitions, wanted: PartitionsByTopic) -> dict[UUID, dict[int, int]]:
+def _intersection(partitions: AssignedPartitions, wanted: PartitionsByTopic) -> dict[UUID, dict[int, int]]:
     found = {
         topic_id: {number: epoch for number, epoch in epochs.items() if number in wanted.get(topic_id, frozenset())}
         for topic_id, epochs in partitions.items()
@@ -219,7 +224,7 @@ def _only(partitions: AssignedPartitions, wanted: PartitionsByTopic) -> dict[UUI
     return {topic_id: epochs for topic_id, epochs in found.items() if epochs}
 
 
-def _without(partitions: AssignedPartitions, kept: AssignedPartitions) -> dict[UUID, dict[int, int]]:
+def _difference(partitions: AssignedPartitions, kept: AssignedPartitions) -> dict[UUID, dict[int, int]]:
     found = {
         topic_id: {number: epoch for number, epoch in epochs.items() if number not in kept.get(topic_id, {})}
         for topic_id, epochs in partitions.items()

@@ -1,7 +1,7 @@
-"""Members of a consumer group that speak the classic protocol: a rolling upgrade or downgrade is under way.
+"""Members of a consumer group that use the classic protocol, during a rolling upgrade or downgrade.
 
-Such a member has no leader. It joins and is told at once in which generation it is, which is its epoch; with the sync it gets
-what the coordinator has assigned to it. A heartbeat tells it to join again when there is something to give up or to get.
+Such members have no leader. The response to JoinGroup comes at once, and its generation is the member epoch. SyncGroup returns
+what the coordinator has assigned. A heartbeat returns REBALANCE_IN_PROGRESS when there are partitions to revoke or to get.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ class ClassicMembers:
             if is_unknown:
                 request = request._replace(member_id=f"{request.instance_id or request.client_id}-{request.fresh_id}")
             if subscription.owned and request.member_id not in group.members:
-                # It was put out and does not know yet: somebody else may read by now what it still thinks it owns.
+                # It was removed and has not noticed yet: another member may already read the partitions that it reports to own.
                 raise ApiError(ErrorCode.unknown_member_id)
             draft = Draft(group)
             if request.instance_id is not None:
-                self._admit_static(draft, request, is_unknown=is_unknown)
+                self._replace_static(draft, request, is_unknown=is_unknown)
             self._join(draft, request, subscription, reply, now)
         except ApiError as error:
             is_full = error.code is ErrorCode.group_max_size_reached
             reply(JoinAnswer(error.code, NO_MEMBER if is_full else request.member_id))
 
     def sync(self, request: SyncRequest, reply: SyncReply, now: Moment) -> None:
-        """Tell a member what it may read."""
+        """SyncGroup: return the assignment of the member."""
         try:
             group = self._groups.find(request.group_id)
             member, current, classic = self._check(group, request.member_id, request.instance_id, request.generation)
@@ -89,7 +89,7 @@ class ClassicMembers:
                 if asked is not None and asked != actual:
                     raise ApiError(ErrorCode.inconsistent_group_protocol)
             if group.epoch > current.epoch and current.state is not MemberState.UNREVOKED_PARTITIONS:
-                self._expect_join(request.group_id, request.member_id, member, now)
+                self._start_rejoin_timeout(request.group_id, request.member_id, member, now)
                 raise ApiError(ErrorCode.rebalance_in_progress)
         except ApiError as error:
             reply(SyncAnswer(error.code))
@@ -108,19 +108,21 @@ class ClassicMembers:
         except ApiError as error:
             return error.code
         self._sessions.start_session(group_id, member_id, member, now)
-        has_news = (
+        has_changes = (
             current.epoch < group.epoch
             or current.state is MemberState.UNREVOKED_PARTITIONS
             or (current.state is MemberState.UNRELEASED_PARTITIONS and not is_waiting(group, member_id))
         )
-        if not has_news:
+        if not has_changes:
             return ErrorCode.none
-        self._expect_join(group_id, member_id, member, now)
+        self._start_rejoin_timeout(group_id, member_id, member, now)
         return ErrorCode.rebalance_in_progress
 
     def _check_join(self, group: ConsumerGroup, request: JoinRequest) -> EmbeddedSubscription:
         if self._limits.migration_policy is MigrationPolicy.DISABLED:
-            raise ApiError(ErrorCode.inconsistent_group_protocol, "The migration of groups is disabled.")
+            raise ApiError(
+                ErrorCode.inconsistent_group_protocol, "Migration is disabled by group.consumer.migration.policy."
+            )
         if len(group.members) >= self._limits.max_size and request.member_id not in group.members:
             raise ApiError(ErrorCode.group_max_size_reached)
         names = {name for name, _ in request.protocols}
@@ -134,7 +136,7 @@ class ClassicMembers:
         except MalformedRequest as error:
             raise ApiError(ErrorCode.inconsistent_group_protocol, str(error)) from error
 
-    def _admit_static(self, draft: Draft, request: JoinRequest, *, is_unknown: bool) -> None:
+    def _replace_static(self, draft: Draft, request: JoinRequest, *, is_unknown: bool) -> None:
         group = draft.group
         if not is_unknown:
             group.check_member(request.member_id, request.instance_id)
@@ -154,12 +156,12 @@ class ClassicMembers:
         live = self._groups.find(group_id)
         self._assignments.mark_checked(live)
         if self._conversion.can_downgrade(draft.group, list(draft.group.members)):
-            # It has come in the place of the last member that spoke the consumer protocol.
+            # It replaces the last member that used the consumer protocol.
             self._join_downgraded(draft, live, request, reply, now)
             return
         self._sessions.start_session(group_id, member_id, member, now)
         self._state.timers.cancel(("rejoin", group_id, member_id))
-        self._sessions.expect("sync", group_id, member_id, member.rebalance_timeout_ms, now)
+        self._sessions.start_timeout("sync", group_id, member_id, member.rebalance_timeout_ms, now)
         answer = JoinAnswer(ErrorCode.none, member_id, after.epoch, CONSUMER, request.protocols[0][0])
         if not draft.records:
             reply(answer)
@@ -185,16 +187,16 @@ class ClassicMembers:
     ) -> tuple[MemberMetadata, CurrentAssignment, ClassicProtocol]:
         member = group.check_member(member_id, instance_id)
         if member.classic is None:
-            raise ApiError(ErrorCode.unknown_member_id, "The member speaks the consumer protocol.")
+            raise ApiError(ErrorCode.unknown_member_id, "The member uses the consumer protocol.")
         current = group.current(member_id)
         if generation != current.epoch or current.epoch == STATIC_LEAVING:
             raise ApiError(ErrorCode.illegal_generation)
         return member, current, member.classic
 
-    def _expect_join(self, group_id: str, member_id: str, member: MemberMetadata, now: Moment) -> None:
-        """Put the member out unless it joins again in time; it has been told before, if that runs already."""
+    def _start_rejoin_timeout(self, group_id: str, member_id: str, member: MemberMetadata, now: Moment) -> None:
+        """Remove the member unless it joins again in time. A running time-out is not extended."""
         if ("rejoin", group_id, member_id) not in self._state.timers:
-            self._sessions.expect("rejoin", group_id, member_id, member.rebalance_timeout_ms, now)
+            self._sessions.start_timeout("rejoin", group_id, member_id, member.rebalance_timeout_ms, now)
 
 
 def _subscription(request: JoinRequest, subscription: EmbeddedSubscription) -> MemberMetadata:

@@ -1,4 +1,4 @@
-"""What members of the consumer protocol ask and are told, and the settings that their groups obey."""
+"""The ConsumerGroupHeartbeat request and response, and the settings of consumer groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catchment.protocol.errors import ApiError
 
 
 class MigrationPolicy(StrEnum):
-    """Which groups may change from one protocol to the other while they have members."""
+    """Which groups may be converted to the other protocol while they have members."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -32,7 +32,7 @@ class MigrationPolicy(StrEnum):
 
 
 class GroupTiming(NamedTuple):
-    """How often members have to be heard of."""
+    """The session time-out and the heartbeat interval of a group."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -40,10 +40,10 @@ class GroupTiming(NamedTuple):
 
 class ConsumerGroupLimits(NamedTuple):
     timing_of: Callable[[str], GroupTiming] = lambda _: GroupTiming()
-    """What holds for a group now: it may have settings of its own."""
+    """The timing of a group, which may have settings of its own."""
     max_size: int = 2_147_483_647
     assignors: tuple[str, ...] = ("uniform", "range")
-    """The first one serves groups whose members name none."""
+    """The first one is the default for groups whose members name none."""
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
@@ -51,7 +51,7 @@ DEFAULT_LIMITS: Final = ConsumerGroupLimits()
 
 
 class HeartbeatRequest(NamedTuple):
-    """What is None, or -1, has not changed since the member's last heartbeat."""
+    """A field that is None or -1 has not changed since the member's last heartbeat."""
 
     group_id: str
     member_id: str
@@ -66,16 +66,16 @@ class HeartbeatRequest(NamedTuple):
     assignor: str | None = None
     owned: PartitionsByTopic | None = None
     makes_own_id: bool = True
-    """Whether members make their ids themselves (version 1)."""
+    """Whether members generate their ids themselves (version 1)."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the member tells all of itself, as after an error: then it is told everything too."""
+        """Whether the member sends all its fields, as after an error: then the response is complete too."""
         has_subscription = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != NO_TIMEOUT and has_subscription and self.owned is not None
 
     def check(self, assignors: tuple[str, ...]) -> None:
-        """ApiError for what no member may send, in the order in which Kafka looks."""
+        """ApiError for an invalid request, in the order of Kafka's checks."""
         if not self.member_id.strip() and (self.makes_own_id or self.epoch > 0 or self.epoch == LEAVING):
             raise ApiError(ErrorCode.invalid_request, "A member needs an id.")
         if not self.group_id.strip():
@@ -89,25 +89,25 @@ class HeartbeatRequest(NamedTuple):
         if self.epoch == JOINING:
             self._check_join()
         elif self.epoch == STATIC_LEAVING and self.instance_id is None:
-            raise ApiError(ErrorCode.invalid_request, "Only a static member can leave for a moment.")
+            raise ApiError(ErrorCode.invalid_request, "Only a static member can leave temporarily.")
         elif self.epoch < STATIC_LEAVING:
-            raise ApiError(ErrorCode.invalid_request, f"There is no epoch {self.epoch}.")
+            raise ApiError(ErrorCode.invalid_request, f"The member epoch {self.epoch} is invalid.")
         if self.assignor is not None and self.assignor not in assignors:
             known = ", ".join(assignors)
             raise ApiError(
                 ErrorCode.unsupported_assignor,
-                f"There is no assignor '{self.assignor}' on this broker, only {known}.",
+                f"The assignor '{self.assignor}' is not supported. Supported assignors: {known}.",
             )
 
     def _check_join(self) -> None:
         if self.rebalance_timeout_ms == NO_TIMEOUT:
-            raise ApiError(ErrorCode.invalid_request, "Whoever joins has to give a rebalance time-out.")
+            raise ApiError(ErrorCode.invalid_request, "A member that joins must set a rebalance time-out.")
         if self.owned is None or self.owned:
-            raise ApiError(ErrorCode.invalid_request, "Whoever joins has to say that it owns no partition.")
+            raise ApiError(ErrorCode.invalid_request, "A member that joins must report that it owns no partitions.")
         if self.topics is None and self.regex is None:
             raise ApiError(
                 ErrorCode.invalid_request,
-                "Whoever joins has to subscribe to topics, by name or by a regular expression.",
+                "A member that joins must subscribe to topics, by name or by a regular expression.",
             )
 
 
@@ -118,7 +118,7 @@ class HeartbeatAnswer(NamedTuple):
     epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: PartitionsByTopic | None = None
-    """None where it is the same as before."""
+    """None if it has not changed."""
 
 
 HeartbeatReply = Callable[[HeartbeatAnswer], None]

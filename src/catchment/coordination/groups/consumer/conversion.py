@@ -1,7 +1,7 @@
-"""From a classic group to a consumer group and back, with all members staying where they are.
+"""Conversion of a classic group to a consumer group and back, without losing members.
 
-The records of the one kind are deleted and those of the other written in one batch, so a crash leaves either. Members that
-speak the classic protocol keep their ids and what they read; their generation and the group's epoch are one number.
+The records of one kind are deleted and those of the other are written in one batch, so a crash leaves one or the other.
+Members that use the classic protocol keep their ids and their partitions. Their generation and the group epoch are one number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Conversion:
         self._limits = limits
 
     def upgrade(self, classic: Group, now: Moment) -> Draft:
-        """The consumer group that a classic one becomes; ApiError where it may not, or cannot."""
+        """Convert a classic group to a consumer group; ApiError if that is not allowed or not possible."""
         first: list[EncodedRecord] = []
         if classic.group_id in self._state.logged:
             first.append((encode_group_key(GroupKey(classic.group_id)), None))
@@ -46,7 +46,7 @@ class Conversion:
         try:
             members = {id_: self._converted(classic, member) for id_, member in classic.members.items()}
         except MalformedRequest as error:
-            raise _refusal(classic, "what its members have told cannot be read") from error
+            raise _not_convertible(classic, "the metadata of its members cannot be read") from error
         for member_id, (subscription, _) in members.items():
             draft.put_member(member_id, subscription)
         draft.put_epoch(classic.generation, 0)
@@ -59,7 +59,7 @@ class Conversion:
         return draft
 
     def can_downgrade(self, group: ConsumerGroup, remaining: Sequence[str]) -> bool:
-        """Whether these members, left alone, are a classic group."""
+        """Whether the group can become a classic group with these members."""
         return (
             0 < len(remaining) <= self._state.limits.max_size
             and self._limits.migration_policy.allows_downgrade
@@ -75,9 +75,9 @@ class Conversion:
         failed: Callable[[ErrorCode], None],
         deleted: ConsumerGroup | None = None,
     ) -> None:
-        """Let those who are left go on as a classic group; they rebalance as soon as it is one.
+        """Convert the group to a classic group with the remaining members, which then rebalance.
 
-        `deleted` is the group as it is logged, where the one given is a draft of it.
+        `deleted` is the group as it is logged, if `group` is a draft of it.
         """
         image = self._state.image
         classic = Group(group.group_id)
@@ -93,7 +93,7 @@ class Conversion:
         classic.protocol_name = classic.select_protocol()
 
         def become_classic(then: Moment) -> None:
-            self._begin(group.group_id, then)
+            self._rebalance_classic(group.group_id, then)
             committed()
 
         self._state.write(
@@ -102,7 +102,7 @@ class Conversion:
             failed=lambda error, _: failed(error),
         )
 
-    def _begin(self, group_id: str, now: Moment) -> None:
+    def _rebalance_classic(self, group_id: str, now: Moment) -> None:
         group = self._state.groups.get(group_id)
         if group is None:
             return
@@ -113,18 +113,18 @@ class Conversion:
 
     def _check_upgrade(self, classic: Group) -> None:
         if not self._limits.migration_policy.allows_upgrade:
-            raise _refusal(classic, "`group.consumer.migration.policy` does not allow it")
+            raise _not_convertible(classic, "`group.consumer.migration.policy` does not allow it")
         if classic.protocol_type != CONSUMER:
-            raise _refusal(classic, "its members are no consumers")
+            raise _not_convertible(classic, "its protocol type is not `consumer`")
         if len(classic.members) > self._limits.max_size:
-            raise _refusal(classic, "it has too many members")
+            raise _not_convertible(classic, "it has too many members")
 
     def _converted(self, classic: Group, member: Member) -> tuple[MemberMetadata, CurrentAssignment]:
         name = classic.protocol_name if member.supports(classic.protocol_name or "") else member.protocols[0][0]
         subscription = read_subscription(member.metadata(name))
         assignment = read_assignment(member.assignment)
         if assignment.has_user_data:
-            raise _refusal(classic, "it has an assignor of its own")
+            raise _not_convertible(classic, "it uses a custom assignor")
         assigned = {
             topic_id: dict.fromkeys(numbers, classic.generation)
             for topic_id, numbers in by_topic_id(assignment.partitions, self._state.image).items()
@@ -146,7 +146,7 @@ class Conversion:
 
 
 def by_topic_id(partitions: Mapping[str, Sequence[int]], image: MetadataImage) -> dict[UUID, frozenset[int]]:
-    """Those of the partitions that exist."""
+    """The existing partitions, by topic id."""
     found: dict[UUID, frozenset[int]] = {}
     for name, numbers in partitions.items():
         topic = image.topics.get(name)
@@ -157,7 +157,7 @@ def by_topic_id(partitions: Mapping[str, Sequence[int]], image: MetadataImage) -
 
 
 def embedded_assignment(member: MemberMetadata, assigned: AssignedPartitions, image: MetadataImage) -> bytes:
-    """What a classic member is told that it may read, in the version of its own metadata."""
+    """The assignment of a classic member, encoded in the version of its own metadata."""
     by_name = {
         topic.name: sorted(numbers)
         for topic_id, numbers in assigned.items()
@@ -180,7 +180,7 @@ def _classic_member(member_id: str, member: MemberMetadata) -> Member:
     )
 
 
-def _refusal(classic: Group, reason: str) -> ApiError:
+def _not_convertible(classic: Group, reason: str) -> ApiError:
     return ApiError(
         ErrorCode.group_id_not_found,
         f"The classic group '{classic.group_id}' cannot become a consumer group: {reason}.",

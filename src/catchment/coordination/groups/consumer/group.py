@@ -28,7 +28,7 @@ STATIC_LEAVING: Final = -2
 """The epoch of a static member that leaves and intends to come back. Its assignment is kept for it."""
 
 AssignedPartitions = Mapping[UUID, Mapping[int, int]]
-"""AssignedPartitions by topic, each with the group's epoch in which the member got it (KIP-1251)."""
+"""Partitions by topic, each with the epoch of the group in which it was assigned (KIP-1251)."""
 NOTHING: Final[AssignedPartitions] = MappingProxyType({})
 
 

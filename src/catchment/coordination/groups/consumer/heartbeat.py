@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: one request to join, to say what one wants and owns, to hear what one gets, and to leave."""
+"""ConsumerGroupHeartbeat: members join, report what they subscribe to and own, get their assignment, and leave."""
 
 from __future__ import annotations
 
@@ -64,24 +64,24 @@ class Heartbeats:
         if len(draft.group.members) >= self._limits.max_size and request.member_id not in draft.group.members:
             raise ApiError(
                 ErrorCode.group_max_size_reached,
-                f"Group '{request.group_id}' has {self._limits.max_size} members, and may have no more.",
+                f"Group '{request.group_id}' has reached its limit of {self._limits.max_size} members.",
             )
-        self._admit(draft, request)
+        self._check_member(draft, request)
         member_id = request.member_id
         before = draft.group.current(member_id)
         member = _updated(draft.group.members.get(member_id, _NEW), request)
         after = self._assignments.advance(draft, member_id, member, request.owned, now)
         self._sessions.start_session(request.group_id, member_id, member, now)
         if after != before:
-            self._sessions.watch_revocation(request.group_id, member_id, member, after, now)
-        is_told = request.epoch == JOINING or request.is_full or after.assigned != before.assigned
+            self._sessions.start_revocation_timeout(request.group_id, member_id, member, after, now)
+        includes_assignment = request.epoch == JOINING or request.is_full or after.assigned != before.assigned
         answer = HeartbeatAnswer(
             ErrorCode.none,
             None,
             member_id,
             after.epoch,
             self._limits.timing_of(request.group_id).heartbeat_interval_ms,
-            _numbers(after.assigned) if is_told else None,
+            _numbers(after.assigned) if includes_assignment else None,
         )
         live = self._groups.by_id.get(request.group_id)
         if live is not None:
@@ -96,7 +96,7 @@ class Heartbeats:
         )
 
     def _open(self, request: HeartbeatRequest, now: Moment) -> Draft:
-        """The group, or what is to be made or converted for somebody who joins."""
+        """The group; for a member that joins, one that is created or converted if necessary."""
         group = self._groups.by_id.get(request.group_id)
         if group is not None:
             return Draft(group)
@@ -110,8 +110,8 @@ class Heartbeats:
             return draft
         return Draft(self._groups.find(request.group_id))
 
-    def _admit(self, draft: Draft, request: HeartbeatRequest) -> None:
-        """Check who sends this; a static member that comes back takes the place of its former self."""
+    def _check_member(self, draft: Draft, request: HeartbeatRequest) -> None:
+        """Check the member and its epoch. A static member that rejoins replaces its former member id."""
         group, member_id, instance_id = draft.group, request.member_id, request.instance_id
         if request.epoch != JOINING:
             group.check_member(member_id, instance_id)
@@ -131,7 +131,7 @@ class Heartbeats:
 
 
 def replace_static(draft: Draft, former_id: str, member_id: str) -> None:
-    """Put a static member that came back in the place of its former self."""
+    """Replace a static member that rejoined under a new member id."""
     group = draft.group
     member, target, current = group.members[former_id], group.target(former_id), group.current(former_id)
     draft.remove_member(former_id)
@@ -158,11 +158,11 @@ def _check_epoch(current: CurrentAssignment, received: int, owned: PartitionsByT
     if received == current.epoch:
         return
     if received < current.epoch and received == current.previous_epoch and _is_within(owned, current.assigned):
-        # Our answer with the new epoch was lost on its way.
+        # The response with the new epoch was lost.
         return
     raise ApiError(
         ErrorCode.fenced_member_epoch,
-        f"The member is in epoch {current.epoch}, not in {received}: it has to give up everything and join again.",
+        f"The member is in epoch {current.epoch}, not in {received}. It must revoke its partitions and rejoin.",
     )
 
 

@@ -1,7 +1,7 @@
 """The records of consumer groups in `__consumer_offsets`, in Kafka's own formats.
 
-By the version of the key: 3 a group's epoch, 5 what a member asks for, 6 the epoch of the target, 7 a member's target, 8 what
-a member has, 16 a regular expression. Kafka wrote 4 before version 4.1: it is passed over. Keys are not flexible, values are.
+The key versions are 3 for the group epoch, 5 for member metadata, 6 for the epoch of the target assignment, 7 for a member's
+target, 8 for its current assignment, and 16 for a regular expression. Kafka wrote 4 before version 4.1: it is ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from catchment.coordination.groups.modern import (
 from catchment.coordination.groups.modern_records import (
     EPOCHS_AND_STATE,
     VERSION,
-    Reading,
+    ValueReader,
     encode_names,
     encode_numbers,
     encode_topics,
@@ -49,7 +49,7 @@ from catchment.protocol.wire import (
 
 _NO_EPOCH: Final = 0
 _PRESENT: Final = b"\x01"
-"""What a structure begins with that may be null, and is not."""
+"""The first byte of a nullable structure that is not null."""
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
@@ -61,8 +61,8 @@ def encode_epoch(epoch: int, metadata_hash: int) -> bytes:
 
 
 def decode_epoch(value: bytes) -> tuple[int, int]:
-    """The group's epoch, and the hash of the topics that it was made for."""
-    with Reading(value, "the epoch of a group") as reader:
+    """The group epoch, and the hash of the topics that it was computed for."""
+    with ValueReader(value, "the epoch of a group") as reader:
         epoch = reader.i32()
         tags = read_tags(reader)
         return epoch, _I64.unpack(tags[0])[0] if 0 in tags else 0
@@ -101,7 +101,7 @@ def encode_member(member: MemberMetadata) -> bytes:
 
 
 def decode_member(value: bytes) -> MemberMetadata:
-    with Reading(value, "a member") as reader:
+    with ValueReader(value, "a member") as reader:
         instance_id, rack_id = reader.nullable_string(), reader.nullable_string()
         client_id, client_host = reader.string(), reader.string()
         topics = read_names(reader)
@@ -135,7 +135,7 @@ def encode_current(current: CurrentAssignment) -> bytes:
 
 
 def decode_current(value: bytes) -> CurrentAssignment:
-    with Reading(value, "an assignment") as reader:
+    with ValueReader(value, "an assignment") as reader:
         epoch, previous_epoch, state = reader.unpack(EPOCHS_AND_STATE)
         try:
             known = MemberState(state)
@@ -149,7 +149,7 @@ def encode_regex(resolved: ResolvedRegex) -> bytes:
 
 
 def decode_regex(value: bytes) -> ResolvedRegex:
-    with Reading(value, "a regular expression") as reader:
+    with ValueReader(value, "a regular expression") as reader:
         return ResolvedRegex(read_names(reader), reader.i64(), reader.i64())
 
 

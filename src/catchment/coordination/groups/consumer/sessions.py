@@ -1,7 +1,7 @@
-"""How members go: they say so, fall silent, or do not give up in time what they shall not have any more.
+"""The time-outs of members, and their removal: they leave, miss heartbeats, or do not revoke partitions in time.
 
-Every departure begins a new epoch; whoever sends the next heartbeat sets a new target going. When the last member that speaks
-the consumer protocol goes, those that are left go on as a classic group.
+Every removal begins a new group epoch, and the next heartbeat computes the new target. When the last member that uses the
+consumer protocol is removed, the remaining ones become a classic group.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ class MemberSessions:
         self._conversion = conversion
 
     def start_all(self, now: Moment) -> None:
-        """After a replay every member gets a new session, and the full time to give up what it has to."""
+        """Start the time-outs of all members after a replay: each gets its full session and rebalance time-out again."""
         for group in self._groups.by_id.values():
             for member_id, member in group.members.items():
                 self.start_session(group.group_id, member_id, member, now)
-                self.watch_revocation(group.group_id, member_id, member, group.current(member_id), now)
+                self.start_revocation_timeout(group.group_id, member_id, member, group.current(member_id), now)
 
     def start_session(self, group_id: str, member_id: str, member: MemberMetadata, now: Moment) -> None:
-        """Expect to hear from the member within its session time-out, counted from now."""
+        """Remove the member unless it sends a request within its session time-out, counted from now."""
         classic = member.classic
         timeout_ms = (
             self._limits.timing_of(group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
         )
-        self.expect("session", group_id, member_id, timeout_ms, now)
+        self.start_timeout("session", group_id, member_id, timeout_ms, now)
 
-    def watch_revocation(
+    def start_revocation_timeout(
         self, group_id: str, member_id: str, member: MemberMetadata, current: CurrentAssignment, now: Moment
     ) -> None:
-        """A member that has to give up partitions has its rebalance time-out for it."""
-        # A classic member gives up partitions by joining again, and has a deadline of its own for that.
+        """Remove a member that does not revoke its partitions within its rebalance time-out."""
+        # A classic member revokes partitions by joining again, and has a separate time-out for that.
         kind = "rebalance" if member.classic is None else "rejoin"
         if current.state is MemberState.UNREVOKED_PARTITIONS:
             epoch = current.epoch
@@ -72,8 +72,8 @@ class MemberSessions:
         else:
             self._state.timers.cancel((kind, group_id, member_id))
 
-    def expect(self, kind: str, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
-        """Put the member out unless it is heard of in time."""
+    def start_timeout(self, kind: str, group_id: str, member_id: str, timeout_ms: int, now: Moment) -> None:
+        """Remove the member unless the time-out is restarted or cancelled in time."""
         self._state.timers.set(
             (kind, group_id, member_id),
             now.monotonic_ms + timeout_ms,
@@ -87,12 +87,12 @@ class MemberSessions:
     def leave(
         self, group_id: str, member_id: str, instance_id: str | None, epoch: int, reply: HeartbeatReply, now: Moment
     ) -> None:
-        """A heartbeat that says goodbye; ApiError if there is no such member."""
+        """Remove the member of a heartbeat with a leave epoch; ApiError if there is no such member."""
         group = self._groups.find(group_id)
         group.check_member(member_id, instance_id)
         answer = HeartbeatAnswer(ErrorCode.none, None, member_id, epoch)
         if epoch == STATIC_LEAVING:
-            self._keep_place(group, member_id, answer, reply)
+            self._leave_temporarily(group, member_id, answer, reply)
             return
         self.remove(
             group,
@@ -103,7 +103,7 @@ class MemberSessions:
         )
 
     def leave_classic(self, group_id: str, leaving: Sequence[LeavingMember], now: Moment) -> list[ErrorCode]:
-        """LeaveGroup in a consumer group: what became of each."""
+        """LeaveGroup in a consumer group: an error code for each member."""
         group = self._groups.find(group_id)
         outcomes: list[ErrorCode] = []
         gone: list[str] = []
@@ -139,8 +139,10 @@ class MemberSessions:
         self._assignments.mark_checked(group)
         self._state.write(draft.records, committed=lambda _: committed(), failed=lambda error, _: failed(error))
 
-    def _keep_place(self, group: ConsumerGroup, member_id: str, answer: HeartbeatAnswer, reply: HeartbeatReply) -> None:
-        """A static member that comes back within its session finds everything as it was."""
+    def _leave_temporarily(
+        self, group: ConsumerGroup, member_id: str, answer: HeartbeatAnswer, reply: HeartbeatReply
+    ) -> None:
+        """Keep the assignment of a static member that leaves temporarily, until its session expires."""
         draft = Draft(group)
         draft.put_current(member_id, group.current(member_id).at_epoch(STATIC_LEAVING))
         self._state.write(
@@ -163,9 +165,9 @@ class MemberSessions:
 def _leaving_id(group: ConsumerGroup, leaving: LeavingMember) -> str:
     member_id = leaving.member_id
     if member_id == NO_MEMBER and leaving.instance_id is not None:
-        # An administrator names a static member by its instance id alone, whatever protocol it speaks.
+        # An administrator identifies a static member by its instance id alone, whatever protocol it uses.
         member_id = group.static_ids.get(leaving.instance_id, NO_MEMBER)
         group.check_member(member_id, leaving.instance_id)
     elif group.check_member(member_id, leaving.instance_id).classic is None:
-        raise ApiError(ErrorCode.unknown_member_id, "The member speaks the consumer protocol.")
+        raise ApiError(ErrorCode.unknown_member_id, "The member uses the consumer protocol.")
     return member_id

@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): members that work on the same partitions together, as in a queue."""
+"""Share groups (KIP-932): members read the same partitions together, as from a queue."""

@@ -1,4 +1,4 @@
-"""How a share group follows its members' subscriptions and the topics: epochs, targets, and what each member gets."""
+"""The epochs, the target assignment and the current assignments of a share group, after its subscriptions and topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catchment.coordination.timers import Moment
 
 
 def advance(draft: Draft, image: MetadataImage, *, has_new_topics: bool, now: Moment) -> None:
-    """Begin a new epoch if anything has changed, and make its target."""
+    """Begin a new group epoch if anything has changed, and compute its target assignment."""
     before = draft.group
     metadata_hash = before.metadata_hash
     if has_new_topics or before.checked_version != image.version:
@@ -24,13 +24,13 @@ def advance(draft: Draft, image: MetadataImage, *, has_new_topics: bool, now: Mo
     if has_new_topics or metadata_hash != before.metadata_hash or _is_target_behind(before, image):
         draft.put_epoch(before.epoch + 1, metadata_hash)
     if draft.group.epoch > draft.group.assignment_epoch:
-        _make_target(draft, image, now)
+        _compute_target(draft, image, now)
 
 
 def next_assignment(
     group: ShareGroup, member_id: str, image: MetadataImage, *, has_new_topics: bool
 ) -> ShareAssignment:
-    """What the member has once it is told: its target, as far as it subscribes to it."""
+    """The next assignment of the member: its target, restricted to the topics that it subscribes to."""
     current = group.current(member_id)
     if current.epoch != group.assignment_epoch:
         assigned = _subscribed(group.target(member_id), group.members[member_id].topics, image)
@@ -41,7 +41,7 @@ def next_assignment(
 
 
 def readable(group: ShareGroup, image: MetadataImage) -> dict[UUID, frozenset[int]]:
-    """The partitions that members subscribe to and that have share state."""
+    """The subscribed partitions that have share state."""
     partitions: dict[UUID, frozenset[int]] = {}
     for name in group.topics:
         topic = image.topics.get(name)
@@ -52,7 +52,7 @@ def readable(group: ShareGroup, image: MetadataImage) -> dict[UUID, frozenset[in
 
 
 def topics_hash(names: Iterable[str], image: MetadataImage) -> int:
-    """A number that changes when one of the topics comes, goes or grows."""
+    """A number that changes when one of the topics is created, is deleted or gets partitions."""
     digest = hashlib.blake2b(digest_size=8)
     for name in sorted(names):
         topic = image.topics.get(name)
@@ -62,21 +62,23 @@ def topics_hash(names: Iterable[str], image: MetadataImage) -> int:
 
 
 def _is_target_behind(group: ShareGroup, image: MetadataImage) -> bool:
-    """Whether there are partitions to read that nobody has been given yet."""
+    """Whether there are readable partitions that no member has been assigned yet."""
     if group.partitions is group.checked_partitions:
         return False
-    given = {
+    assigned_partitions = {
         (topic_id, number)
         for target in group.targets.values()
         for topic_id, numbers in target.items()
         for number in numbers
     }
     return any(
-        (topic_id, number) not in given for topic_id, numbers in readable(group, image).items() for number in numbers
+        (topic_id, number) not in assigned_partitions
+        for topic_id, numbers in readable(group, image).items()
+        for number in numbers
     )
 
 
-def _make_target(draft: Draft, image: MetadataImage, now: Moment) -> None:
+def _compute_target(draft: Draft, image: MetadataImage, now: Moment) -> None:
     group = draft.group
     specs = {
         member_id: MemberSpec(

@@ -1,4 +1,4 @@
-"""What members of share groups ask of their coordinator and what it answers, and the settings that share groups obey."""
+"""The ShareGroupHeartbeat request and response, and the settings of share groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HeartbeatRequest(NamedTuple):
     member_epoch: int
     rack_id: str | None
     topics: tuple[str, ...] | None
-    """None where the subscription has not changed since the last heartbeat."""
+    """None if the subscription has not changed since the last heartbeat."""
     client_id: str
     client_host: str
 
@@ -27,15 +27,15 @@ class HeartbeatAnswer(NamedTuple):
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: PartitionsByTopic | None = None
-    """None where the member knows it already."""
+    """None if it has not changed."""
     to_initialize: PartitionsByTopic = NO_PARTITIONS
-    """PartitionsByTopic that nobody can be given before their share state is there."""
+    """Partitions whose share state has to be initialized before they can be assigned."""
     state_epoch: int = 0
-    """The epoch to initialise them with."""
+    """The epoch to initialize them with."""
 
 
 class ShareGroupLimits(NamedTuple):
-    """The settings that share groups obey; some differ from group to group."""
+    """The settings of share groups. Some differ from group to group."""
 
     max_size: int = 200
     initialize_retry_ms: int = 30_000

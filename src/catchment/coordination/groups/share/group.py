@@ -20,7 +20,7 @@ PARTITIONS_KEY: Final = 15
 
 
 class ShareAssignment(NamedTuple):
-    """What a member has, and in which epoch."""
+    """The partitions that a member has, and its epoch."""
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -33,12 +33,12 @@ class StateTopic(NamedTuple):
 
 
 class StatePartitions(NamedTuple):
-    """For which partitions there is share state, by topic: it is made before anybody may read, and deleted at the end."""
+    """The partitions with share state, by topic. It is initialized before they are assigned, and deleted with the group."""
 
     initializing: Mapping[UUID, StateTopic] = MappingProxyType({})
     initialized: Mapping[UUID, StateTopic] = MappingProxyType({})
     deleting: Mapping[UUID, str] = MappingProxyType({})
-    """The topics' names."""
+    """The names of the topics."""
 
 
 _NOT_YET_ASSIGNED: Final = ShareAssignment()

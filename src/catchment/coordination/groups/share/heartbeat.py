@@ -1,7 +1,7 @@
-"""ShareGroupHeartbeat: members join, stay, change what they read and leave, all with one request.
+"""ShareGroupHeartbeat: members join, change their subscription and leave, all with one request.
 
-A member makes its own id. Nothing is told before it is logged. A member that is silent for longer than its session is
-removed as if it had left; what it had is shared out when another one's heartbeat comes.
+A member generates its own id. A response is sent once its records are committed. A member that sends no heartbeat within its
+session time-out is removed as if it had left; its partitions are assigned again with the next heartbeat of another member.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class ShareMembership:
             if request.member_epoch == LEAVING:
                 self._leave(request, reply)
             else:
-                self._beat(request, reply, now)
+                self._heartbeat(request, reply, now)
         except ApiError as error:
             reply(HeartbeatAnswer(error.code, error.message))
 
     def start_sessions(self, now: Moment) -> None:
-        """Give every member a new session, once the log is replayed."""
+        """Start the session of every member, once the log is replayed."""
         for group in self._groups.by_id.values():
             for member_id in group.members:
                 self._start_session(group.group_id, member_id, now)
 
-    def _beat(self, request: HeartbeatRequest, reply: HeartbeatReply, now: Moment) -> None:
+    def _heartbeat(self, request: HeartbeatRequest, reply: HeartbeatReply, now: Moment) -> None:
         group_id, member_id = request.group_id, request.member_id
         group = self._group(request)
         former = self._check_member(group, request)
@@ -68,13 +68,15 @@ class ShareMembership:
             draft.put_current(member_id, current)
         to_initialize = self._initialization.begin(draft, image, now)
         self._start_session(group_id, member_id, now)
-        # A member whose epoch is not the newest may have missed an answer.
-        is_news = request.topics is not None or request.member_epoch != current.epoch
+        # A member whose epoch is not the newest may have missed a response.
+        includes_assignment = request.topics is not None or request.member_epoch != current.epoch
         answer = HeartbeatAnswer(
             ErrorCode.none,
             member_epoch=current.epoch,
             heartbeat_interval_ms=self._terms.heartbeat_interval_ms(group_id),
-            assignment=current.assigned if is_news or current.assigned != group.current(member_id).assigned else None,
+            assignment=current.assigned
+            if includes_assignment or current.assigned != group.current(member_id).assigned
+            else None,
             to_initialize=to_initialize,
             state_epoch=draft.group.epoch,
         )
@@ -99,7 +101,7 @@ class ShareMembership:
         return self._groups.find(request.group_id, missing="Share group {} not found.")
 
     def _check_member(self, group: ShareGroup, request: HeartbeatRequest) -> MemberMetadata | None:
-        """The member, or None for one that has just come; ApiError if it may not be one."""
+        """The member, or None for a new one; ApiError if it is unknown, fenced, or the group is full."""
         member = group.members.get(request.member_id)
         if member is None:
             if len(group.members) >= self._terms.max_size:
@@ -136,14 +138,14 @@ class ShareMembership:
 
 
 def _check(request: HeartbeatRequest) -> None:
-    """Refuse what no client may send; the order of the checks is Kafka's."""
+    """ApiError for an invalid request, in the order of Kafka's checks."""
     names = request.topics or ()
     for is_wrong, message in (
         (not request.member_id.strip(), "A member needs an id."),
         (not request.group_id.strip(), "A group needs an id."),
         (request.rack_id is not None and not request.rack_id.strip(), "A rack may be absent, but not empty."),
-        (request.member_epoch < LEAVING, f"There is no epoch {request.member_epoch}."),
-        (request.member_epoch == JOINING and not names, "Whoever joins has to subscribe to topics."),
+        (request.member_epoch < LEAVING, f"The member epoch {request.member_epoch} is invalid."),
+        (request.member_epoch == JOINING and not names, "A member that joins must subscribe to topics."),
         (
             any(map(is_too_long, (request.group_id, request.member_id, request.rack_id, *names))),
             "A name is longer than a record can hold.",

@@ -1,6 +1,6 @@
-"""The values of share groups' records in `__consumer_offsets`, in Kafka's own formats.
+"""The records of share groups in `__consumer_offsets`, in Kafka's own formats.
 
-Keys, targets and their epochs look like those of consumer groups and are written by the same functions.
+Keys, targets and target epochs have the formats of consumer groups and are written by the same functions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from catchment.coordination.groups.modern_records import (
     EPOCHS_AND_STATE,
     SMALLEST_TOPIC_BYTES,
     VERSION,
-    Reading,
+    ValueReader,
     encode_names,
     encode_numbers,
     read_names,
@@ -33,7 +33,7 @@ from catchment.protocol.wire import NO_TAGS, WireReader, array_length, nullable_
 
 _EPOCH: Final = struct.Struct(">iq")
 _STABLE: Final = 0
-"""The one state that a member of a share group can be in."""
+"""The only state of a member of a share group."""
 
 
 def encode_epoch(epoch: int, metadata_hash: int) -> bytes:
@@ -41,8 +41,8 @@ def encode_epoch(epoch: int, metadata_hash: int) -> bytes:
 
 
 def decode_epoch(value: bytes) -> tuple[int, int]:
-    """The group's epoch, and the hash of the topics that it was made for."""
-    with Reading(value, "the epoch of a share group") as reader:
+    """The group epoch, and the hash of the topics that it was computed for."""
+    with ValueReader(value, "the epoch of a share group") as reader:
         epoch, metadata_hash = reader.unpack(_EPOCH)
         return epoch, metadata_hash
 
@@ -61,7 +61,7 @@ def encode_member(member: MemberMetadata) -> bytes:
 
 
 def decode_member(value: bytes) -> MemberMetadata:
-    with Reading(value, "a member of a share group") as reader:
+    with ValueReader(value, "a member of a share group") as reader:
         rack_id, client_id, client_host = reader.nullable_string(), reader.string(), reader.string()
         return MemberMetadata(rack_id=rack_id, client_id=client_id, client_host=client_host, topics=read_names(reader))
 
@@ -78,7 +78,7 @@ def encode_current(current: ShareAssignment) -> bytes:
 
 
 def decode_current(value: bytes) -> ShareAssignment:
-    with Reading(value, "an assignment of a share group") as reader:
+    with ValueReader(value, "an assignment of a share group") as reader:
         epoch, previous_epoch, _ = reader.unpack(EPOCHS_AND_STATE)
         assigned: dict[UUID, frozenset[int]] = {}
         for _ in range(reader.array_length(SMALLEST_TOPIC_BYTES)):
@@ -105,7 +105,7 @@ def encode_partitions(partitions: StatePartitions) -> bytes:
 
 
 def decode_partitions(value: bytes) -> StatePartitions:
-    with Reading(value, "the partitions of a share group") as reader:
+    with ValueReader(value, "the partitions of a share group") as reader:
         initializing, initialized = _read_topics(reader), _read_topics(reader)
         deleting: dict[UUID, str] = {}
         for _ in range(reader.array_length(SMALLEST_TOPIC_BYTES)):

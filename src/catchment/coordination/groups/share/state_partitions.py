@@ -1,7 +1,8 @@
-"""For which partitions a share group has share state: made before anybody reads them, and deleted with the group.
+"""The partitions for which a share group has share state, and changes of the group's offsets.
 
-The state itself lies with another coordinator, so each change takes two records: one before that is asked, and one when it
-has answered. What a crash leaves in between is asked for again by a later heartbeat.
+Share state is initialized before a partition is assigned, and deleted with the group. The share coordinator holds it, so each
+change takes two records here: one before the request to that coordinator, and one after its response. A later heartbeat
+repeats a request that a crash interrupted.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ Reply = Callable[[ErrorCode], None]
 
 
 class Initialization:
-    __slots__ = ("_asked_ms", "_groups", "_state", "_terms")
+    __slots__ = ("_groups", "_requested_ms", "_state", "_terms")
 
     def __init__(self, state: ShardState, groups: ShareGroups, terms: ShareGroupLimits) -> None:
         self._state = state
         self._groups = groups
         self._terms = terms
-        self._asked_ms: dict[str, int] = {}
-        """When each group has last asked for state. It is volatile: after a restart every group asks again."""
+        self._requested_ms: dict[str, int] = {}
+        """When each group last requested initialization. This is volatile: after a restart every group requests it again."""
 
     def begin(self, draft: Draft, image: MetadataImage, now: Moment) -> PartitionsByTopic:
-        """Note the subscribed partitions that have no state yet; which of them to initialise now."""
+        """Record the subscribed partitions that have no state yet, and return those to initialize now."""
         group = draft.group
         if group.is_checked(image) and not group.partitions.initializing:
             return NO_PARTITIONS
-        asked_ms = self._asked_ms.get(group.group_id)
-        is_time = asked_ms is None or now.monotonic_ms - asked_ms >= self._terms.initialize_retry_ms
+        requested_ms = self._requested_ms.get(group.group_id)
+        is_time = requested_ms is None or now.monotonic_ms - requested_ms >= self._terms.initialize_retry_ms
         missing: dict[UUID, StateTopic] = {}
         for name in sorted(group.topics):
             topic = image.topics.get(name)
@@ -52,12 +53,15 @@ class Initialization:
                     missing[topic.id] = StateTopic(name, absent)
         if not missing:
             return NO_PARTITIONS
-        self._asked_ms[group.group_id] = now.monotonic_ms
-        self._note_initializing(draft, missing)
+        self._requested_ms[group.group_id] = now.monotonic_ms
+        initializing, initialized, deleting = group.partitions
+        merged = _joined(initializing, missing)
+        if merged != initializing:
+            draft.put_partitions(StatePartitions(merged, initialized, deleting))
         return {topic_id: topic.partitions for topic_id, topic in missing.items()}
 
     def finish(self, group_id: str, partitions: PartitionsByTopic, reply: Reply, *, has_failed: bool) -> None:
-        """The partitions have their state now, or it could not be made: then the next heartbeat asks again."""
+        """Record that the partitions are initialized. If that failed, the next heartbeat requests it again."""
         group = self._groups.by_id.get(group_id)
         if group is None:
             reply(ErrorCode.group_id_not_found)
@@ -71,57 +75,57 @@ class Initialization:
                 left[topic_id] = StateTopic(topic.name, topic.partitions - numbers)
         if has_failed:
             made = dict(initialized)
-            self._asked_ms.pop(group_id, None)
+            self._requested_ms.pop(group_id, None)
         remaining = {topic_id: topic for topic_id, topic in left.items() if topic.partitions}
-        self._put(group, StatePartitions(remaining, made, deleting), reply)
+        _put(self._state, group, StatePartitions(remaining, made, deleting), reply)
 
     def begin_deleting(self, group_id: str, reply: Callable[[PartitionsByTopic | ApiError], None]) -> None:
-        """Note that all state of an empty group goes; the partitions whose state to delete."""
+        """Record that all state of an empty group is to be deleted, and reply with its partitions."""
         try:
             group = self._groups.find(group_id)
-            if not group.is_empty:
-                raise ApiError(ErrorCode.non_empty_group, "The group is not empty.")
+            _check_empty(group)
         except ApiError as error:
             reply(error)
             return
         initializing, initialized, deleting = group.partitions
         names = {**deleting, **{id_: topic.name for id_, topic in (*initializing.items(), *initialized.items())}}
         topics = self._state.image.topics_by_id
-        doomed = {id_: frozenset(range(len(topics[id_].partitions))) for id_ in names if id_ in topics}
-        self._put(
+        partitions = {id_: frozenset(range(len(topics[id_].partitions))) for id_ in names if id_ in topics}
+        _put(
+            self._state,
             group,
             StatePartitions(deleting=names),
-            lambda error: reply(doomed if error is ErrorCode.none else ApiError(error)),
+            lambda error: reply(partitions if error is ErrorCode.none else ApiError(error)),
         )
 
     def delete_group(self, group_id: str, reply: Reply) -> None:
-        """Delete an empty group whose state is gone."""
+        """Delete an empty group whose state is deleted."""
         group = self._groups.by_id.get(group_id)
         if group is None:
             reply(ErrorCode.group_id_not_found)
             return
         if not group.is_empty or group.partitions.initializing or group.partitions.initialized:
-            # A member has come and gone since the deletion began: this shard may have been loaded meanwhile.
+            # A member has joined and left since the deletion began: this shard may have been loaded meanwhile.
             reply(ErrorCode.non_empty_group)
             return
-        self._asked_ms.pop(group_id, None)
+        self._requested_ms.pop(group_id, None)
         self._state.write(
             group.tombstones(), committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error)
         )
 
     def stop_deleting(self, group_id: str) -> None:
-        """The group was not deleted after all: somebody has joined, or its state could not be deleted."""
+        """Cancel the deletion of a group: a member has joined, or its state could not be deleted."""
         group = self._groups.by_id.get(group_id)
         if group is not None:
-            self._put(group, group.partitions._replace(deleting={}), lambda _: None)
+            _put(self._state, group, group.partitions._replace(deleting={}), lambda _: None)
 
     def stop_all_deleting(self) -> None:
-        """Whoever was deleting when the log ended is gone."""
+        """Cancel the deletions that were in progress when the shard was unloaded."""
         for group_id in self._groups.by_id:
             self.stop_deleting(group_id)
 
-    def forget_topics(self, topic_ids: frozenset[UUID]) -> None:
-        """Topics were deleted, and with them all state of their partitions."""
+    def remove_topics(self, topic_ids: frozenset[UUID]) -> None:
+        """Remove the partitions of deleted topics, whose state is deleted too."""
         for group in self._groups.by_id.values():
             initializing, initialized, deleting = group.partitions
             if topic_ids & (initializing.keys() | initialized.keys() | deleting.keys()):
@@ -130,25 +134,7 @@ class Initialization:
                     {topic_id: topic for topic_id, topic in initialized.items() if topic_id not in topic_ids},
                     {topic_id: name for topic_id, name in deleting.items() if topic_id not in topic_ids},
                 )
-                self._put(group, kept, lambda _: None)
-
-    def _note_initializing(self, draft: Draft, topics: Mapping[UUID, StateTopic]) -> None:
-        initializing, initialized, deleting = draft.group.partitions
-        merged = dict(initializing)
-        for topic_id, topic in topics.items():
-            merged[topic_id] = StateTopic(topic.name, topic.partitions | _numbers(initializing, topic_id))
-        if merged != initializing:
-            draft.put_partitions(StatePartitions(merged, initialized, deleting))
-
-    def _put(self, group: ShareGroup, partitions: StatePartitions, reply: Reply) -> None:
-        if partitions == group.partitions:
-            reply(ErrorCode.none)
-            return
-        draft = Draft(group)
-        draft.put_partitions(partitions)
-        self._state.write(
-            draft.records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error)
-        )
+                _put(self._state, group, kept, lambda _: None)
 
 
 def _numbers(topics: Mapping[UUID, StateTopic], topic_id: UUID) -> frozenset[int]:
@@ -157,6 +143,8 @@ def _numbers(topics: Mapping[UUID, StateTopic], topic_id: UUID) -> frozenset[int
 
 
 class ShareGroupOffsets:
+    """Alters and deletes the offsets of a share group, in two steps: before and after the share state is changed."""
+
     __slots__ = ("_groups", "_state")
 
     def __init__(self, state: ShardState, groups: ShareGroups) -> None:
@@ -164,12 +152,12 @@ class ShareGroupOffsets:
         self._groups = groups
 
     def initialized(self, group_id: str) -> Mapping[UUID, StateTopic]:
-        """The partitions that have state; a group that does not exist has none."""
+        """The initialized partitions; none for a group that does not exist."""
         group = self._groups.by_id.get(group_id)
         return {} if group is None else group.partitions.initialized
 
     def concerned_with(self, topic: str, topic_id: UUID) -> list[str]:
-        """The groups that have state of the topic, are about to, or whose members subscribe to it."""
+        """The groups that have share state of the topic, are initializing it, or subscribe to it."""
         return [
             group.group_id
             for group in self._groups.by_id.values()
@@ -179,63 +167,66 @@ class ShareGroupOffsets:
         ]
 
     def begin_alter(self, group_id: str, topics: Mapping[UUID, StateTopic], reply: Reply) -> int:
-        """Note that the partitions are to begin anew, in the epoch returned; the group is made if it does not exist."""
+        """Record that the partitions are to be initialized in the returned epoch. The group is created if necessary."""
         group = self._groups.find_or_draft(group_id)
         _check_empty(group)
         known = group.partitions
-        noted = StatePartitions(
+        changed = StatePartitions(
             initializing=_joined(known.initializing, topics),
             initialized=known.initialized,
             deleting={topic_id: name for topic_id, name in known.deleting.items() if topic_id not in topics},
         )
-        self._note(group, noted, reply)
+        _put(self._state, group, changed, reply)
         return group.epoch
 
     def finish_alter(self, group_id: str, done: Mapping[UUID, StateTopic], reply: Reply) -> None:
-        """The state of these partitions has begun anew."""
+        """Record that these partitions are initialized."""
         group = self._groups.find(group_id)
         known = group.partitions
-        noted = StatePartitions(
+        changed = StatePartitions(
             initializing=_without(known.initializing, {topic_id: topic.partitions for topic_id, topic in done.items()}),
             initialized=_joined(known.initialized, done),
             deleting=known.deleting,
         )
-        self._note(group, noted, reply)
+        _put(self._state, group, changed, reply)
 
     def begin_delete(self, group_id: str, topics: Mapping[UUID, StateTopic], reply: Reply) -> PartitionsByTopic:
-        """Note that the state of these topics is to go, and say what there is of it; topics come with all their partitions."""
+        """Record that the state of these topics is to be deleted, and return the partitions that have state.
+
+        The given topics have all their partitions.
+        """
         group = self._groups.find(group_id)
         _check_empty(group)
         known = group.partitions
-        begun = {
+        existing = {
             topic_id: known.initialized.get(topic_id, topic)
             for topic_id, topic in topics.items()
-            # One whose deletion has stopped half-way is deleted again, whatever is left of it.
+            # A topic whose deletion was interrupted is deleted again, whatever is left of it.
             if topic_id in known.initialized or topic_id in known.deleting
         }
-        noted = StatePartitions(
+        changed = StatePartitions(
             initializing=known.initializing,
-            initialized={key: topic for key, topic in known.initialized.items() if key not in begun},
-            deleting={**known.deleting, **{topic_id: topic.name for topic_id, topic in begun.items()}},
+            initialized={key: topic for key, topic in known.initialized.items() if key not in existing},
+            deleting={**known.deleting, **{topic_id: topic.name for topic_id, topic in existing.items()}},
         )
-        self._note(group, noted, reply)
-        return {topic_id: topic.partitions for topic_id, topic in begun.items()}
+        _put(self._state, group, changed, reply)
+        return {topic_id: topic.partitions for topic_id, topic in existing.items()}
 
     def finish_delete(self, group_id: str, topic_ids: AbstractSet[UUID], reply: Reply) -> None:
-        """The state of these topics is gone."""
+        """Record that the state of these topics is deleted."""
         group = self._groups.find(group_id)
         deleting = {key: name for key, name in group.partitions.deleting.items() if key not in topic_ids}
-        self._note(group, group.partitions._replace(deleting=deleting), reply)
+        _put(self._state, group, group.partitions._replace(deleting=deleting), reply)
 
-    def _note(self, group: ShareGroup, noted: StatePartitions, reply: Reply) -> None:
-        if noted == group.partitions:
-            reply(ErrorCode.none)
-            return
-        draft = Draft(group)
-        draft.put_partitions(noted)
-        self._state.write(
-            draft.records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error)
-        )
+
+def _put(state: ShardState, group: ShareGroup, partitions: StatePartitions, reply: Reply) -> None:
+    """Write the partitions if they have changed, and reply once that is committed."""
+    if partitions == group.partitions:
+        reply(ErrorCode.none)
+        return
+    draft = Draft(group)
+    draft.put_partitions(partitions)
+    state.write(draft.records, committed=lambda _: reply(ErrorCode.none), failed=lambda error, _: reply(error))
 
 
 def _check_empty(group: ShareGroup) -> None:
