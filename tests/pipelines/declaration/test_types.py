@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -83,7 +84,12 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     rows = "def call(reports_rows: DataFrame, crews_rows: DataFrame) -> None:\n"
     file.write_text(_HEAD + rows + "".join(f"    {one}\n" for one in (*RIGHT, *WRONG)))
     settings = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
-    output, errors, _ = api.run([*settings, "--hide-error-context", str(file)])
+    # mypy raises the limit of its process, which is that of all tests.
+    limit = sys.getrecursionlimit()
+    try:
+        output, errors, _ = api.run([*settings, "--hide-error-context", str(file)])
+    finally:
+        sys.setrecursionlimit(limit)
     assert not errors
     found: dict[int, str] = {}
     for line, text in re.findall(r"typed_city\.py:(\d+): error: (.*)", output):
