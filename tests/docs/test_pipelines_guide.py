@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_both_forms_on_the_page_declare_the_same(folder: Path) -> None:
-    from catchment.pipelines.loading import load
+    from catchment.pipelines.declaration.loading import load
 
     python, yaml = load(folder / "city.py").specification, load(folder / "city.yaml").specification
     assert yaml.stages["board"].has_code

@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.client.settled import read_settled
 
 from catchment.pipelines import Pipeline, check, lake, store, topic
+from catchment.pipelines.declaration.specification import RowFormat, WrittenRows
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.row_formats import RowFormat, WrittenRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

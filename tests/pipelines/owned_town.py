@@ -17,13 +17,13 @@ from tests.pipelines.stores.boards import SCHEMA, rows
 from typer.testing import CliRunner, Result
 
 from catchment.cli.app import app
+from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.execution.claiming import claim_lake, claim_table, claim_topics
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.lakes.opening import open_lake
-from catchment.pipelines.loading import load
 from catchment.pipelines.ownership.notes import begun
 from catchment.pipelines.ownership.places import written_places
 from catchment.pipelines.planning import Current, Kept, Signature, compare, keep
@@ -159,7 +159,7 @@ def _no_spark() -> Iterator[None]:
     with (
         patch(f"catchment.pipelines.execution.pipeline_session.{session}", side_effect=SparkStarted),
         patch("catchment.pipelines.execution.pipeline_session.plan_session", side_effect=SparkStarted),
-        patch(f"catchment.pipelines.opening.{session}", side_effect=SparkStarted),
+        patch(f"catchment.pipelines.command_context.{session}", side_effect=SparkStarted),
         patch("catchment.pipelines.driving.supervisor.Supervisor._supervise", side_effect=SparkStarted),
     ):
         yield

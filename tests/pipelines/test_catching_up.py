@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.driving.run_file import RunLock, write_run
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import load
 from catchment.pipelines.stores.store import Version
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_a_query_has_caught_up_when_those_above_it_have_and_it_has_read_what_the
 
 
 def test_a_backfill_beside_a_run_of_the_same_version_leaves_the_checkpoint_to_the_run(way: Way) -> None:
-    from catchment.pipelines.switching import reference_version
+    from catchment.pipelines.history.switching import reference_version
 
     way.finish(QUERY, "busy", 0)
     way.finish(QUERY, "busy", 0, version=2)

@@ -21,9 +21,9 @@ from tests.pipelines.everywhere.story import Story, outcome, write_story
 from tests.spark.standalone import SHORT_LIVED, SparkServer, start_master, start_worker
 
 from catchment import Broker
+from catchment.pipelines.declaration.loading import pipeline_in
+from catchment.pipelines.declaration.python_files import run_file
 from catchment.pipelines.execution.pipeline_session import carry_modules
-from catchment.pipelines.loading import pipeline_in
-from catchment.pipelines.python_files import run_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.pipelines.emergency import PYTHON, YAML, write_emergency
 
+from catchment.pipelines.declaration.loading import load
+from catchment.pipelines.declaration.specification import LakeSink
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.loading import load
-from catchment.pipelines.specification import LakeSink
 
 
 def _graph(folder: Path, text: str = YAML, **versions: int) -> Graph:

@@ -24,8 +24,8 @@ from tests.pipelines.watched_board import Reader, Rows, Sender, Window, faults, 
 
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines import Pipeline, Stage, store
-from catchment.pipelines.backfill import backfill, rollback
-from catchment.pipelines.history_changes import Changes
+from catchment.pipelines.history.backfill import backfill, rollback
+from catchment.pipelines.history.changes import Changes
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 if TYPE_CHECKING:

@@ -17,18 +17,18 @@ from tests.pipelines.owned_town import EVENTS, Town
 from typer.testing import CliRunner
 
 from catchment.cli.app import app
+from catchment.pipelines.checks.owners import check_owners, require_owner
+from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.declaration.pipeline import Pipeline
 from catchment.pipelines.driving import driven_run
 from catchment.pipelines.driving.driven_run import DrivenRun
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.graph import Graph
+from catchment.pipelines.history.resetting import Resetting
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import load
-from catchment.pipelines.owner_checks import check_owners, require_owner
 from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning import decide, keep
-from catchment.pipelines.resetting import Resetting
 from catchment.pipelines.stores.opening import open_store
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
@@ -104,7 +104,7 @@ def shared_session(spark: SparkSession) -> Iterator[None]:
     with (
         patch(f"catchment.pipelines.execution.pipeline_session.{session}", return_value=spark),
         patch("catchment.pipelines.execution.pipeline_session.plan_session", return_value=spark),
-        patch(f"catchment.pipelines.opening.{session}", return_value=spark),
+        patch(f"catchment.pipelines.command_context.{session}", return_value=spark),
         patch.object(driven_run, session, return_value=spark),
         patch.object(SparkSession, "stop"),
         patch.object(driven_run, "end_jvm"),

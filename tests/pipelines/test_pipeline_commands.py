@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 from catchment import Broker
 from catchment.cli.app import app
 from catchment.client.errors import ClientError, SettingsError
-from catchment.pipelines import loading
+from catchment.pipelines.command_context import authors_mistakes
+from catchment.pipelines.declaration import loading
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.opening import authors_mistakes
 from catchment.pipelines.planning import Kept, Operator, Part, Refused, Signature
 from catchment.pipelines.planning.comparing import Decision
 from catchment.pipelines.planning.signature import Made

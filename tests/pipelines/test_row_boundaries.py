@@ -13,7 +13,7 @@ from tests.pipelines.city import City, Report
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines import Pipeline, Stage, topic
-from catchment.pipelines.row_formats import OLD_ROWS
+from catchment.pipelines.declaration.specification import OLD_ROWS
 from catchment.spark.formats.rows.schema import MARKER
 
 if TYPE_CHECKING:

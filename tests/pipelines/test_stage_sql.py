@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
+from catchment.pipelines.declaration.specification import Stage
 from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.realtime.query import RealtimeSource, staged_rows
-from catchment.pipelines.specification import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from tests.pipelines.city import City
 
 from catchment.client.errors import Unreachable
 from catchment.pipelines import Stage, topic, webhook
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
 from catchment.pipelines.execution.alerting import alert_rule

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from catchment.cli.app import app
 from catchment.client.errors import ClientError
-from catchment.pipelines import Pipeline, opening, store, topic
-from catchment.pipelines.backfill import backfill, rollback
-from catchment.pipelines.history_changes import Changes
+from catchment.pipelines import Pipeline, command_context, store, topic
+from catchment.pipelines.history.backfill import backfill, rollback
+from catchment.pipelines.history.changes import Changes
 from catchment.pipelines.planning import Kept, Operator, Part, Refused, Signature, decide, keep
 from catchment.pipelines.planning.signature import Made
 from catchment.pipelines.stores.opening import open_store
@@ -167,7 +167,7 @@ def drain_file(city: City, file: Path) -> None:
     """As a run of the file does that is to end."""
     from catchment.pipelines.execution.run import Run, run_context
 
-    graph, folder = opening.read_graph(file)
+    graph, folder = command_context.read_graph(file)
     plan = decide(city.spark, graph, city.home, folder)
     keep(city.home, plan)
     run = Run(
@@ -181,7 +181,7 @@ def drain_file(city: City, file: Path) -> None:
 def test_the_command_says_what_changes_and_the_next_run_goes_on_with_what_it_has_shown(
     city: City, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "pipeline_session", lambda *_: nullcontext(city.spark))
+    monkeypatch.setattr(command_context, "pipeline_session", lambda *_: nullcontext(city.spark))
     wrong, repaired = city.folder / "wrong.yaml", city.folder / "repaired.yaml"
     wrong.write_text(FILE.format(name=city.name, version=1, times=2))
     repaired.write_text(FILE.format(name=city.name, version=2, times=1))
@@ -218,9 +218,9 @@ def test_a_file_whose_state_a_run_would_refuse_is_not_computed_anew_either(
     city.home.checkpoint("clean", 1).mkdir(parents=True)
     (city.home.checkpoint("clean", 1) / "metadata").write_text("{}")
     city.home.plan_file.write_text(Kept(pipeline=city.name, queries={"clean": (made,)}).model_dump_json())
-    monkeypatch.setattr(opening, "pipeline_session", lambda *_: nullcontext(city.spark))
+    monkeypatch.setattr(command_context, "pipeline_session", lambda *_: nullcontext(city.spark))
     with (
         pytest.raises(Refused, match="key number"),
-        opening.opened(file, city.home.root, city.servers, "local[1]"),
+        command_context.opened(file, city.home.root, city.servers, "local[1]"),
     ):
         pass

@@ -50,8 +50,7 @@ def need_extra(command_path: str, extra: str) -> None:
 def _explained(invoke: Any, context: Any) -> Any:
     """The command's own result, or its failure in words, with the same exit code in every command."""
     from catchment.cli.wire import client_errors_told
-    from catchment.pipelines.mistakes import Mistakes
-    from catchment.pipelines.refusals import Refusal
+    from catchment.pipelines.errors import Mistakes, Refusal
 
     try:
         with client_errors_told(refusals=(Refusal,)):

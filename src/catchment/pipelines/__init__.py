@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         webhook,
     )
     from catchment.pipelines.declaration.pipeline import Pipeline
-    from catchment.pipelines.mistakes import Mistake, Mistakes
+    from catchment.pipelines.errors import Mistake, Mistakes
 
 __all__ = [
     "AlertTarget",
@@ -59,8 +59,8 @@ __all__ = [
 if not TYPE_CHECKING:
     _MODULES = {
         "Pipeline": "declaration.pipeline",
-        "Mistake": "mistakes",
-        "Mistakes": "mistakes",
+        "Mistake": "errors",
+        "Mistakes": "errors",
         **dict.fromkeys(("FunctionStage", "Source", "Stage", "Table"), "declaration.nodes"),
     }
 

@@ -23,6 +23,19 @@ from functools import cached_property
 from graphlib import TopologicalSorter
 from typing import Final
 
+from catchment.pipelines.declaration.specification import (
+    Alert,
+    Check,
+    LakeSink,
+    PipelineSpecification,
+    RowFormat,
+    Source,
+    Stage,
+    StageTopic,
+    StoreSink,
+    Table,
+    TopicSink,
+)
 from catchment.pipelines.naming import (
     LATE_SUFFIX,
     QUARANTINE_SUFFIX,
@@ -35,19 +48,6 @@ from catchment.pipelines.naming import (
     table_quarantines,
     topic_in_version,
     topic_of,
-)
-from catchment.pipelines.row_formats import RowFormat
-from catchment.pipelines.specification import (
-    Alert,
-    Check,
-    LakeSink,
-    PipelineSpecification,
-    Source,
-    Stage,
-    StageTopic,
-    StoreSink,
-    Table,
-    TopicSink,
 )
 
 _TIMERS_MS: Final = 1000

@@ -1,18 +1,36 @@
-"""What the queries of a pipeline and the topics of its own are called, told from its declarations alone."""
+"""The names of a pipeline's queries, sinks and own topics, which follow from its declarations alone.
+
+A sink's checkpoint is found by its name. So a sink without a name is named for what it writes and where, never for its position in the
+file: it would start from scratch when another sink is put above it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from catchment.pipelines.sink_names import default_names
-from catchment.pipelines.specification import LakeSink, PipelineSpecification, Stage, StoreSink, TopicOut, TopicSink
+from catchment.pipelines.declaration.addresses import without_credentials
+from catchment.pipelines.declaration.specification import (
+    LakeSink,
+    PipelineSpecification,
+    Stage,
+    StoreSink,
+    TopicOut,
+    TopicSink,
+)
 
 QUARANTINE_SUFFIX: Final = ".quarantine"
 REPLAYED_SUFFIX: Final = ".quarantine.replayed"
 LATE_SUFFIX: Final = ".late"
 _SINK_PREFIX: Final = "outlet-"
 _ALERT: Final = "alert-"
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST: Final = 60
+"""A name has 63 characters at most, and a number may follow."""
+_DIGEST: Final = 8
 
 
 class MadeSourceStage(NamedTuple):
@@ -95,3 +113,19 @@ def sink_query(sink: str) -> str:
 def without_kind(query: str) -> str:
     """A query by the name that people have given it, whatever it is."""
     return query.removeprefix(_SINK_PREFIX)
+
+
+def default_names(sink: StoreSink | LakeSink | TopicSink) -> Iterator[str]:
+    """The name of a sink, and then those that it may have if others have taken it."""
+    match sink:
+        case StoreSink():
+            parts = (sink.from_, "store", sink.table)
+        case LakeSink():
+            parts = (sink.from_, "lake", without_credentials(sink.lake).rstrip("/").rpartition("/")[2])
+        case TopicSink():
+            parts = (sink.from_, "topic", sink.topic)
+    name = "-".join(filter(None, (_NOT_IN_NAMES.sub("-", one).strip("-") for one in parts)))
+    if len(name) > _LONGEST:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+        name = f"{name[: _LONGEST - _DIGEST - 1]}-{digest}"
+    return itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))

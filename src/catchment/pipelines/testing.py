@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.declaration.pipeline import Pipeline
-from catchment.pipelines.loading import load
 from catchment.pipelines.trials.trial import Trial
 
 __all__ = ["Trial", "trial"]

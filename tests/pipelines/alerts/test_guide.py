@@ -13,7 +13,7 @@ import pytest
 
 from catchment import Broker
 from catchment.cli.options import BOOTSTRAP_VARIABLE
-from catchment.pipelines.loading import load
+from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.realtime.eligibility import reasons_against
 
 PAGE = Path(__file__).parents[3] / "docs" / "guide" / "alerts.md"

@@ -26,8 +26,8 @@ from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.alerts.rule import AlertRule, undelivered_topic
 from catchment.pipelines.alerts.webhook import Webhook
 from catchment.pipelines.alerts.writer import AlertWriter
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
-from catchment.pipelines.declared import Declared
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.declared import Declared
 from catchment.pipelines.execution.topics import wanted_topics
 from catchment.pipelines.graph import Graph
 from catchment.testing.embedded import Broker

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 import catchment.pipelines
 from catchment.cli.app import app
-from catchment.pipelines import Mistakes, Pipeline, check, env, lake, mail, specification, store, topic, webhook
-from catchment.pipelines.loading import load
+from catchment.pipelines import Mistakes, Pipeline, check, env, lake, mail, store, topic, webhook
+from catchment.pipelines.declaration import specification
+from catchment.pipelines.declaration.loading import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipelines.emergency import YAML, write_emergency
 
+from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.drawing.layout import layout
 from catchment.pipelines.drawing.picture import Node, Picture, length, picture
 from catchment.pipelines.drawing.svg import svg
 from catchment.pipelines.drawing.terminal import drawn
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.loading import load
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
@@ -103,6 +103,6 @@ def test_every_node_stands_behind_what_flows_into_it_and_upon_no_other(shown: Pi
 
 @given(st.integers(0, 10**10))
 def test_lengths_of_time_lose_nothing(length_ms: int) -> None:
-    from catchment.pipelines.durations import milliseconds
+    from catchment.pipelines.declaration.durations import milliseconds
 
     assert milliseconds(length(length_ms)) == length_ms

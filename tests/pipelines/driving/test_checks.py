@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from catchment.pipelines.declaration.specification import Check
 from catchment.pipelines.driving.checks import CheckShares
-from catchment.pipelines.specification import Check
 
 
 def judged(stop_above: float, *batches: tuple[int, int]) -> list[str | None]:

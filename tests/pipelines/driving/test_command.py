@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from catchment import Broker
 from catchment.cli.app import app
-from catchment.pipelines import preflight
+from catchment.pipelines.checks import preflight
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.run_file import RunLock, is_running, write_run
 from catchment.pipelines.home import Home

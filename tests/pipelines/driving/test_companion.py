@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from tests.pipelines.driving.supervised import wait_for
 
-from catchment.pipelines.declared import Declared
+from catchment.pipelines.declaration.declared import Declared
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.driving.companion import Companion, realtime_alerts
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind
 from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.home import Home
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, notes, read_reasons, write_reasons
-from catchment.pipelines.specification import PipelineSpecification
 
 PATIENCE = Patience(lost=2, first_pause_s=0.0, longest_pause_s=0.0)
 

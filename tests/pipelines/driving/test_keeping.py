@@ -8,14 +8,14 @@ import pytest
 from tests.pipelines.driving.reports_of_spark import FakeQuery, batch, source
 
 from catchment.client.errors import Unreachable
-from catchment.pipelines.declared import Declared
+from catchment.pipelines.declaration.declared import Declared
+from catchment.pipelines.declaration.specification import Check
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure
 from catchment.pipelines.driving.fleet import Fleet
 from catchment.pipelines.driving.keeping import Patience, QueryKeeper
 from catchment.pipelines.driving.status import QueryStatus, RunStatus
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.specification import Check
 from catchment.pipelines.stores.errors import StoreAway, StoreRefused
 
 PATIENCE = Patience(away_s=100.0, lost=3, first_pause_s=1.0, longest_pause_s=8.0)

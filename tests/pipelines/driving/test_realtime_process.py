@@ -14,6 +14,7 @@ from tests.pipelines.alerts.alert_world import eventually
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment.client.errors import ClientError
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.realtime_process import RUNNING, command, failure_of
 from catchment.pipelines.execution.run import run_context
@@ -22,7 +23,6 @@ from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Decision, Plan, Signature, keep
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, read_reasons
 from catchment.pipelines.realtime.running import require_slots, start_all
-from catchment.pipelines.specification import PipelineSpecification
 from catchment.ports.network import free_port
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from py4j.protocol import ERROR, Py4JError, get_return_value
 from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import FailureKind, judge
+from catchment.pipelines.errors import Mistakes
 from catchment.pipelines.execution.handling import BatchFailed, BatchHandler, for_each_batch
 from catchment.pipelines.execution.spark_errors import cause_in
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
-from catchment.pipelines.mistakes import Mistakes
 from catchment.pipelines.planning import Refused
 from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from tests.pipelines.driving.reports_of_spark import START, moment
 from tests.pipelines.driving.supervised import wait_for
 
-from catchment.pipelines.declared import Declared
+from catchment.pipelines.declaration.declared import Declared
 from catchment.pipelines.driving import metrics
 from catchment.pipelines.driving.drawing import Lines, cells, line, panel, summary
 from catchment.pipelines.driving.lineage import Lineage

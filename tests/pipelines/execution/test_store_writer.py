@@ -15,12 +15,12 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from catchment.pipelines.declared import Declared
+from catchment.pipelines.declaration.declared import Declared
+from catchment.pipelines.declaration.specification import StoreSink
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.store_writer import StoreWriter
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.specification import StoreSink
 from catchment.pipelines.stores.layout import Layout
 from catchment.pipelines.stores.opening import open_store
 

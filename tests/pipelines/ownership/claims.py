@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from catchment.pipelines.errors import Refusal
 from catchment.pipelines.lakes.errors import LakeAway
 from catchment.pipelines.ownership.owner import Found, Owner
-from catchment.pipelines.refusals import Refusal
 
 RUNNERS = 4
 

@@ -9,7 +9,7 @@ import pytest
 from tests.bench.pretended_maven import install_maven
 
 from catchment import Broker
-from catchment.pipelines.declared import Declared
+from catchment.pipelines.declaration.declared import Declared
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.planning.needs import needs
 

@@ -12,10 +12,10 @@ import pytest
 from tests.client.logs import CatchmentLogs
 from tests.pipelines.planning.mistaken import Slip, place_of, slips, write_meant, write_mistaken
 
+from catchment.pipelines.declaration.loading import load
+from catchment.pipelines.errors import Mistakes
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import load
-from catchment.pipelines.mistakes import Mistakes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,7 +189,7 @@ sinks:
 
 def test_an_alert_by_absence_has_the_columns_that_its_checks_know() -> None:
     from catchment.pipelines.alerts.absence import ABSENT_MS, LAST_SEEN
-    from catchment.pipelines.column_checks import SILENCE
+    from catchment.pipelines.checks.columns import SILENCE
 
     assert SILENCE == (LAST_SEEN, ABSENT_MS)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from catchment.client.errors import ClientError
+from catchment.pipelines.declaration.specification import LakeSink, StoreSink
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Plan, Signature, compare, keep, kept_with_checkpoints
 from catchment.pipelines.planning.signature import Target
 from catchment.pipelines.planning.targets import sink_target
-from catchment.pipelines.specification import LakeSink, StoreSink
 
 COLUMNS = {"id": "string"}
 

@@ -11,11 +11,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
+from catchment.pipelines.declaration.specification import RowFormat, WrittenRows
 from catchment.pipelines.execution.row_values import row_schema
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Plan, Signature, compare, keep, kept_with_checkpoints
 from catchment.pipelines.planning.signature import Target
-from catchment.pipelines.row_formats import RowFormat, WrittenRows
 
 PLACE = Target(name="topic city.clean", place="one", stage="clean", has_versions=True)
 

@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines import Pipeline, lake, store, topic
+from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import load
 from catchment.pipelines.planning.differences import differences
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.realtime.eligibility import path_to, reasons_against
-from catchment.pipelines.specification import PipelineSpecification
 
 READINGS = {"topic": "readings", "schema": "host string, at timestamp, load double"}
 

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from catchment.bench.pipelines.realtime_alerts import latencies_ms
 from catchment.pipelines.alerts.log import fired_before
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.specification import Stage
 from catchment.pipelines.realtime.plan_check import NotInRealTime, require_allowed
 from catchment.pipelines.realtime.query import (
     RealtimeSource,
@@ -29,7 +30,6 @@ from catchment.pipelines.realtime.query import (
     staged_rows,
     start_alert,
 )
-from catchment.pipelines.specification import Stage
 from catchment.spark.options.connection import Connection
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def test_windows_joins_and_state_are_as_the_guide_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", ["lake.md", "../../README.md"])
 def test_a_pipeline_that_a_page_shows_is_sound(page: str, tmp_path: Path) -> None:
     pytest.importorskip("pydantic", reason="pydantic is not installed: pip install 'catchment-streaming[pipelines]'")
-    from catchment.pipelines.loading import load
+    from catchment.pipelines.declaration.loading import load
 
     shown = [one for one in _BLOCK.findall((GUIDE / page).read_text(encoding="utf-8")) if "Pipeline(" in one]
     assert shown

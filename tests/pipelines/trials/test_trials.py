@@ -183,7 +183,7 @@ def test_the_guides_own_tests_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_badly_written_test_is_told_with_its_line(tmp_path: Path) -> None:
-    from catchment.pipelines.mistakes import Mistakes
+    from catchment.pipelines.errors import Mistakes
     from catchment.pipelines.trials.trial_cases import tests_of
 
     wrong = "tests:\n  one:\n    given: {reports: [{id: a}]}\n    expekt: {}\n  two:\n    expect: {clean: 7}\n"

@@ -9,10 +9,10 @@ from typing import Final
 
 from catchment.applications.catalogue import pipeline_file
 from catchment.applications.running.board_table import StoreTable
+from catchment.pipelines.declaration.loading import load
+from catchment.pipelines.declaration.specification import LakeSink, PipelineSpecification, StoreSink, TopicOut
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import load
-from catchment.pipelines.specification import LakeSink, PipelineSpecification, StoreSink, TopicOut
 
 _SQLITE: Final = "sqlite:///"
 _PIPELINE: Final = "pipeline.py"

@@ -22,7 +22,7 @@ from catchment.pipelines.execution.row_values import decoding_options, encoding_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from catchment.pipelines.row_formats import RowFormat
+    from catchment.pipelines.declaration.specification import RowFormat
 
 BOUNDARIES: Final = Section("boundaries", "rows between stages")
 AVRO: Final = Side("avro", OURS, OUR_FORMAT)

@@ -13,8 +13,8 @@ from catchment.cli.pipeline.files import HomeFolder, Master, PipelineFile, Serve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from catchment.pipelines.backfill import Backfilled
     from catchment.pipelines.execution.run_context import RunContext
+    from catchment.pipelines.history.backfill import Backfilled
 
 
 def backfill(
@@ -43,9 +43,9 @@ def backfill(
     The pipeline may go on running with the code it had. Readers of the store see the old history until all of the new one is
     there. Then run the pipeline with this file, so that new events are counted by the new code too.
     """
-    from catchment.pipelines.backfill import backfill as recompute
-    from catchment.pipelines.backfill import keep_version
-    from catchment.pipelines.opening import opened
+    from catchment.pipelines.command_context import opened
+    from catchment.pipelines.history.backfill import backfill as recompute
+    from catchment.pipelines.history.backfill import keep_version
 
     moment = None if since is None else _moment(since)
     with opened(file, home, servers, master) as context:
@@ -104,8 +104,8 @@ def rollback(
     counted into what is shown. A run does not show again what was gone back from: a backfill does, or a later version that starts
     from scratch.
     """
-    from catchment.pipelines.backfill import rollback as go_back
-    from catchment.pipelines.opening import read_graph
+    from catchment.pipelines.command_context import read_graph
+    from catchment.pipelines.history.backfill import rollback as go_back
 
     shown = list(go_back(*read_graph(file), stage))
     if as_json:

@@ -13,9 +13,9 @@ from catchment.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP_SERVERS
 from catchment.cli.output import print_note
 
 if TYPE_CHECKING:
+    from catchment.pipelines.declaration.loading import Loaded
+    from catchment.pipelines.declaration.specification import PipelineSpecification
     from catchment.pipelines.home import Home
-    from catchment.pipelines.loading import Loaded
-    from catchment.pipelines.specification import PipelineSpecification
 
 
 PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline: a .py or a .yaml file.")]
@@ -71,7 +71,7 @@ def _name(given: str) -> str:
     if "." not in given and "/" not in given:
         return given
     need_extra(f"the pipeline's file {given}", "pipelines")
-    from catchment.pipelines.loading import name_in
+    from catchment.pipelines.declaration.loading import name_in
 
     return name_in(Path(given))
 
@@ -97,8 +97,8 @@ def _one_of(homes: list[Home], name: str, place: Path) -> Home:
 
 def find_topics(specification: PipelineSpecification, servers: str | None) -> frozenset[str]:
     """The topics that there are; ends the command where no broker answers."""
-    from catchment.pipelines.brokers import broker_settings, brokers
-    from catchment.pipelines.preflight import BrokersAway, topics_there
+    from catchment.pipelines.checks.preflight import BrokersAway, topics_there
+    from catchment.pipelines.declaration.addresses import broker_settings, brokers
 
     try:
         return topics_there(brokers(specification, servers), broker_settings(specification), on_wait=print_note)
@@ -108,8 +108,8 @@ def find_topics(specification: PipelineSpecification, servers: str | None) -> fr
 
 def require_topics(loaded: Loaded, there: frozenset[str]) -> None:
     """Raise `Mistakes` with every topic that the pipeline reads and that is not there."""
-    from catchment.pipelines.mistakes import Mistake, Mistakes
-    from catchment.pipelines.preflight import missing_topics
+    from catchment.pipelines.checks.preflight import missing_topics
+    from catchment.pipelines.errors import Mistake, Mistakes
 
     missing = [Mistake(loaded.declared.place(path), what) for path, what in missing_topics(loaded.specification, there)]
     if missing:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from catchment.pipelines.checks.owners import OwnerChecks
+    from catchment.pipelines.declaration.specification import PipelineSpecification
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.home import Home
-    from catchment.pipelines.owner_checks import OwnerChecks
     from catchment.pipelines.planning import Plan
     from catchment.pipelines.planning.needs import Needs
-    from catchment.pipelines.specification import PipelineSpecification
     from catchment.pipelines.trials.trial_cases import Outcome
 
 
@@ -33,12 +33,12 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     Nothing is changed. Exits with 0 if it may run, 2 if it is badly written or something is missing that it needs, 3 if it
     may not go on with its state, 5 if the brokers do not answer.
     """
+    from catchment.pipelines.checks.owners import check_owners
+    from catchment.pipelines.declaration.addresses import missing_variables
+    from catchment.pipelines.declaration.loading import load
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.home import Home, default_home
-    from catchment.pipelines.loading import load
-    from catchment.pipelines.owner_checks import check_owners
     from catchment.pipelines.planning.needs import needs
-    from catchment.pipelines.secrets import missing_variables
 
     loaded = load(file.resolve(), is_to_plan=True)
     specification = loaded.specification
@@ -92,8 +92,8 @@ def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: b
 
 def _decide(graph: Graph, folder: Path, home: Home, begins: Mapping[str, int]) -> Plan:
     """Compare the pipeline with what its home has. Spark is asked for the signatures of a pipeline that was not planned before."""
+    from catchment.pipelines.command_context import authors_mistakes
     from catchment.pipelines.execution.pipeline_session import carry_modules, plan_session, silence
-    from catchment.pipelines.opening import authors_mistakes
     from catchment.pipelines.planning import compare, kept_with_checkpoints, signatures
     from catchment.pipelines.planning.remembered import key_of, recall, remember
 
@@ -170,11 +170,11 @@ def graph(
     as_json: AsJson = False,
 ) -> None:
     """Draw a pipeline: its topics, stages, tables, stores and alerts, and what flows where. Exits with 2 if it is badly written."""
+    from catchment.pipelines.declaration.loading import load
     from catchment.pipelines.drawing.picture import picture
     from catchment.pipelines.drawing.svg import svg
     from catchment.pipelines.drawing.terminal import drawn
     from catchment.pipelines.graph import Graph
-    from catchment.pipelines.loading import load
 
     specification = load(file).specification
     shown = picture(Graph(specification))

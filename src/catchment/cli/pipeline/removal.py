@@ -25,9 +25,9 @@ def reset(
     That is its checkpoints, the topics between its queries, what it has quarantined, and the tables, lakes and topics of its
     sinks. Topics that it reads stay, and so does what another pipeline owns. The pipeline must not be running.
     """
+    from catchment.pipelines.command_context import read_graph
+    from catchment.pipelines.history.resetting import Resetting
     from catchment.pipelines.home import Home, default_home
-    from catchment.pipelines.opening import read_graph
-    from catchment.pipelines.resetting import Resetting
 
     graph, folder = read_graph(file)
     place = Home((home or default_home()).resolve(), graph.specification.pipeline)
@@ -76,11 +76,11 @@ def prune(
 
     What a table shows stays, and so do lakes. The pipeline must not be running.
     """
-    from catchment.pipelines.brokers import broker_settings, brokers
+    from catchment.pipelines.command_context import read_graph
+    from catchment.pipelines.declaration.addresses import broker_settings, brokers
     from catchment.pipelines.execution.topics import TopicAdmin
+    from catchment.pipelines.history.pruning import prune as remove
     from catchment.pipelines.home import Home, default_home
-    from catchment.pipelines.opening import read_graph
-    from catchment.pipelines.pruning import prune as remove
 
     graph, folder = read_graph(file)
     specification = graph.specification

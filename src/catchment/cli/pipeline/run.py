@@ -17,9 +17,9 @@ from catchment.cli.output import print_json, print_note
 from catchment.cli.pipeline.files import HomeFolder, Master, PipelineFile, Servers, find_topics, require_topics
 
 if TYPE_CHECKING:
+    from catchment.pipelines.declaration.loading import Loaded
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.driving.supervisor import Supervisor
-    from catchment.pipelines.loading import Loaded
 
 _POLL_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -63,10 +63,10 @@ def run(
     Exit status: 0 done or stopped as asked, 1 failed, 2 invalid pipeline or missing topic, 3 incompatible state or schema,
     4 stopped by a check, 5 brokers or a store away for too long, 130 interrupted.
     """
-    from catchment.pipelines.brokers import brokers
+    from catchment.pipelines.declaration.addresses import brokers
+    from catchment.pipelines.declaration.loading import load
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.home import default_home
-    from catchment.pipelines.loading import load
 
     loaded = load(file, is_to_run=True)
     specification = loaded.specification
@@ -91,10 +91,10 @@ def run(
 
 def _check_owners(loaded: "Loaded", options: "DriverOptions") -> None:
     """Refuse before Spark starts what would write rows a second time."""
+    from catchment.pipelines.checks.owners import require_owner
     from catchment.pipelines.driving.run_file import is_running
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.home import Home
-    from catchment.pipelines.owner_checks import require_owner
 
     home = Home(options.home, loaded.specification.pipeline)
     # A run that is there has claimed all of it, and the lock says so.

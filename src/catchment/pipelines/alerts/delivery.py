@@ -18,7 +18,7 @@ from catchment.client.producer import Producer
 from catchment.pipelines.alerts.remembered import Remembered
 from catchment.pipelines.alerts.rule import undelivered_topic
 from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.spark.options.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")

@@ -23,7 +23,7 @@ from catchment.client.reader import Reader, Span
 from catchment.client.transactions import Transactions
 from catchment.pipelines.alerts.deciding import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.spark.options.connection import Connection
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000

@@ -14,8 +14,8 @@ from typing import Final
 from urllib.parse import parse_qs, unquote
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.addresses import split_url
 from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
+from catchment.pipelines.declaration.addresses import split_url
 
 _TIMEOUT_S: Final = 10.0
 _PORTS: Final = {"smtp": 587, "smtps": 465}

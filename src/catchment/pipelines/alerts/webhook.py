@@ -18,8 +18,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.addresses import split_url
 from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
+from catchment.pipelines.declaration.addresses import split_url
 
 _TIMEOUT_S: Final = 10.0
 _PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
-from catchment.pipelines.mistakes import Mistake, Place, closest
+from catchment.pipelines.errors import Mistake, Place, closest
 
 _FOLDER: Final = os.path.dirname(__file__) + os.sep
 _DeclaringCall = TypeVar("_DeclaringCall", bound=Callable[..., Any])

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from catchment.pipelines.declaration.calls import Part, caller, declares, given
-from catchment.pipelines.row_formats import RowFormat
-from catchment.pipelines.specification import Format, LakeFormat, OnError, Otherwise
+from catchment.pipelines.declaration.specification import Format, LakeFormat, OnError, Otherwise, RowFormat
 
 
 class Topic(Part):

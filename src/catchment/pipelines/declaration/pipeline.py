@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from catchment.pipelines.declaration.calls import Part, caller, declares, given
+from catchment.pipelines.declaration.declared import Declared
 from catchment.pipelines.declaration.nodes import Arguments, FunctionStage, Node, Rows, Source, Stage, Table
 from catchment.pipelines.declaration.parts import (
     AlertTarget,
@@ -21,9 +22,15 @@ from catchment.pipelines.declaration.parts import (
     Store,
     Topic,
 )
-from catchment.pipelines.declared import Declared
-from catchment.pipelines.mistakes import Mistake, Place
-from catchment.pipelines.specification import AlertTrigger, Format, Mode, OnError, PipelineSpecification, Start
+from catchment.pipelines.declaration.specification import (
+    AlertTrigger,
+    Format,
+    Mode,
+    OnError,
+    PipelineSpecification,
+    Start,
+)
+from catchment.pipelines.errors import Mistake, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

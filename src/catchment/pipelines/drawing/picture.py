@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from catchment.pipelines.addresses import without_credentials
+from catchment.pipelines.declaration.addresses import without_credentials
+from catchment.pipelines.declaration.specification import Alert, LakeSink, Mail, StoreSink, TopicOut, TopicSink, Webhook
 from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage
 from catchment.pipelines.naming import alert_name
-from catchment.pipelines.specification import Alert, LakeSink, Mail, StoreSink, TopicOut, TopicSink, Webhook
 
 Kind = Literal["topic", "table", "intake", "step", "store", "lake", "alert"]
 

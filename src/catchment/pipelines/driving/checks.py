@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from catchment.pipelines.specification import Check
+from catchment.pipelines.declaration.specification import Check
 
 _LEAST_ROWS: Final = 300
 _ALLOWED_ROWS: Final = 10

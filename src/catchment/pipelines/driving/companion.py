@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind
 from catchment.pipelines.driving.jvm import end_with_input
@@ -21,7 +22,6 @@ from catchment.pipelines.driving.keeping import Patience
 from catchment.pipelines.driving.status import QueryStatus
 from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
 from catchment.pipelines.realtime.refusals import NOT_ALLOWED, notes
-from catchment.pipelines.specification import PipelineSpecification
 from catchment.spark.launch.connector_jars import JarsUnavailable, connector_jars
 
 _logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from catchment.pipelines.addresses import POSTGRESQL, SQLITE, without_credentials
+from catchment.pipelines.declaration.addresses import POSTGRESQL, SQLITE, without_credentials
 from catchment.spark.checkpoint.files import HADOOP_NAMES
 
 _HOST: Final = re.compile(r"(?P<host>\[[^\]]*\]|[^:,]*)(?::(?P<port>\d+))?")

@@ -14,7 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from catchment.pipelines.alerts.log_counts import LogCounts
 from catchment.pipelines.alerts.notifier import Notifier
-from catchment.pipelines.brokers import brokers
+from catchment.pipelines.checks.owners import require_owner
+from catchment.pipelines.declaration.addresses import brokers
+from catchment.pipelines.declaration.loading import load
+from catchment.pipelines.declaration.specification import StoreSink
 from catchment.pipelines.driving.companion import Companion, realtime_alerts
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.exit_codes import ExitCode
@@ -38,13 +41,10 @@ from catchment.pipelines.execution.pipeline_session import carry_modules, pipeli
 from catchment.pipelines.execution.run import Run, run_context
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import load
 from catchment.pipelines.naming import alert_sink, sink_query
-from catchment.pipelines.owner_checks import require_owner
 from catchment.pipelines.planning import decide, keep
 from catchment.pipelines.realtime.eligibility import asking_alerts
 from catchment.pipelines.realtime.refusals import notes, read_reasons
-from catchment.pipelines.specification import StoreSink
 from catchment.spark.notices import stop_publishing
 from catchment.spark.options.connection import Connection
 

@@ -10,13 +10,12 @@ from kio.schema.errors import ErrorCode
 
 from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
+from catchment.pipelines.errors import Mistakes, Refusal
 from catchment.pipelines.execution.source_stage import STOPPED_BY_CHECK
 from catchment.pipelines.execution.spark_errors import USER_RAISED, Cause, cause_of, is_condition, kind_of, text_of
 from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
-from catchment.pipelines.mistakes import Mistakes
 from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning.deciding import Refused
-from catchment.pipelines.refusals import Refusal
 from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from catchment.pipelines.declaration.specification import LakeSink
 from catchment.pipelines.driving.failures import Failure
 from catchment.pipelines.driving.keeping import Patience, QueryKeeper
 from catchment.pipelines.driving.names import origins, target_name
@@ -17,7 +18,6 @@ from catchment.pipelines.driving.progress import ProgressReader
 from catchment.pipelines.driving.status import QueryKind, QueryStatus
 from catchment.pipelines.driving.topic_ends import TopicEnds
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.specification import LakeSink
 
 
 class Queries(Protocol):

@@ -15,13 +15,13 @@ from typing import Any, Final
 from pyspark.sql import Row
 from pyspark.sql.streaming.query import StreamingQuery
 
+from catchment.pipelines.declaration.specification import Check
 from catchment.pipelines.driving.checks import CheckShares
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.progress import Progress, ProgressReader, last_batch
 from catchment.pipelines.driving.status import QueryStatus
 from catchment.pipelines.execution.source_stage import CHECKS_METRIC, STOPPED_BY_CHECK
-from catchment.pipelines.specification import Check
 
 _logger = logging.getLogger(__name__)
 

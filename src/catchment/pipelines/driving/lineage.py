@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from catchment.pipelines.addresses import without_credentials
+from catchment.pipelines.declaration.addresses import without_credentials
 from catchment.pipelines.driving.datasets import Dataset
 from catchment.pipelines.driving.moments import now_text
 from catchment.pipelines.driving.names import inputs_of, outputs_of

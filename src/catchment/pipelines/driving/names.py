@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from catchment.pipelines.addresses import without_credentials
 from catchment.pipelines.alerts.rule import log_topic
+from catchment.pipelines.declaration.addresses import expanded, without_credentials
+from catchment.pipelines.declaration.specification import Alert, LakeSink, StoreSink, TopicOut
 from catchment.pipelines.driving.datasets import Dataset, lake_dataset, table_dataset, topic_dataset
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.secrets import expanded
-from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicOut
 
 
 def target_name(graph: Graph, query: str) -> str | None:

@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import ClientError, SettingsError
-from catchment.pipelines.brokers import broker_settings, brokers
+from catchment.pipelines.declaration.addresses import broker_settings, brokers
+from catchment.pipelines.declaration.loading import Loaded, load
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.jvm import end_jvm
 from catchment.pipelines.driving.stop_flag import StopFlag
+from catchment.pipelines.errors import Mistakes
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.run import run_context
 from catchment.pipelines.execution.spark_errors import cause_of, text_of
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.loading import Loaded, load
-from catchment.pipelines.mistakes import Mistakes
 from catchment.pipelines.planning import kept_versions
 from catchment.pipelines.realtime.connector_settings import connector_options
 from catchment.pipelines.realtime.eligibility import asking_alerts

@@ -11,11 +11,11 @@ from catchment.pipelines.alerts.absence import LAST_SEEN, absent_rows
 from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.alerts.writer import AlertWriter
+from catchment.pipelines.declaration.addresses import with_variables
+from catchment.pipelines.declaration.specification import Alert, Mail, TopicOut, Webhook
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.graph import Graph, Sink
 from catchment.pipelines.naming import alert_name
-from catchment.pipelines.secrets import with_variables
-from catchment.pipelines.specification import Alert, Mail, TopicOut, Webhook
 from catchment.spark.options.connection import Connection
 
 _TIMES: Final = ("end", "start")

@@ -15,14 +15,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
-from catchment.pipelines.durations import interval
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.durations import interval
+from catchment.pipelines.declaration.specification import RowFormat
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.row_values import as_json, row_columns, row_values, value_schema
 from catchment.pipelines.execution.row_values import decoding_options as row_decoding_options
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.graph import Boundary
-from catchment.pipelines.row_formats import RowFormat
 
 RECORD_KEY: Final = "__record_key"
 """The key of a row's record, beside the columns of the row."""

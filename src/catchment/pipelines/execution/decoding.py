@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from catchment.pipelines.secrets import with_variables
-from catchment.pipelines.specification import TopicIn
+from catchment.pipelines.declaration.addresses import with_variables
+from catchment.pipelines.declaration.specification import TopicIn
 
 _SCHEMA_FILES: Final = frozenset({".ddl", ".json", ".avsc", ".proto", ".desc", ".pb"})
 

@@ -15,7 +15,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from catchment.pipelines.specification import PipelineSpecification
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.spark.launch.session import planning_session, started
 from catchment.spark.launch.settings import FOR_A_WHILE, ROCKSDB, STATE_STORE
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.row_formats import RowFormat
+from catchment.pipelines.declaration.specification import RowFormat
 from catchment.spark.formats.json.values import converter
 from catchment.spark.formats.rows.schema import Obstacle, avro_schema_of, obstacles, spark_schema_of
 

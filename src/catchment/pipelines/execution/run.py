@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from catchment.pipelines.brokers import broker_settings, brokers
-from catchment.pipelines.durations import interval
+from catchment.pipelines.declaration.addresses import broker_settings, brokers
+from catchment.pipelines.declaration.durations import interval
+from catchment.pipelines.declaration.specification import WrittenRows
 from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.claiming import ClaimedTopic, claim_topics
 from catchment.pipelines.execution.handling import for_each_batch
@@ -26,7 +27,6 @@ from catchment.pipelines.execution.table_quarantine import table_quarantine_reco
 from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.row_formats import WrittenRows
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _EMPTY_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"

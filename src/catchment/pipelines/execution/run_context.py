@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.alerts.writer import AlertCounts
+from catchment.pipelines.declaration.specification import NEW_ROWS, WrittenRows
 from catchment.pipelines.execution.store_calls import StoreCalls
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.row_formats import NEW_ROWS, WrittenRows
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 

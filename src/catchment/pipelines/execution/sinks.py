@@ -11,6 +11,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from catchment.pipelines.declaration.addresses import expanded
+from catchment.pipelines.declaration.specification import Alert, LakeSink, RowFormat, StoreSink, TopicSink
 from catchment.pipelines.execution.alerting import alert_candidates
 from catchment.pipelines.execution.boundaries import sink_options, to_records
 from catchment.pipelines.execution.claiming import claim_lake
@@ -23,9 +25,6 @@ from catchment.pipelines.execution.store_writer import StoreWriter
 from catchment.pipelines.graph import Sink
 from catchment.pipelines.lakes.delta import DeltaLake
 from catchment.pipelines.lakes.opening import open_lake
-from catchment.pipelines.row_formats import RowFormat
-from catchment.pipelines.secrets import expanded
-from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _MAINTAIN_EVERY_S: Final = 600.0

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampType
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.durations import interval
+from catchment.pipelines.declaration.durations import interval
+from catchment.pipelines.declaration.specification import Check
 from catchment.pipelines.execution.boundaries import as_key, stream_options
 from catchment.pipelines.execution.calendar_years import beyond_calendar
 from catchment.pipelines.execution.decoding import decoding_options
@@ -28,7 +29,6 @@ from catchment.pipelines.execution.row_values import row_values
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.setting_aside import READING, as_it_came, headers, undecodable
 from catchment.pipelines.graph import SourceStage
-from catchment.pipelines.specification import Check
 
 RECORD: Final = "_record"
 DECODE_ERROR: Final = "_decode_error"

@@ -19,14 +19,14 @@ from pyarrow import compute
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType, TimestampType
 
+from catchment.pipelines.declaration.addresses import expanded
+from catchment.pipelines.declaration.specification import Stage, StoreSink
 from catchment.pipelines.execution.catching_up import CatchingUp
 from catchment.pipelines.execution.claiming import claim_table
 from catchment.pipelines.execution.regular_work import RegularWork
 from catchment.pipelines.execution.run_context import RunContext, query_id
 from catchment.pipelines.execution.unstorable_rows import UnstorableRows
 from catchment.pipelines.graph import Sink
-from catchment.pipelines.secrets import expanded
-from catchment.pipelines.specification import Stage, StoreSink
 from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.errors import StoreError
 from catchment.pipelines.stores.layout import Layout

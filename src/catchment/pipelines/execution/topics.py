@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from catchment.client.errors import ClientError, SettingsError, Unreachable
 from catchment.pipelines.alerts.rule import log_topic, undelivered_topic
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.specification import Alert, StoreSink, TopicOut
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import REPLAYED_SUFFIX
-from catchment.pipelines.specification import Alert, StoreSink, TopicOut
 
 _TIMEOUT_S = 30.0
 _LOOK_S = 10.0

@@ -18,13 +18,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from catchment.pipelines.addresses import without_credentials
+from catchment.pipelines.declaration.addresses import without_credentials
+from catchment.pipelines.declaration.specification import StoreSink
 from catchment.pipelines.execution.boundaries import as_key, sink_options
 from catchment.pipelines.execution.row_values import as_json
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.setting_aside import own_headers
 from catchment.pipelines.graph import Sink
-from catchment.pipelines.specification import StoreSink
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from catchment.client.errors import ClientError
-from catchment.pipelines.refusals import Refusal
+from catchment.pipelines.errors import Refusal
 
 
 class LakeError(ClientError):

@@ -21,7 +21,7 @@ import pyarrow
 import pyarrow.dataset
 from pyarrow import fs
 
-from catchment.pipelines.addresses import check_lake_address
+from catchment.pipelines.declaration.addresses import check_lake_address
 from catchment.spark.checkpoint.files import HADOOP_NAMES, Files, LocalFiles, local_path, sync
 from catchment.spark.checkpoint.remote_files import RemoteFiles
 

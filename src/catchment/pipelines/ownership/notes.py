@@ -17,9 +17,9 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from catchment.pipelines.errors import Refusal
 from catchment.pipelines.home import Home
 from catchment.pipelines.ownership.owner import Asking, Claimant, Owner
-from catchment.pipelines.refusals import Refusal
 from catchment.spark.checkpoint.files import LocalFiles, sync
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from catchment.pipelines.errors import Refusal
 from catchment.pipelines.naming import without_kind
 from catchment.pipelines.ownership.places import Place
-from catchment.pipelines.refusals import Refusal
 
 _TWICE: Final = "every row would be written a second time"
 RESET: Final = "start from scratch with `catchment pipeline reset FILE`"

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.addresses import without_credentials
+from catchment.pipelines.declaration.addresses import expanded, without_credentials
+from catchment.pipelines.declaration.specification import Alert, LakeSink, StoreSink, TopicSink
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.secrets import expanded
-from catchment.pipelines.specification import Alert, LakeSink, StoreSink, TopicSink
 
 
 @dataclass(frozen=True)

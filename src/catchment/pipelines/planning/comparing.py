@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Final, Literal
 
+from catchment.pipelines.declaration.specification import NEW_ROWS, WrittenRows
 from catchment.pipelines.planning.differences import differences
 from catchment.pipelines.planning.rewriting import earlier_writer, remedy
 from catchment.pipelines.planning.signature import Current, Kept, Made, Signature
-from catchment.pipelines.row_formats import NEW_ROWS, WrittenRows
 
 FIRST_VERSION: Final = 1
 Action = Literal["new", "reuse", "new version", "refuse"]

@@ -9,12 +9,12 @@ from typing import Final
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
+from catchment.pipelines.errors import Refusal
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.comparing import Decision, Plan, compare
 from catchment.pipelines.planning.signature import Kept, Made
 from catchment.pipelines.planning.signing import signatures
-from catchment.pipelines.refusals import Refusal
 
 _STARTED: Final = "metadata"
 """The file that Spark writes first into a checkpoint."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from catchment.pipelines.declaration.specification import OLD_ROWS
 from catchment.pipelines.execution.row_values import beyond_json, columns_of_schema
 from catchment.pipelines.planning.signature import Operator, Signature
-from catchment.pipelines.row_formats import OLD_ROWS
 
 _FORMATS: Final = {"avro": "Avro", "json": "JSON"}
 

@@ -10,7 +10,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructField, StructType
 
 from catchment.client.errors import ClientError
-from catchment.pipelines.column_checks import Findings, finding, with_owner
+from catchment.pipelines.checks.columns import Findings, finding, with_owner
+from catchment.pipelines.declaration.specification import LakeSink, Stage, StoreSink, TopicSink
+from catchment.pipelines.errors import Finding, Path
 from catchment.pipelines.lakes.errors import LakeRefused
 from catchment.pipelines.lakes.partitioning import (
     check_partition_names,
@@ -18,9 +20,7 @@ from catchment.pipelines.lakes.partitioning import (
     parse_partition_by,
 )
 from catchment.pipelines.lakes.schemas import arrow_schema
-from catchment.pipelines.mistakes import Finding, Path
 from catchment.pipelines.planning.spark_columns import SparkColumns
-from catchment.pipelines.specification import LakeSink, Stage, StoreSink, TopicSink
 from catchment.pipelines.stores.definition import Definition
 from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import DELETED, Layout

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catchment.client.errors import ClientError
-from catchment.pipelines.brokers import broker_settings, brokers
+from catchment.pipelines.checks.preflight import missing_topics
+from catchment.pipelines.declaration.addresses import broker_settings, brokers, missing_variables
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.execution.topics import TopicAdmin, retention_notes, wanted_topics
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.preflight import missing_topics
 from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
 from catchment.pipelines.realtime.refusals import notes as realtime_notes
-from catchment.pipelines.secrets import missing_variables
-from catchment.pipelines.specification import PipelineSpecification
 from catchment.spark.launch.connector_jars import JarsUnavailable, missing_jars
 
 

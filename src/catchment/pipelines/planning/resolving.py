@@ -21,11 +21,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from catchment.client.errors import ClientError, SettingsError
-from catchment.pipelines import column_checks
 from catchment.pipelines.alerts.absence import LAST_SEEN, absent_rows
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.pipelines.durations import interval
+from catchment.pipelines.checks import columns as column_checks
+from catchment.pipelines.checks.revisions import counted
+from catchment.pipelines.declaration.durations import interval
+from catchment.pipelines.declaration.specification import Alert, TopicIn, TopicOut
+from catchment.pipelines.errors import Finding, Path, Place, Unresolved, dotted
 from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.pipeline_session import read_stream
@@ -34,14 +37,11 @@ from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.source_stage import check_reserved
 from catchment.pipelines.execution.stages import computed
 from catchment.pipelines.graph import Boundary, Graph, ProcessingStage, Sink
-from catchment.pipelines.mistakes import Finding, Path, Place, Unresolved, dotted
 from catchment.pipelines.naming import alert_name, alert_sink, is_source_stage
 from catchment.pipelines.planning import kept_columns
 from catchment.pipelines.planning.spark_columns import SparkColumns, objection
 from catchment.pipelines.planning.state_of_plans import state_of
 from catchment.pipelines.planning.streaming_check import require_streamable
-from catchment.pipelines.revisions import counted
-from catchment.pipelines.specification import Alert, TopicIn, TopicOut
 from catchment.spark.formats.decoding import Decoding
 
 _ALWAYS: Final = "true"

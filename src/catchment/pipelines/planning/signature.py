@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from catchment.pipelines.row_formats import OLD_ROWS, RowFormat, WrittenRows
+from catchment.pipelines.declaration.specification import OLD_ROWS, RowFormat, WrittenRows
 
 QueryKind = Literal["intake", "step", "outlet"]
 

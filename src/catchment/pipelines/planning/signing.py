@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from catchment.pipelines.declaration.specification import Alert, StoreSink
 from catchment.pipelines.execution.row_values import row_schema
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage
@@ -16,7 +17,6 @@ from catchment.pipelines.planning.resolving import Resolved, resolve
 from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
 from catchment.pipelines.planning.state_of_plans import state_of
 from catchment.pipelines.planning.targets import boundary_target, sink_target
-from catchment.pipelines.specification import Alert, StoreSink
 
 
 def signatures(spark: SparkSession, graph: Graph, home: Home, folder: Path) -> Current:

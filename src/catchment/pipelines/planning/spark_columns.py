@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructType
 
-from catchment.pipelines.column_checks import BadExpression, no_column
+from catchment.pipelines.checks.columns import BadExpression, no_column
+from catchment.pipelines.errors import closest
 from catchment.pipelines.execution.spark_errors import cause_of
-from catchment.pipelines.mistakes import closest
 
 _UNRESOLVED: Final = ("UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
 _LINE: Final = re.compile(r"\bline (\d+),? pos \d+")

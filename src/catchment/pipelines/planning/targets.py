@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from catchment.pipelines.declaration.specification import LakeSink, StoreSink, TopicSink
 from catchment.pipelines.graph import Boundary
 from catchment.pipelines.ownership.places import Place, sink_place, topic_place
 from catchment.pipelines.planning.signature import Target
-from catchment.pipelines.specification import LakeSink, StoreSink, TopicSink
 
 
 def boundary_target(stage: str, boundary: Boundary) -> Target:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from catchment.pipelines.specification import PipelineSpecification, Source, Stage
+from catchment.pipelines.declaration.specification import PipelineSpecification, Source, Stage
 
 DECODED_BY_SPARK: Final = ("json", "csv", "text")
 

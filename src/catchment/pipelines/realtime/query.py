@@ -23,13 +23,13 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.pipelines.brokers import LARGEST_RECORD_BYTES
-from catchment.pipelines.durations import interval
+from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
+from catchment.pipelines.declaration.durations import interval
+from catchment.pipelines.declaration.specification import DEFAULT_AHEAD_MS, Stage
 from catchment.pipelines.execution.pipeline_session import read_stream
 from catchment.pipelines.execution.source_stage import DECODE_ERROR
 from catchment.pipelines.execution.stage_sql import sql_rows
 from catchment.pipelines.realtime.connector_settings import connector_options
-from catchment.pipelines.specification import DEFAULT_AHEAD_MS, Stage
 from catchment.spark.formats.json import schema as json_schema
 
 if TYPE_CHECKING:

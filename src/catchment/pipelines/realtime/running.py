@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.errors import PySparkException
 
 from catchment.client.errors import ClientError
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.execution.alerting import alert_rule, event_time_of
 from catchment.pipelines.execution.decoding import is_file
 from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION, pipeline_session
@@ -18,7 +19,6 @@ from catchment.pipelines.realtime.connector_settings import require_readable_key
 from catchment.pipelines.realtime.eligibility import Path, asking_alerts, path_to, reasons_against
 from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, refusal_of_spark, require_allowed
 from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, staged_rows, start_alert
-from catchment.pipelines.specification import PipelineSpecification
 from catchment.spark.formats.json import schema as json_schema
 from catchment.spark.launch.connector_jars import connector_jars
 from catchment.spark.launch.settings import local_cores

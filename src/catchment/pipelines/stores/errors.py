@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catchment.client.errors import ClientError
-from catchment.pipelines.refusals import Refusal
+from catchment.pipelines.errors import Refusal
 
 
 class StoreError(ClientError):

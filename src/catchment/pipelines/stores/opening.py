@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catchment.pipelines.addresses import POSTGRESQL, SQLITE, check_store_address
+from catchment.pipelines.declaration.addresses import POSTGRESQL, SQLITE, check_store_address
 from catchment.pipelines.stores.errors import StoreRefused
 from catchment.pipelines.stores.layout import check_table_name
 from catchment.pipelines.stores.sqlite_store import SqliteStore

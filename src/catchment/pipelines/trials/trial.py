@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import alert_sink
-from catchment.pipelines.specification import PipelineSpecification
 from catchment.pipelines.trials.row_matching import difference
 from catchment.pipelines.trials.trial_rows import Given
 from catchment.pipelines.trials.trial_run import TrialRun, last_of_each_key

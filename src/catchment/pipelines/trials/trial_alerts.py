@@ -13,10 +13,10 @@ from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
 from catchment.pipelines.alerts.deciding import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.declaration.specification import Alert
 from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.graph import Graph, Sink
 from catchment.pipelines.naming import alert_name
-from catchment.pipelines.specification import Alert
 from catchment.pipelines.trials.trial_rows import typed_row
 
 MESSAGE: Final = "_message"

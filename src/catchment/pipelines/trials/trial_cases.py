@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from catchment.pipelines.declaration.loading import Loaded, load
+from catchment.pipelines.declaration.python_files import run_file
+from catchment.pipelines.declaration.specification import Declaration
+from catchment.pipelines.declaration.yaml_form import TESTS, read_tree
+from catchment.pipelines.errors import Mistake, Mistakes
 from catchment.pipelines.execution.spark_errors import cause_of
-from catchment.pipelines.loading import Loaded, load
-from catchment.pipelines.mistakes import Mistake, Mistakes
-from catchment.pipelines.python_files import run_file
-from catchment.pipelines.specification import Declaration
 from catchment.pipelines.trials.trial import Trial, UnknownName
-from catchment.pipelines.yaml_form import TESTS, read_tree
 
 _PREFIX: Final = "test_"
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
 
-from catchment.pipelines.specification import Source, Table
+from catchment.pipelines.declaration.specification import Source, Table
 from catchment.pipelines.trials.trial_log import Record
 
 Row = Mapping[str, Any]

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from catchment.pipelines.declaration.specification import Source, Table
 from catchment.pipelines.execution.boundaries import to_records, with_watermark
 from catchment.pipelines.execution.decoding import decoding_options
 from catchment.pipelines.execution.row_values import decoding_options as row_decoding_options
@@ -27,7 +28,6 @@ from catchment.pipelines.execution.table_quarantine import broken_records
 from catchment.pipelines.graph import Graph, ProcessingStage, SourceStage, TableQuarantine
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.resolving import columns_of
-from catchment.pipelines.specification import Source, Table
 from catchment.pipelines.trials.trial_alerts import alert_collector
 from catchment.pipelines.trials.trial_log import Record, TrialLog
 from catchment.pipelines.trials.trial_rows import aside_row, event_record, result_row, table_record

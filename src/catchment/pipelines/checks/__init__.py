@@ -1,0 +1,1 @@
+"""What can be found wrong with a pipeline before its queries run."""

@@ -1,0 +1,147 @@
+"""A pipeline as a YAML file, with the line of every key remembered for error messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path as FilePath
+from types import ModuleType
+from typing import Any, Final
+
+import yaml
+from yaml.reader import ReaderError
+
+from catchment.pipelines.declaration.declared import Declared
+from catchment.pipelines.declaration.python_files import run_file
+from catchment.pipelines.errors import Mistake, Mistakes, Path, Place
+
+TESTS: Final = "tests"
+"""The one key of a file that is no part of the pipeline."""
+_LITERAL: Final = "|"
+_NO_YAML: Final = "this is not YAML"
+
+
+def read_yaml(file: FilePath) -> Declared:
+    """The declarations of a pipeline; raises if the file is no YAML at all."""
+    declared = read_tree(file)
+    declared.tree.pop(TESTS, None)
+    _find_functions(declared, file)
+    return declared
+
+
+def read_tree(file: FilePath) -> Declared:
+    """Everything in a file, whatever it says."""
+    text = _text(file)
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        if not isinstance(root, yaml.MappingNode):
+            raise _mistaken(file, 1, "a pipeline is a mapping that begins with `pipeline: NAME`")
+        if unusable := list(_unusable(root, loader, str(file))):
+            raise Mistakes(unusable)
+        tree = loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise _mistaken(file, line, f"{_NO_YAML}: {error.problem}") from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _mistaken(file, line, f"{_NO_YAML}: {error.reason}") from None
+    except RecursionError:
+        raise _mistaken(file, 1, "this is nested too deeply") from None
+    places: dict[Path, Place] = {}
+    mistakes: list[Mistake] = []
+    _note_places(root, (), str(file), places, mistakes)
+    return Declared(tree, places, mistakes)
+
+
+def _unusable(node: yaml.Node, loader: yaml.SafeLoader, file: str, around: tuple[int, ...] = ()) -> Iterator[Mistake]:
+    """Values that are none, such as the 45th of a month, keys that are no names, and what is a part of itself."""
+    place = Place(file, node.start_mark.line + 1)
+    if id(node) in around:
+        yield Mistake(place, f"{_NO_YAML}: this is a part of itself")
+    elif isinstance(node, yaml.ScalarNode):
+        try:
+            loader.construct_object(node)
+        except (yaml.MarkedYAMLError, ValueError) as error:
+            yield Mistake(place, f"{_NO_YAML}: {getattr(error, 'problem', error)}")
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _unusable(value, loader, file, (*around, id(node)))
+    else:
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                yield Mistake(Place(file, key.start_mark.line + 1), f"{_NO_YAML}: a key is a name")
+            yield from _unusable(value, loader, file, (*around, id(node)))
+
+
+def _text(file: FilePath) -> str:
+    content = file.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _mistaken(file, content.count(b"\n", 0, error.start) + 1, f"this is not UTF-8: {error.reason}") from None
+
+
+def _mistaken(file: FilePath, line: int, what: str) -> Mistakes:
+    return Mistakes([Mistake(Place(str(file), line), what)])
+
+
+def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Place], mistakes: list[Mistake]) -> None:
+    places.setdefault(path, Place(file, node.start_mark.line + 1))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = (*path, key.value)
+            if below in places:
+                mistakes.append(Mistake(Place(file, key.start_mark.line + 1), f"{key.value} is given twice"))
+            places[below] = Place(file, key.start_mark.line + 1)
+            _note_places(value, below, file, places, mistakes)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            _note_places(value, (*path, number), file, places, mistakes)
+    elif isinstance(node, yaml.ScalarNode) and node.style == _LITERAL:
+        # Each line of such a text is one of the file: a mistake in a stage's SQL is in one of them.
+        for number in range(1, node.value.count("\n") + 2):
+            places[*path, number] = Place(file, node.start_mark.line + 1 + number)
+
+
+def _find_functions(declared: Declared, file: FilePath) -> None:
+    """`function: steps.py:board` names a function of a Python file beside this one, which is run once for all stages."""
+    stages = declared.tree.get("stages")
+    modules: dict[str, ModuleType | Mistakes] = {}
+    for name, stage in stages.items() if isinstance(stages, dict) else ():
+        if not isinstance(stage, dict) or not isinstance(named := stage.get("function"), str):
+            continue
+        path = ("stages", name, "function")
+        beside = named.partition(":")[0]
+        if beside not in modules:
+            modules[beside] = _module(file.parent / beside)
+        try:
+            stage["function"] = _function(named, modules[beside])
+        except Mistakes as error:
+            stage["function"] = _not_found
+            place = declared.place(path)
+            declared.mistakes += [
+                one if one.place else Mistake(place, f"{'.'.join(map(str, path))}: {one.what}") for one in error.found
+            ]
+
+
+def _module(file: FilePath) -> ModuleType | Mistakes:
+    try:
+        return run_file(file)
+    except Mistakes as error:
+        return error
+
+
+def _function(named: str, module: ModuleType | Mistakes) -> Callable[..., Any]:
+    file, _, function = named.partition(":")
+    if not function:
+        raise Mistakes([Mistake(None, f"{named!r} names no function; write it like steps.py:board")])
+    if isinstance(module, Mistakes):
+        raise module
+    found: Callable[..., Any] | None = getattr(module, function, None)
+    if found is None:
+        raise Mistakes([Mistake(None, f"{file} has no function {function}")])
+    return found
+
+
+def _not_found(*rows: Any) -> Any:
+    """Stands where a function cannot be found, so that its stage is not told as well that it needs one."""
