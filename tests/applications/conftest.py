@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def pipeline_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """The session with the settings that pipelines run with, for as long as a test takes."""
-    from catchment.pipelines.execution.pipeline_session import SETTINGS
+    from catchment.pipelines.execution.session import SETTINGS
 
     wanted = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
     wanted["spark.sql.shuffle.partitions"] = "2"

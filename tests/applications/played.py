@@ -19,10 +19,10 @@ from catchment.applications.running.events import ID_HEADER, Disturbed
 from catchment.applications.running.layout import Layout, lay_out
 from catchment.applications.running.ledger import Ledger
 from catchment.pipelines.declaration.loading import load
-from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.run import Run, run_context
+from catchment.pipelines.execution.session import carry_modules
 from catchment.pipelines.graph import Graph
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_opening import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

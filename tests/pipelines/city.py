@@ -195,7 +195,7 @@ class City:
 
     def row_of(self, value: bytes) -> dict[str, Any]:
         """A row out of a topic as JSON has it, also if it is Avro of a pipeline that was run here."""
-        from catchment.pipelines.execution.row_values import row_schema
+        from catchment.pipelines.execution.rows.row_values import row_schema
         from catchment.spark.formats.payloads import Payloads
         from catchment.spark.formats.rows.decoding import RowDecoder
         from catchment.spark.formats.rows.schema import MARKER, frame_of
@@ -221,7 +221,7 @@ class City:
         return {(row[0], seconds_of(row[1])): (row[2], row[3]) for row in found}
 
     def lake_ids(self) -> list[str]:
-        from catchment.pipelines.lakes.opening import open_lake
+        from catchment.pipelines.lakes.lake_opening import open_lake
 
         ids: list[str] = open_lake(f"{self.folder}/lake").read_arrow().column("id").to_pylist()
         return sorted(ids)

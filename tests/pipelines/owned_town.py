@@ -23,13 +23,13 @@ from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.ownership.notes import begun
 from catchment.pipelines.ownership.places import written_places
 from catchment.pipelines.planning import Current, Kept, Signature, compare, keep
 from catchment.pipelines.planning.signature import Target
-from catchment.pipelines.stores.layout import Layout
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.definition import Layout
+from catchment.pipelines.stores.store_opening import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,10 +157,10 @@ class Town:
 def _no_spark() -> Iterator[None]:
     session = "pipeline_session"
     with (
-        patch(f"catchment.pipelines.execution.pipeline_session.{session}", side_effect=SparkStarted),
-        patch("catchment.pipelines.execution.pipeline_session.plan_session", side_effect=SparkStarted),
+        patch(f"catchment.pipelines.execution.session.{session}", side_effect=SparkStarted),
+        patch("catchment.pipelines.execution.session.plan_session", side_effect=SparkStarted),
         patch(f"catchment.pipelines.command_context.{session}", side_effect=SparkStarted),
-        patch("catchment.pipelines.driving.supervisor.Supervisor._supervise", side_effect=SparkStarted),
+        patch("catchment.pipelines.driving.supervision.supervisor.Supervisor._supervise", side_effect=SparkStarted),
     ):
         yield
 

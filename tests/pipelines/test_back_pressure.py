@@ -22,8 +22,8 @@ from tests.pipelines.pressure.watch import Watch
 from tests.pipelines.stores.servers import PostgresServer
 
 from catchment import Broker
-from catchment.pipelines.driving.run_file import is_running
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.driving.supervision.run_file import is_running
+from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.spark.source.batch_pace import FIRST_ROWS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from catchment.pipelines.declaration.loading import load
-from catchment.pipelines.driving.run_file import RunLock, write_run
+from catchment.pipelines.driving.supervision.run_file import RunLock, write_run
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.stores.store import Version

@@ -23,7 +23,7 @@ from tests.spark.standalone import SHORT_LIVED, SparkServer, start_master, start
 from catchment import Broker
 from catchment.pipelines.declaration.loading import pipeline_in
 from catchment.pipelines.declaration.python_files import run_file
-from catchment.pipelines.execution.pipeline_session import carry_modules
+from catchment.pipelines.execution.session import carry_modules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.pipelines.emergency import PYTHON, write_emergency
 
-from catchment.pipelines.driving.run_file import RunLock, write_run
+from catchment.pipelines.driving.supervision.run_file import RunLock, write_run
 from catchment.pipelines.home import Home
 
 _MAIN = """

@@ -29,7 +29,7 @@ from catchment.pipelines.history.resetting import Resetting
 from catchment.pipelines.home import Home
 from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning import decide, keep
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_opening import open_store
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def shared_session(spark: SparkSession) -> Iterator[None]:
     """Commands that would start a Spark of their own, and stop it, use that of the tests."""
     session = "pipeline_session"
     with (
-        patch(f"catchment.pipelines.execution.pipeline_session.{session}", return_value=spark),
-        patch("catchment.pipelines.execution.pipeline_session.plan_session", return_value=spark),
+        patch(f"catchment.pipelines.execution.session.{session}", return_value=spark),
+        patch("catchment.pipelines.execution.session.plan_session", return_value=spark),
         patch(f"catchment.pipelines.command_context.{session}", return_value=spark),
         patch.object(driven_run, session, return_value=spark),
         patch.object(SparkSession, "stop"),

@@ -21,7 +21,7 @@ from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.planning import Kept, Operator, Part, Refused, Signature
 from catchment.pipelines.planning.comparing import Decision
 from catchment.pipelines.planning.signature import Made
-from catchment.pipelines.stores.errors import StoreRefused
+from catchment.pipelines.stores.store_errors import StoreRefused
 
 _TIMEOUT_S = 290
 _TEST = """\

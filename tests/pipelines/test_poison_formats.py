@@ -16,7 +16,7 @@ from tests.pipelines.pressure.other_formats import AVRO, CSV, PROTO, Samples
 from tests.spark.formats.registry_server import RegistryServer
 
 from catchment.pipelines import Pipeline, lake, topic
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.lakes.lake_opening import open_lake
 
 RIGHT: Final = 50
 IN_A_LAKE: Final = ("avro", "protobuf")

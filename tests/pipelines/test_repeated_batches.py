@@ -23,8 +23,8 @@ from tests.pipelines.stores.servers import PostgresServer, RedisServer
 from catchment.pipelines import Pipeline, lake, store, topic
 from catchment.pipelines.execution import stages
 from catchment.pipelines.execution.run import Run
-from catchment.pipelines.lakes.opening import open_lake
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.lakes.lake_opening import open_lake
+from catchment.pipelines.stores.store_opening import open_store
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 if TYPE_CHECKING:

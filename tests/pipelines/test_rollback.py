@@ -10,7 +10,7 @@ from tests.pipelines.stores.boards import board, cells, hour, rows
 from typer.testing import CliRunner, Result
 
 from catchment.cli.app import app
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_opening import open_store
 
 FILE = """
 pipeline: city

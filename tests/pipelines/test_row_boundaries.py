@@ -58,7 +58,7 @@ def _as_text(rows: DataFrame) -> list[str]:
 
 
 def test_every_type_crosses_a_boundary_unchanged(city: City) -> None:
-    from catchment.pipelines.execution.boundaries import read_boundary, read_boundary_once
+    from catchment.pipelines.execution.rows.boundaries import read_boundary, read_boundary_once
 
     events: list[dict[str, Any]] = [{"id": "a", "number": 1}, {"id": "b", "number": 2}, {"id": "c", "number": None}]
     city.send([json.dumps(one).encode() for one in events], 0)

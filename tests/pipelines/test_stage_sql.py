@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from catchment.pipelines.declaration.specification import Stage
-from catchment.pipelines.execution.stage_sql import sql_rows
+from catchment.pipelines.execution.stages import sql_rows
 from catchment.pipelines.realtime.query import RealtimeSource, staged_rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from tests.pipelines.city import City, Report
 
 from catchment.pipelines.execution.run import Run
-from catchment.pipelines.stores.sqlite_store import SqliteStore
+from catchment.pipelines.stores.sql.sqlite import SqliteStore
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 

@@ -13,7 +13,7 @@ from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.execution import topics
 from catchment.pipelines.execution.alerting import alert_rule
-from catchment.pipelines.execution.boundaries import sink_options
+from catchment.pipelines.execution.rows.boundaries import sink_options
 from catchment.ports.network import free_port
 
 

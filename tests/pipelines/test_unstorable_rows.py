@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from catchment.cli.app import app
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 from catchment.pipelines import Pipeline, Source, lake, store, topic
-from catchment.pipelines.lakes.opening import open_lake
-from catchment.pipelines.stores.errors import StoreAway
-from catchment.pipelines.stores.opening import open_store
-from catchment.pipelines.stores.sqlite_store import SqliteStore
+from catchment.pipelines.lakes.lake_opening import open_lake
+from catchment.pipelines.stores.sql.sqlite import SqliteStore
+from catchment.pipelines.stores.store_errors import StoreAway
+from catchment.pipelines.stores.store_opening import open_store
 
 if TYPE_CHECKING:
     import pyarrow

@@ -19,7 +19,7 @@ from catchment.pipelines.history.backfill import backfill, rollback
 from catchment.pipelines.history.changes import Changes
 from catchment.pipelines.planning import Kept, Operator, Part, Refused, Signature, decide, keep
 from catchment.pipelines.planning.signature import Made
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_opening import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,9 +9,9 @@ from pathlib import Path
 from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.checks.owners import require_owner
 from catchment.pipelines.declaration.loading import Loaded, load
-from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
 from catchment.pipelines.execution.run import run_context
 from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.execution.session import carry_modules, pipeline_session, silence
 from catchment.pipelines.execution.spark_errors import cause_of
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home, default_home

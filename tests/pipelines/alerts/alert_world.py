@@ -11,7 +11,7 @@ from typing import Any
 from tests.client.logs import Logs
 from tests.waiting import wait_until
 
-from catchment.pipelines.alerts.deciding import Candidate
+from catchment.pipelines.alerts.decisions import Candidate
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.spark.options.connection import Connection
 
@@ -33,7 +33,7 @@ def connection(logs: Logs) -> Connection:
 
 
 def alert_id(pipeline: str, name: str, key: str, event_time_us: int) -> str:
-    """What an id is made of, said a second time: listeners know an alert by it, so it may never change."""
+    """What an id is made of, said a second time: channels know an alert by it, so it may never change."""
     text = "\n".join([pipeline, name, key, str(event_time_us)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

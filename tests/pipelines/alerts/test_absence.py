@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from catchment.pipelines.alerts.absence import SilenceWatch, absent_rows
 from catchment.pipelines.alerts.writer import AlertWriter
-from catchment.pipelines.execution.handling import for_each_batch
+from catchment.pipelines.execution.sinks import for_each_batch
 from catchment.spark.launch.settings import ROCKSDB, STATE_STORE
 
 if TYPE_CHECKING:

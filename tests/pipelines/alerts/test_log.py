@@ -23,7 +23,7 @@ from catchment.testing.embedded import Broker
 DYING_DRIVER = """
 import json, os, signal, sys
 from catchment.client.producer import Producer
-from catchment.pipelines.alerts.deciding import Candidate
+from catchment.pipelines.alerts.decisions import Candidate
 from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.spark.options.connection import Connection

@@ -21,10 +21,10 @@ from tests.pipelines.alerts.servers import MailServer, WebhookServer, serving
 from catchment.client.arrow_api import write_arrow
 from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.errors import SettingsError
+from catchment.pipelines.alerts.channels import WebhookChannel
 from catchment.pipelines.alerts.delivery import DeliveryLimits
 from catchment.pipelines.alerts.notifier import Notifier
 from catchment.pipelines.alerts.rule import AlertRule, undelivered_topic
-from catchment.pipelines.alerts.webhook import Webhook
 from catchment.pipelines.alerts.writer import AlertWriter
 from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.pipelines.declaration.declared import Declared
@@ -323,7 +323,7 @@ def delete_records(logs: Logs, topic: str, before: int) -> None:
 @pytest.mark.parametrize("url", ["ftp://example.org", "example.org/hook", "https://"])
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     with pytest.raises(SettingsError, match="no address"):
-        Webhook(url)
+        WebhookChannel(url)
 
 
 def test_mail_without_a_server_is_refused_at_once(catchment_logs: CatchmentLogs) -> None:

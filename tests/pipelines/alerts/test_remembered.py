@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catchment.pipelines.alerts.remembered import Remembered
+from catchment.pipelines.alerts.log import Remembered
 
 
 def test_one_id_more_than_there_is_room_for_costs_the_oldest() -> None:

@@ -15,10 +15,10 @@ from tests.pipelines.alerts.alert_world import alert_id, connection, ids, new_ru
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
-from catchment.pipelines.alerts.deciding import Candidate, Decision
+from catchment.pipelines.alerts.decisions import Candidate, Decision
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.alerts.writer import AlertWriter
-from catchment.pipelines.execution.handling import for_each_batch
+from catchment.pipelines.execution.sinks import for_each_batch
 from catchment.pipelines.realtime.query import alert_records
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from catchment.cli.app import app
 from catchment.pipelines.checks.owners import check_owners
 from catchment.pipelines.declaration.loading import load
-from catchment.pipelines.driving.run_file import RunLock
+from catchment.pipelines.driving.supervision.run_file import RunLock
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.testing.embedded import Broker

@@ -10,7 +10,7 @@ import pytest
 from catchment.client.errors import SettingsError
 from catchment.pipelines.declaration.addresses import broker_settings, brokers
 from catchment.pipelines.declaration.specification import PipelineSpecification
-from catchment.pipelines.execution.decoding import decoding_options
+from catchment.pipelines.execution.rows.decoding import decoding_options
 
 
 def specification(**given: Any) -> PipelineSpecification:

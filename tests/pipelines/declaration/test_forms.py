@@ -17,7 +17,7 @@ from catchment.pipelines import Pipeline, store, topic
 from catchment.pipelines.declaration.durations import interval, milliseconds
 from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.errors import Mistakes
-from catchment.pipelines.execution.pipeline_session import carry_modules
+from catchment.pipelines.execution.session import carry_modules
 
 _UNITS_MS = {"ms": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 

@@ -75,7 +75,7 @@ def test_a_key_that_must_be_given_has_no_default(section: str) -> None:
 
 def test_every_setting_of_spark_s_is_documented_and_no_other() -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
-    from catchment.pipelines.execution.pipeline_session import SETTINGS
+    from catchment.pipelines.execution.session import SETTINGS
 
     documented = dict(re.findall(r"^\| `(spark\.[\w.]+)` \| `([^`]+)`", _sections()["Spark's settings"], re.MULTILINE))
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from catchment.pipelines.driving.run_file import read_run
+from catchment.pipelines.driving.supervision.run_file import read_run
 from catchment.pipelines.home import Home
 
 COMMAND_S: Final = 400.0

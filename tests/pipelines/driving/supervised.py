@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from catchment.pipelines.driving.supervisor import Limits, Supervisor
+from catchment.pipelines.driving.supervision.supervisor import Limits, Supervisor
 from catchment.pipelines.home import Home
 
 _DRIVER: Final = Path(__file__).with_name("fake_driver.py")

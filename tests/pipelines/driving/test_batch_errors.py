@@ -13,10 +13,10 @@ from typing_extensions import override
 
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
-from catchment.pipelines.execution.handling import BatchHandler, for_each_batch
+from catchment.pipelines.execution.sinks import BatchHandler, for_each_batch
 from catchment.pipelines.execution.source_stage import STOPPED_BY_CHECK
 from catchment.pipelines.execution.spark_errors import cause_of, condition_of
-from catchment.pipelines.stores.errors import StoreAway
+from catchment.pipelines.stores.store_errors import StoreAway
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

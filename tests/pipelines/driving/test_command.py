@@ -21,7 +21,7 @@ from catchment import Broker
 from catchment.cli.app import app
 from catchment.pipelines.checks import preflight
 from catchment.pipelines.driving.driver_options import DriverOptions
-from catchment.pipelines.driving.run_file import RunLock, is_running, write_run
+from catchment.pipelines.driving.supervision.run_file import RunLock, is_running, write_run
 from catchment.pipelines.home import Home
 
 Command = Callable[..., Result]

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 
 from catchment.pipelines.driving.driven_run import DrivenRun
 from catchment.pipelines.driving.jvm import has_died, jvm_pid
-from catchment.pipelines.driving.stop_flag import StopFlag
+from catchment.pipelines.driving.supervision.stop_flag import StopFlag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from catchment.pipelines.execution.run import run_context
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Decision, Plan, Signature, keep
-from catchment.pipelines.realtime.refusals import NOT_ALLOWED, read_reasons
+from catchment.pipelines.realtime.eligibility import NOT_ALLOWED, read_reasons
 from catchment.pipelines.realtime.running import require_slots, start_all
 from catchment.ports.network import free_port
 

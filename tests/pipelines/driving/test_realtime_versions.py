@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 
 from catchment import Broker
 from catchment.client.arrow_api import read_arrow
-from catchment.pipelines.driving.run_file import is_running
+from catchment.pipelines.driving.supervision.run_file import is_running
 
 # The test starts Spark five times.
 pytestmark = pytest.mark.timeout(1500)

@@ -18,8 +18,8 @@ from tests.pipelines.driving.commanded_world import COMMAND_S, CommandedWorld
 from tests.pipelines.driving.supervised import is_alive, wait_for
 
 from catchment import Broker
-from catchment.pipelines.driving.leftovers import processes_of
-from catchment.pipelines.driving.run_file import is_running
+from catchment.pipelines.driving.supervision.cleanup import processes_of
+from catchment.pipelines.driving.supervision.run_file import is_running
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 # Each test starts Spark more than once.

@@ -14,11 +14,11 @@ from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, Ti
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import FailureKind, judge
 from catchment.pipelines.errors import Mistakes
-from catchment.pipelines.execution.handling import BatchFailed, BatchHandler, for_each_batch
+from catchment.pipelines.execution.sinks import BatchFailed, BatchHandler, for_each_batch
 from catchment.pipelines.execution.spark_errors import cause_in
-from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
+from catchment.pipelines.lakes.lake_errors import LakeAway, LakeRefused
 from catchment.pipelines.planning import Refused
-from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
+from catchment.pipelines.stores.store_errors import StoreAway, StoreDenied, StoreRefused
 
 
 class SparkSaid(Exception):

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 
 from catchment.pipelines.driving.driven_run import STOP_S
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.supervisor import Limits
+from catchment.pipelines.driving.supervision.supervisor import Limits
 from catchment.pipelines.home import Home
 
 PIPELINE: Final = """

@@ -6,9 +6,9 @@ from tests.pipelines.event_time.questions import ANSWERED
 from tests.pipelines.event_time.stories import SECOND_US, Event
 from tests.pipelines.event_time.town import Town
 
-from catchment.pipelines.driving.names import origins
-from catchment.pipelines.driving.progress import ProgressReader
-from catchment.pipelines.driving.status import QueryStatus, RunStatus
+from catchment.pipelines.driving.datasets import origins
+from catchment.pipelines.driving.status.model import QueryStatus, RunStatus
+from catchment.pipelines.driving.status.progress import ProgressReader
 from catchment.pipelines.graph import Graph
 
 LATENESS = {"calls": "20 seconds", "visits": "20 seconds"}

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from catchment.pipelines import Pipeline, store, topic
 from catchment.pipelines.declaration.nodes import Node
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_opening import open_store
 
 if TYPE_CHECKING:
     import pyarrow
@@ -137,7 +137,8 @@ def bound_batches(
     monkeypatch: pytest.MonkeyPatch, *, source_stages: int | None = None, others: int | None = None
 ) -> None:
     """Have queries take no more rows than that at once, as they do when rows take them long."""
-    from catchment.pipelines.execution import boundaries, source_stage
+    from catchment.pipelines.execution import source_stage
+    from catchment.pipelines.execution.rows import boundaries
 
     free = boundaries.stream_options
     for module, rows in ((source_stage, source_stages), (boundaries, others)):

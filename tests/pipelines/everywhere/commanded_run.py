@@ -16,7 +16,7 @@ from typing import Any, Final
 from tests.pipelines.city import City
 from tests.pipelines.everywhere.story import Board, Chapter, Outcome, Story, outcome
 
-from catchment.pipelines.driving.run_file import read_run
+from catchment.pipelines.driving.supervision.run_file import read_run
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 from catchment.spark.launch.python_command import python_command
 from catchment.spark.source.noted_offsets import read_up_to

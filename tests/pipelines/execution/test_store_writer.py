@@ -21,8 +21,8 @@ from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.store_writer import StoreWriter
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.stores.layout import Layout
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.definition import Layout
+from catchment.pipelines.stores.store_opening import open_store
 
 _MINUTE_MS = 60_000
 

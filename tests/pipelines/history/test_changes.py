@@ -10,7 +10,7 @@ from tests.pipelines.stores.boards import MOMENT, hour, layout, rows
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.history.changes import Changes, changes_between, taken_over
-from catchment.pipelines.stores.layout import Layout
+from catchment.pipelines.stores.definition import Layout
 
 BY_KIND: Final = Layout("board", ("district", "kind", "start"), version=2, window_end="end")
 RENAMED: Final = Layout("board", ("district", "start"), version=2, window_end="finish")

@@ -18,15 +18,15 @@ from typer.testing import CliRunner
 from catchment.cli.app import app
 from catchment.client.errors import ClientError
 from catchment.pipelines.declaration.loading import load
-from catchment.pipelines.driving.run_file import RunLock
+from catchment.pipelines.driving.supervision.run_file import RunLock
 from catchment.pipelines.execution.topics import TopicAdmin
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.history.pruning import Leftover, prune
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Kept, Signature, kept_with_checkpoints
 from catchment.pipelines.planning.signature import Made
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
+from catchment.pipelines.stores.store_opening import open_store
 
 OUTLET = "outlet-board"
 FILE = """

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from tests.pipelines.owned_town import SparkStarted, Town
 
-from catchment.pipelines.driving.run_file import RunLock
+from catchment.pipelines.driving.supervision.run_file import RunLock
 from catchment.pipelines.home import Home
 from catchment.pipelines.lakes.lake import Lake
 from catchment.pipelines.ownership.topic_owners import TopicOwners

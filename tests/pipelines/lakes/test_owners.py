@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 from tests.pipelines.lakes.lake_world import numbers, put
 from tests.pipelines.ownership.claims import RUNNERS, only_first, owner, winners
 
-from catchment.pipelines.lakes.errors import LakeRefused
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.lakes.lake_errors import LakeRefused
+from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.ownership.owner import Asking, Found
 
 

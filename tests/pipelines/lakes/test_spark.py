@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from tests.pipelines.lakes.lake_world import all_types, by_duckdb
 
-from catchment.pipelines.execution.handling import BatchHandler, for_each_batch
+from catchment.pipelines.execution.sinks import BatchHandler, for_each_batch
 from catchment.pipelines.lakes import LakeRefused, open_lake
 from catchment.pipelines.lakes.delta import DeltaLake
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from catchment.pipelines.errors import Refusal
-from catchment.pipelines.lakes.errors import LakeAway
+from catchment.pipelines.lakes.lake_errors import LakeAway
 from catchment.pipelines.ownership.owner import Found, Owner
 
 RUNNERS = 4

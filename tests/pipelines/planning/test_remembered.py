@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
 from catchment.pipelines.declaration.loading import load
-from catchment.pipelines.execution.pipeline_session import carry_modules
+from catchment.pipelines.execution.session import carry_modules
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.planning import Current
 from catchment.pipelines.planning.remembered import key_of, recall, remember

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ca
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from catchment.pipelines.declaration.specification import RowFormat, WrittenRows
-from catchment.pipelines.execution.row_values import row_schema
+from catchment.pipelines.execution.rows.row_values import row_schema
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Plan, Signature, compare, keep, kept_with_checkpoints
 from catchment.pipelines.planning.signature import Target

@@ -89,7 +89,7 @@ def _with_lakes(city: City, *lakes: tuple[str, str | None]) -> Pipeline:
 
 
 def test_a_lake_has_each_row_once_whatever_its_sink_is_called_and_wherever_it_stands(city: City) -> None:
-    from catchment.pipelines.lakes.opening import open_lake
+    from catchment.pipelines.lakes.lake_opening import open_lake
     from catchment.pipelines.planning import Refused
 
     city.send([Report("a", 1), Report("b", 2)], 15)

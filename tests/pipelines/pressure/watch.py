@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from catchment.pipelines.driving.leftovers import processes_of
+from catchment.pipelines.driving.supervision.cleanup import processes_of
 from catchment.pipelines.home import Home
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 from catchment.spark.source.noted_offsets import read_up_to

@@ -17,7 +17,7 @@ from tests.pipelines.soak.evidence import read_back
 from tests.pipelines.soak.reckoning import reckon, sums
 from tests.pipelines.soak.town import Town, Victim
 
-from catchment.pipelines.driving.run_file import is_running
+from catchment.pipelines.driving.supervision.run_file import is_running
 
 _logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from tests.spark.soak.driver_process import Member, kill_worker, living_processe
 
 from catchment.applications.catalogue import pipeline_file
 from catchment.applications.running.world import World
-from catchment.pipelines.driving.run_file import read_run
+from catchment.pipelines.driving.supervision.run_file import read_run
 from catchment.ports.network import free_port
 
 Victim = Literal["driver", "jvm", "worker", "supervisor", "broker", "postgresql", "redis"]

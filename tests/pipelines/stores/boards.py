@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow
 
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import Layout, RealTimeStore
+from catchment.pipelines.stores.store_opening import open_store
 
 MOMENT = pyarrow.timestamp("us", tz="UTC")
 SCHEMA = pyarrow.schema(

@@ -22,8 +22,8 @@ from tests.examples.dying import deadly
 from tests.pipelines.stores.boards import KEY, SCHEMA
 from tests.pipelines.stores.story import check, prepare, tell
 
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import Layout
+from catchment.pipelines.stores.store_opening import open_store
 
 _MOST_STATEMENTS = 500
 _LIVE, _LEFT, _UNSEEN = (True, True), (False, True), (False, False)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pyarrow
 from tests.pipelines.stores.boards import KEY, SCHEMA, Cell, cells, rows, tombstones
 
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import Layout, RealTimeStore
+from catchment.pipelines.stores.store_opening import open_store
 
 _QUERY = "story"
 _HOURS = 5

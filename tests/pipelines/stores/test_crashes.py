@@ -17,8 +17,8 @@ from tests.pipelines.stores.cutting_proxy import CuttingProxy
 from tests.pipelines.stores.servers import PostgresServer, RedisServer
 from tests.pipelines.stores.story import check, prepare, tell
 
-from catchment.pipelines.stores.errors import StoreAway
 from catchment.pipelines.stores.store import RealTimeStore
+from catchment.pipelines.stores.store_errors import StoreAway
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 300

@@ -9,8 +9,8 @@ from tests.pipelines.ownership.claims import RUNNERS, only_first, owner, winners
 from tests.pipelines.stores.boards import board, rows
 
 from catchment.pipelines.ownership.owner import Asking, Found
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_errors import StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 
 
 def test_one_of_many_gets_a_table(address: str) -> None:

@@ -11,9 +11,9 @@ import pyarrow
 import pytest
 from tests.pipelines.stores.boards import KEY, SCHEMA, board, cells, hour, layout, rows
 
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import Layout
+from catchment.pipelines.stores.store_errors import StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 
 CREW = pyarrow.field("crew", pyarrow.int32())
 WITH_CREW = SCHEMA.append(CREW)

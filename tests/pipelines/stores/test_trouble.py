@@ -18,10 +18,10 @@ from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, layout, 
 from tests.pipelines.stores.conftest import SmallDisk
 from tests.pipelines.stores.servers import PostgresServer, RedisServer
 
-from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
-from catchment.pipelines.stores.opening import open_store
-from catchment.pipelines.stores.sqlite_store import SqliteStore
+from catchment.pipelines.stores.sql.sqlite import SqliteStore
 from catchment.pipelines.stores.store import Layout
+from catchment.pipelines.stores.store_errors import StoreAway, StoreDenied, StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 from catchment.ports.network import free_port
 
 HEAVY = pyarrow.schema([("number", pyarrow.int64()), ("load", pyarrow.binary())])

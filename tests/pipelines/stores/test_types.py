@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import Layout
+from catchment.pipelines.stores.store_errors import StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 
 CASES: list[tuple[pyarrow.DataType, list[Any]]] = [
     (pyarrow.bool_(), [True, False]),

@@ -9,10 +9,9 @@ import pyarrow.compute
 import pytest
 from tests.pipelines.stores.boards import SCHEMA, board, layout, rows, tombstones
 
-from catchment.pipelines.stores.definition import Definition
-from catchment.pipelines.stores.errors import StoreAway, StoreRefused
-from catchment.pipelines.stores.layout import Layout
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.definition import Definition, Layout
+from catchment.pipelines.stores.store_errors import StoreAway, StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 from catchment.ports.network import free_port
 
 DEFINITION = Definition.of(SCHEMA, layout())

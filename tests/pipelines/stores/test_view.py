@@ -13,9 +13,9 @@ import pytest
 from tests.pipelines.stores.boards import SCHEMA, board, cells, counts, hour, layout, rows
 from tests.waiting import wait_until
 
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import Layout, Version, Written
+from catchment.pipelines.stores.store_errors import StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 
 HOURS = 20
 SWITCHES = 60

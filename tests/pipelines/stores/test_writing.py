@@ -10,9 +10,9 @@ import pytest
 from tests.pipelines.stores.boards import NOON, SCHEMA, board, cells, counts, hour, layout, rows, tombstones
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import Layout
+from catchment.pipelines.stores.store_errors import StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 
 DAY_MS = 24 * 3_600_000
 NOTES = pyarrow.schema([("note", pyarrow.string()), ("mark", pyarrow.int32())])

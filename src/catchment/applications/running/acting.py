@@ -23,8 +23,8 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from catchment.applications.catalogue import Actuator, actuator_of
-from catchment.pipelines.alerts.remembered import Remembered
-from catchment.pipelines.driving.stop_flag import StopFlag
+from catchment.pipelines.alerts.log import Remembered
+from catchment.pipelines.driving.supervision.stop_flag import StopFlag
 
 _POLL_S: Final = 0.2
 _RETRY_S: Final = 0.5

@@ -20,7 +20,7 @@ from catchment.applications.catalogue import generator_of
 from catchment.applications.running.events import Disturbed
 from catchment.applications.running.ledger import Ledger
 from catchment.applications.running.sending import Sender
-from catchment.pipelines.driving.stop_flag import StopFlag
+from catchment.pipelines.driving.supervision.stop_flag import StopFlag
 
 _TICK_S: Final = 0.05
 _MOST_BEHIND_S: Final = 1.0

@@ -25,7 +25,7 @@ from catchment.applications.running.layout import Layout
 from catchment.applications.running.reconciling import differences
 from catchment.applications.running.snapshot import PipelineView, Response, Snapshot
 from catchment.client.errors import ClientError
-from catchment.pipelines.driving.run_file import read_run
+from catchment.pipelines.driving.supervision.run_file import read_run
 
 _PERIOD_S: Final = 1.0
 _RATE_SAMPLES: Final = 6

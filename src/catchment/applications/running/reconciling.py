@@ -17,8 +17,8 @@ from catchment.applications.running.account import Account
 from catchment.applications.running.layout import Layout
 from catchment.applications.running.ledger import Ledger
 from catchment.client.arrow_api import read_arrow
-from catchment.pipelines.stores.errors import StoreError
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_errors import StoreError
+from catchment.pipelines.stores.store_opening import open_store
 
 Rows = list[dict[str, object]]
 Check = Callable[[Rows, Rows], list[str]]

@@ -16,8 +16,8 @@ from catchment.bench.spark.workload import rate_measures, rates
 from catchment.bench.target import OURS
 from catchment.bench.workloads.workload import fresh_topic
 from catchment.client.arrow_api import read_arrow
-from catchment.pipelines.execution.boundaries import to_records
-from catchment.pipelines.execution.row_values import decoding_options, encoding_options, row_columns, value_schema
+from catchment.pipelines.execution.rows.boundaries import to_records
+from catchment.pipelines.execution.rows.row_values import decoding_options, encoding_options, row_columns, value_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,10 +9,10 @@ from catchment.bench.pipelines.latencies import alert_latency, store_latency
 from catchment.bench.pipelines.realtime_alerts import RealtimeAlertLatency
 from catchment.bench.pipelines.throughput import PipelineThroughput
 from catchment.bench.spark.workload import SparkWorkload
-from catchment.pipelines.execution import pipeline_session
-from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION
+from catchment.pipelines.execution import session
+from catchment.pipelines.execution.session import SOURCE_EVOLUTION
 
-SETTINGS: Final = {name: value for name, value in pipeline_session.SETTINGS.items() if name != SOURCE_EVOLUTION}
+SETTINGS: Final = {name: value for name, value in session.SETTINGS.items() if name != SOURCE_EVOLUTION}
 """Those of a pipeline, for both sides; but Spark takes names of all streams of a session or of none, and by hand one gives none."""
 _RECORDS = 2_000_000
 _QUICK_DIVISOR = 20

@@ -56,7 +56,7 @@ Master = Annotated[
 
 def pipeline_homes(root: Path | None, given: str | None) -> list[Home]:
     """All pipelines that ever ran in a home, and without one also those that run in others; or the one of a name or file."""
-    from catchment.pipelines.driving.run_file import running_homes, runs
+    from catchment.pipelines.driving.supervision.run_file import running_homes, runs
     from catchment.pipelines.home import default_home
 
     name = None if given is None else _name(given)
@@ -78,7 +78,7 @@ def _name(given: str) -> str:
 
 def _one_of(homes: list[Home], name: str, place: Path) -> Home:
     """The pipeline of a name: the one that runs, if one does."""
-    from catchment.pipelines.driving.run_file import is_running
+    from catchment.pipelines.driving.supervision.run_file import is_running
 
     named = [one for one in homes if one.pipeline == name]
     if not named:

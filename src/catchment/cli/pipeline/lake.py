@@ -118,7 +118,7 @@ def sql(
 
 
 def _find(path: str) -> DeltaLake | ParquetLake:
-    from catchment.pipelines.lakes.opening import find_lake
+    from catchment.pipelines.lakes.lake_opening import find_lake
 
     return find_lake(path)
 

@@ -93,7 +93,7 @@ def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: b
 def _decide(graph: Graph, folder: Path, home: Home, begins: Mapping[str, int]) -> Plan:
     """Compare the pipeline with what its home has. Spark is asked for the signatures of a pipeline that was not planned before."""
     from catchment.pipelines.command_context import authors_mistakes
-    from catchment.pipelines.execution.pipeline_session import carry_modules, plan_session, silence
+    from catchment.pipelines.execution.session import carry_modules, plan_session, silence
     from catchment.pipelines.planning import compare, kept_with_checkpoints, signatures
     from catchment.pipelines.planning.remembered import key_of, recall, remember
 
@@ -201,7 +201,7 @@ def run_tests(
 
     Exits with 0 if all tests hold, 1 if one does not, 2 if the pipeline or a test is badly written or there is none.
     """
-    from catchment.pipelines.execution.pipeline_session import silence
+    from catchment.pipelines.execution.session import silence
     from catchment.pipelines.trials.trial_cases import run_test, tests_of
     from catchment.pipelines.trials.trial_session import trial_session
 

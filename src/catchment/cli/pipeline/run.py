@@ -19,7 +19,7 @@ from catchment.cli.pipeline.files import HomeFolder, Master, PipelineFile, Serve
 if TYPE_CHECKING:
     from catchment.pipelines.declaration.loading import Loaded
     from catchment.pipelines.driving.driver_options import DriverOptions
-    from catchment.pipelines.driving.supervisor import Supervisor
+    from catchment.pipelines.driving.supervision.supervisor import Supervisor
 
 _POLL_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -92,7 +92,7 @@ def run(
 def _check_owners(loaded: "Loaded", options: "DriverOptions") -> None:
     """Refuse before Spark starts what would write rows a second time."""
     from catchment.pipelines.checks.owners import require_owner
-    from catchment.pipelines.driving.run_file import is_running
+    from catchment.pipelines.driving.supervision.run_file import is_running
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.home import Home
 
@@ -104,9 +104,9 @@ def _check_owners(loaded: "Loaded", options: "DriverOptions") -> None:
 
 
 def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: bool) -> int:
-    from catchment.pipelines.driving.drawing import Lines, LivePanel, summary
-    from catchment.pipelines.driving.run_file import AlreadyRunning, read_run
-    from catchment.pipelines.driving.supervisor import Supervisor
+    from catchment.pipelines.driving.status.panel import Lines, LivePanel, summary
+    from catchment.pipelines.driving.supervision.run_file import AlreadyRunning, read_run
+    from catchment.pipelines.driving.supervision.supervisor import Supervisor
     from catchment.pipelines.home import Home
 
     home = Home(options.home, pipeline)
@@ -160,7 +160,7 @@ def _signals_for(supervisor: "Supervisor") -> Iterator[None]:
 
 def _detach(options: "DriverOptions", pipeline: str, as_json: bool) -> None:
     """The same command without --detach, in a session of its own, until it runs or has ended."""
-    from catchment.pipelines.driving.reports import report
+    from catchment.pipelines.driving.supervision.run_file import report
     from catchment.pipelines.home import Home
 
     home = Home(options.home, pipeline)

@@ -22,8 +22,8 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show the status of running pipelines, and how earlier runs ended."""
-    from catchment.pipelines.driving.drawing import accounts, alerts
-    from catchment.pipelines.driving.reports import report
+    from catchment.pipelines.driving.status.panel import accounts, alerts
+    from catchment.pipelines.driving.supervision.run_file import report
 
     found = [report(one) | {"home": str(one.root)} for one in pipeline_homes(home, name)]
     found = [one for one in found if master in (None, one.get("master"))]
@@ -83,8 +83,7 @@ def stop(
     ] = 90.0,
 ) -> None:
     """Stop a pipeline cleanly: its queries, then Spark. It goes on where it was when it is run again."""
-    from catchment.pipelines.driving.reports import report
-    from catchment.pipelines.driving.run_file import is_running
+    from catchment.pipelines.driving.supervision.run_file import is_running, report
 
     if name is None and master is None:
         raise typer.BadParameter("name a pipeline, or a --master whose pipelines to stop", param_hint="PIPELINE")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.alerts.message_template import NUMBER, mistakes_in, pieces
-from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.alerts.rule import NUMBER, AlertRule, mistakes_in, pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,4 +1,4 @@
-"""From a record of the log to its listener: told once for each id, tried within limits, set aside if it cannot be told."""
+"""From a record of the log to its channel: told once for each id, tried within limits, set aside if it cannot be told."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pyarrow
 from catchment.client.columns.schema import HEADER_TYPE
 from catchment.client.errors import ClientError
 from catchment.client.producer import Producer
-from catchment.pipelines.alerts.remembered import Remembered
+from catchment.pipelines.alerts.channels import Channel, DeliveryFailed, DeliveryRejected, Notification
+from catchment.pipelines.alerts.log import Remembered
 from catchment.pipelines.alerts.rule import undelivered_topic
-from catchment.pipelines.alerts.telling import Listener, Notification, TellingFailed, TellingRefused
 from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.spark.options.connection import Connection
 
@@ -26,7 +26,7 @@ _BROKER_PAUSE_S: Final = 1.0
 
 
 class DeliveryLimits(NamedTuple):
-    """How often a listener is tried before an alert is given up, and with which pauses, each twice the one before."""
+    """How often a channel is tried before an alert is given up, and with which pauses, each twice the one before."""
 
     attempts: int = 8
     first_pause_s: float = 0.5
@@ -34,8 +34,8 @@ class DeliveryLimits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LaneStatus:
-    """What has become of the alerts for a listener since the driver started, and what is in the way of others."""
+class DeliveryStatus:
+    """What has become of the alerts for a channel since the driver started, and what is in the way of others."""
 
     name: str
     delivered: int = 0
@@ -57,14 +57,14 @@ class LaneStatus:
 
 
 class Delivery:
-    """Tells one listener. For one thread; the status is for any."""
+    """Tells one channel. For one thread; the status is for any."""
 
     def __init__(
         self,
         connection: Connection,
         pipeline: str,
         group: str,
-        listener: Listener,
+        channel: Channel,
         limits: DeliveryLimits,
         stopping: Event,
     ) -> None:
@@ -72,15 +72,15 @@ class Delivery:
         self._connection = connection
         self._topic = undelivered_topic(pipeline)
         self._group = group
-        self._listener = listener
+        self._channel = channel
         self._limits = limits
         self._stopping = stopping
         self._settled: Remembered[None] = Remembered()
         self._lock = Lock()
-        self._status = LaneStatus(group.removeprefix(f"{pipeline}.alerts."))
+        self._status = DeliveryStatus(group.removeprefix(f"{pipeline}.alerts."))
 
     @property
-    def status(self) -> LaneStatus:
+    def status(self) -> DeliveryStatus:
         with self._lock:
             return self._status
 
@@ -95,7 +95,7 @@ class Delivery:
             self._settled[one] = None
 
     def deliver(self, record: dict[str, Any]) -> bool:
-        """Tell of one alert or give it up, unless that was done before; False if the lane is being closed meanwhile."""
+        """Tell of one alert or give it up, unless that was done before; False if the worker is being closed meanwhile."""
         try:
             body = json.loads(record["value"])
             alert = Notification(str(body["id"]), str(body["message"]), record["value"])
@@ -129,10 +129,10 @@ class Delivery:
         pause_s = self._limits.first_pause_s
         for attempt in range(1, self._limits.attempts + 1):
             try:
-                self._listener.tell(alert)
-            except TellingRefused as error:
+                self._channel.send(alert)
+            except DeliveryRejected as error:
                 return self._give_up(record, str(error), attempt)
-            except TellingFailed as error:
+            except DeliveryFailed as error:
                 self.trouble(str(error))
                 if attempt == self._limits.attempts:
                     return self._give_up(record, str(error), attempt)
@@ -140,7 +140,7 @@ class Delivery:
                 if self._stopping.wait(min(wanted_s, self._limits.longest_pause_s)):
                     return False
                 pause_s *= 2
-            except Exception as error:  # Whatever it is, it must not end the lane.
+            except Exception as error:  # Whatever it is, it must not end the worker.
                 return self._give_up(record, f"unexpected {error!r}", attempt)
             else:
                 self.trouble(None)
@@ -149,7 +149,7 @@ class Delivery:
         raise AssertionError("the last attempt returns")
 
     def _give_up(self, record: dict[str, Any], reason: str, attempts: int) -> bool:
-        """Set an alert aside, for as long as that takes: it is not told again meanwhile. False if the lane is being closed."""
+        """Set an alert aside, for as long as that takes: it is not told again meanwhile. False if the worker is being closed."""
         _log.error("an alert is given up for %s: %s", self._group, reason)
         added = {"listener": self._group, "error": reason, "attempts": str(attempts)}
         headers = [*(record["headers"] or ()), *({"key": key, "value": text.encode()} for key, text in added.items())]

@@ -7,8 +7,9 @@ then on and says so.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import pyarrow
 from kio.schema.errors import ErrorCode
@@ -21,7 +22,7 @@ from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.producer import Producer
 from catchment.client.reader import Reader, Span
 from catchment.client.transactions import Transactions
-from catchment.pipelines.alerts.deciding import Candidate, Memory
+from catchment.pipelines.alerts.decisions import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.spark.options.connection import Connection
@@ -157,3 +158,27 @@ def _table(keys: Sequence[str | None], values: list[str], headers: list[list[dic
             "headers": pyarrow.array(headers, pyarrow.list_(HEADER_TYPE)),
         }
     )
+
+
+REMEMBERED_IDS: Final = 10_000
+
+Outcome = TypeVar("Outcome")
+
+
+class Remembered(Generic[Outcome]):
+    """Outcomes by id. The one that was noted first is forgotten first."""
+
+    def __init__(self, limit: int = REMEMBERED_IDS) -> None:
+        self.limit = limit
+        self._outcomes: OrderedDict[str, Outcome] = OrderedDict()
+
+    def __contains__(self, identity: str) -> bool:
+        return identity in self._outcomes
+
+    def __getitem__(self, identity: str) -> Outcome:
+        return self._outcomes[identity]
+
+    def __setitem__(self, identity: str, outcome: Outcome) -> None:
+        self._outcomes[identity] = outcome
+        if len(self._outcomes) > self.limit:
+            self._outcomes.popitem(last=False)

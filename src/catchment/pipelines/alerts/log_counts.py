@@ -25,8 +25,7 @@ from catchment.client.errors import ClientError
 from catchment.client.offsets import EARLIEST, LATEST
 from catchment.client.reader import OffsetOutOfRange, Read, Reader, Span
 from catchment.client.topic_metadata import TopicPartition
-from catchment.pipelines.alerts.log import ids_of
-from catchment.pipelines.alerts.remembered import REMEMBERED_IDS, Remembered
+from catchment.pipelines.alerts.log import REMEMBERED_IDS, Remembered, ids_of
 from catchment.pipelines.alerts.rule import log_topic
 from catchment.spark.options.connection import Connection
 

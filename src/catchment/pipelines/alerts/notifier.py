@@ -12,22 +12,20 @@ from typing import Final, Self
 from catchment.client.errors import ClientError
 from catchment.client.offsets import LATEST
 from catchment.client.topic_metadata import TopicPartition
-from catchment.pipelines.alerts.delivery import DeliveryLimits, LaneStatus
-from catchment.pipelines.alerts.lane import Lane
-from catchment.pipelines.alerts.mail import Mail
+from catchment.pipelines.alerts.channels import Channel, MailChannel, WebhookChannel
+from catchment.pipelines.alerts.delivery import DeliveryLimits, DeliveryStatus
 from catchment.pipelines.alerts.rule import AlertRule
-from catchment.pipelines.alerts.telling import Listener
-from catchment.pipelines.alerts.webhook import Webhook
+from catchment.pipelines.alerts.worker import DeliveryWorker
 from catchment.spark.options.connection import Connection
 
 _log: Final = logging.getLogger("catchment.pipelines")
 _CLOSE_S: Final = 15.0
 _FINISH_S: Final = 30.0
-"""How long a run that ends by itself waits for listeners: one that is away must not keep a scheduler waiting."""
+"""How long a run that ends by itself waits for channels: one that is away must not keep a scheduler waiting."""
 
 
 class Notifier:
-    """All lanes of a pipeline, open within a `with` block. Open it before the queries: alerts that fire earlier go untold."""
+    """All workers of a pipeline, open within a `with` block. Open it before the queries: alerts that fire earlier go untold."""
 
     def __init__(
         self,
@@ -41,18 +39,18 @@ class Notifier:
         rules = list(rules)
         self._connection = connection
         self._topics = {rule.log_topic for rule in rules}
-        self._lanes = [
-            Lane(connection, rule.pipeline, rule.name, name, listener, limits)
+        self._workers = [
+            DeliveryWorker(connection, rule.pipeline, rule.name, name, channel, limits)
             for rule in rules
-            for name, listener in _listeners(rule, smtp)
+            for name, channel in _channels(rule, smtp)
         ]
         self._finish_by_s: float | None = None
         self._ends: dict[TopicPartition, int] | None = None
 
     def __enter__(self) -> Self:
         try:
-            for lane in self._lanes:
-                lane.open()
+            for worker in self._workers:
+                worker.open()
         except BaseException:
             self.close()
             raise
@@ -64,14 +62,14 @@ class Notifier:
         self.close()
 
     @property
-    def statuses(self) -> list[LaneStatus]:
-        """How each lane is doing."""
-        return [lane.status for lane in self._lanes]
+    def statuses(self) -> list[DeliveryStatus]:
+        """How each worker is doing."""
+        return [worker.status for worker in self._workers]
 
     def has_finished(self) -> bool:
         """Whether all has been told that was in the log when this was first asked, or is left to the next start: that takes
         too long. To be asked again and again once no alert fires any more."""
-        if not self._lanes:
+        if not self._workers:
             return True
         now_s = time.monotonic()
         if self._finish_by_s is None:
@@ -82,15 +80,15 @@ class Notifier:
             _log.warning("nobody knows whether all alerts have been told: %s", error)
             return now_s > self._finish_by_s
         ends = self._ends
-        return now_s > self._finish_by_s or all(lane.has_reached(ends) for lane in self._lanes)
+        return now_s > self._finish_by_s or all(worker.has_reached(ends) for worker in self._workers)
 
     def close(self) -> None:
         """What could not be told by now is told after the next start."""
         deadline_s = time.monotonic() + _CLOSE_S
-        for lane in self._lanes:
-            lane.close(timeout_s=0)
-        for lane in self._lanes:
-            lane.close(timeout_s=max(0.0, deadline_s - time.monotonic()))
+        for worker in self._workers:
+            worker.close(timeout_s=0)
+        for worker in self._workers:
+            worker.close(timeout_s=max(0.0, deadline_s - time.monotonic()))
 
     def _log_ends(self) -> dict[TopicPartition, int]:
         with closing(self._connection.new_cluster()) as cluster:
@@ -98,8 +96,8 @@ class Notifier:
             return {place: found.offset for place, found in cluster.list_offsets(places, LATEST).items()}
 
 
-def _listeners(rule: AlertRule, smtp: str | None) -> Iterator[tuple[str, Listener]]:
+def _channels(rule: AlertRule, smtp: str | None) -> Iterator[tuple[str, Channel]]:
     for number, url in enumerate(rule.webhooks):
-        yield f"webhook-{number}", Webhook(url)
+        yield f"webhook-{number}", WebhookChannel(url)
     for number, address in enumerate(rule.mails):
-        yield f"mail-{number}", Mail(address, smtp)
+        yield f"mail-{number}", MailChannel(address, smtp)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from catchment.client.errors import ClientError
 from catchment.pipelines.alerts.candidates import candidate_rows
-from catchment.pipelines.alerts.deciding import Candidate, Decision, Memory
+from catchment.pipelines.alerts.decisions import Candidate, Decision, Memory
 from catchment.pipelines.alerts.log import AlertLog, AlertsTakenOver
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.spark.options.connection import Connection

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from catchment.pipelines.alerts.message_template import mistakes_in
+from catchment.pipelines.alerts.rule import mistakes_in
 from catchment.pipelines.declaration.specification import (
     Alert,
     LakeSink,

@@ -15,7 +15,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Final
 
 from catchment.client.errors import ClientError
-from catchment.pipelines.alerts import mail, webhook
+from catchment.pipelines.alerts.channels import MailChannel, WebhookChannel
 from catchment.pipelines.checks import columns as column_checks
 from catchment.pipelines.checks.columns import BadExpression, no_column
 from catchment.pipelines.declaration.addresses import (
@@ -34,7 +34,7 @@ from catchment.pipelines.declaration.specification import (
     Webhook,
 )
 from catchment.pipelines.errors import Finding, Path, dotted
-from catchment.pipelines.execution.decoding import is_file
+from catchment.pipelines.execution.rows.decoding import is_file
 from catchment.pipelines.naming import is_source_stage
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def foreseen(specification: PipelineSpecification, folder: FilePath) -> Found:
     for name, alert in specification.alerts.items():
         yield from _targets(name, alert, has_server=specification.smtp is not None)
     if specification.smtp is not None:
-        yield from _when_known(("smtp",), specification.smtp, lambda server: mail.Mail(_SOMEBODY, server))
+        yield from _when_known(("smtp",), specification.smtp, lambda server: MailChannel(_SOMEBODY, server))
     if specification.retention is not None and specification.retention <= 0:
         yield ("retention",), f"retention: {specification.retention} ms would keep nothing; leave it out to keep all"
     yield from _schemas(specification, folder)
@@ -129,9 +129,9 @@ def _targets(name: str, alert: Alert, *, has_server: bool) -> Found:
     for number, target in enumerate(alert.to):
         path: Path = ("alerts", name, "to", number)
         if isinstance(target, Webhook):
-            yield from _when_known((*path, "webhook"), target.webhook, webhook.Webhook)
+            yield from _when_known((*path, "webhook"), target.webhook, WebhookChannel)
         elif isinstance(target, Mail):
-            yield from _when_known((*path, "mail"), target.mail, lambda address: mail.Mail(address, server))
+            yield from _when_known((*path, "mail"), target.mail, lambda address: MailChannel(address, server))
 
 
 def _when_known(path: Path, written: str, make: Callable[[str], object]) -> Found:

@@ -16,18 +16,18 @@ from catchment.client.errors import ClientError, Unreachable
 from catchment.client.settings import split_addresses
 from catchment.pipelines.declaration.addresses import broker_settings, brokers, expanded
 from catchment.pipelines.declaration.specification import LakeSink, StoreSink
-from catchment.pipelines.driving.run_file import is_running
+from catchment.pipelines.driving.supervision.run_file import is_running
 from catchment.pipelines.errors import Refusal
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.ownership.notes import Notes, claimant
 from catchment.pipelines.ownership.owner import RESET, Claimant, Found, NotOwned, Objection, Owner, objection
 from catchment.pipelines.ownership.places import Place, topics_of, written_places
 from catchment.pipelines.ownership.topic_owners import BrokerFacts, Owners, TopicOwners
 from catchment.pipelines.planning import kept_with_checkpoints
 from catchment.pipelines.planning.comparing import FIRST_VERSION
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.store_opening import open_store
 
 _LOOK_S: Final = 5.0
 _CONNECT_S: Final = 2.0

@@ -18,33 +18,31 @@ from catchment.pipelines.checks.owners import require_owner
 from catchment.pipelines.declaration.addresses import brokers
 from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.declaration.specification import StoreSink
-from catchment.pipelines.driving.companion import Companion, realtime_alerts
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
-from catchment.pipelines.driving.fleet import Fleet
 from catchment.pipelines.driving.jvm import end_jvm, has_died, jvm_pid
-from catchment.pipelines.driving.keeping import Patience
-from catchment.pipelines.driving.kept_aside import KeptAside
-from catchment.pipelines.driving.leftovers import RUN_VARIABLE, end_processes
 from catchment.pipelines.driving.lineage import Lineage
-from catchment.pipelines.driving.moments import from_text, now_text
-from catchment.pipelines.driving.publishing import Publisher
+from catchment.pipelines.driving.query_group import QueryGroup
+from catchment.pipelines.driving.realtime_alerts import RealtimeProcess, realtime_alerts
 from catchment.pipelines.driving.realtime_process import command as realtime_command
-from catchment.pipelines.driving.run_file import read_run
-from catchment.pipelines.driving.status import RunStatus
-from catchment.pipelines.driving.stop_flag import StopFlag
-from catchment.pipelines.driving.topic_ends import TopicEnds
+from catchment.pipelines.driving.restarting_query import RetryLimits
+from catchment.pipelines.driving.status.log_end_offsets import LogEndOffsets
+from catchment.pipelines.driving.status.model import RunStatus
+from catchment.pipelines.driving.status.publisher import Publisher
+from catchment.pipelines.driving.status.quarantine_counts import QuarantineCounts
+from catchment.pipelines.driving.supervision.cleanup import RUN_VARIABLE, end_processes
+from catchment.pipelines.driving.supervision.run_file import from_text, now_text, read_run
+from catchment.pipelines.driving.supervision.stop_flag import StopFlag
 from catchment.pipelines.execution.alerting import notifier
 from catchment.pipelines.execution.claiming import ClaimsWatch
-from catchment.pipelines.execution.pipeline_session import carry_modules, pipeline_session, silence
 from catchment.pipelines.execution.run import Run, run_context
+from catchment.pipelines.execution.session import carry_modules, pipeline_session, silence
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.naming import alert_sink, sink_query
 from catchment.pipelines.planning import decide, keep
-from catchment.pipelines.realtime.eligibility import asking_alerts
-from catchment.pipelines.realtime.refusals import notes, read_reasons
+from catchment.pipelines.realtime.eligibility import asking_alerts, notes, read_reasons
 from catchment.spark.notices import stop_publishing
 from catchment.spark.options.connection import Connection
 
@@ -82,12 +80,12 @@ class DrivenRun:
         realtime = realtime_alerts(loaded.specification, is_endless=options.is_endless)
         self._realtime = realtime.names
         self._elsewhere = {sink_query(alert_sink(name)) for name in realtime.names}
-        self._companion: Companion | None = None
-        patience = Patience(away_s=options.patience_s)
+        self._companion: RealtimeProcess | None = None
+        patience = RetryLimits(away_s=options.patience_s)
         if realtime.names:
             command = realtime_command(options.file, options.home, options.master, options.servers)
-            self._companion = Companion(command, patience)
-        self._fleet = Fleet(
+            self._companion = RealtimeProcess(command, patience)
+        self._fleet = QueryGroup(
             self._graph,
             self,
             is_endless=options.is_endless,
@@ -191,10 +189,10 @@ class DrivenRun:
         # Before the first look, which starts the process of the real-time alerts.
         with (
             notifier(run.context) as telling,
-            TopicEnds(connection) as ends,
+            LogEndOffsets(connection) as ends,
             LogCounts(connection, run.context.pipeline, self._realtime) as elsewhere,
             ClaimsWatch(run.context, run.claimed) as claims,
-            KeptAside(connection, _kept_aside(run.context.graph)) as aside,
+            QuarantineCounts(connection, _kept_aside(run.context.graph)) as aside,
         ):
             published_s = 0.0
             while not self._stop.is_set():
@@ -215,7 +213,7 @@ class DrivenRun:
                 self._stop.wait(_LOOK_S if self._options.is_endless else _NEXT_LEVEL_S)
         return None
 
-    def _note_aside(self, aside: KeptAside) -> None:
+    def _note_aside(self, aside: QuarantineCounts) -> None:
         for status in self._fleet.statuses:
             counts = aside.of(status.name)
             status.rejected, status.late = counts.get(_REJECTED, 0), counts.get(_LATE, 0)

@@ -15,7 +15,7 @@ from catchment.pipelines.declaration.loading import name_in
 from catchment.pipelines.driving.driven_run import DrivenRun
 from catchment.pipelines.driving.driver_options import DriverOptions
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.run_file import read_run, write_run
+from catchment.pipelines.driving.supervision.run_file import read_run, write_run
 from catchment.pipelines.errors import Mistakes
 from catchment.pipelines.home import Home
 

@@ -13,10 +13,10 @@ from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.errors import Mistakes, Refusal
 from catchment.pipelines.execution.source_stage import STOPPED_BY_CHECK
 from catchment.pipelines.execution.spark_errors import USER_RAISED, Cause, cause_of, is_condition, kind_of, text_of
-from catchment.pipelines.lakes.errors import LakeAway, LakeRefused
+from catchment.pipelines.lakes.lake_errors import LakeAway, LakeRefused
 from catchment.pipelines.ownership.owner import NotOwned
 from catchment.pipelines.planning.deciding import Refused
-from catchment.pipelines.stores.errors import StoreAway, StoreDenied, StoreRefused
+from catchment.pipelines.stores.store_errors import StoreAway, StoreDenied, StoreRefused
 
 
 class FailureKind(Enum):

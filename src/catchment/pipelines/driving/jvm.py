@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from catchment.pipelines.driving.leftovers import RUN_VARIABLE
+from catchment.pipelines.driving.supervision.cleanup import RUN_VARIABLE
 from catchment.pipelines.execution.run import Run
 
 _END_S: Final = 5.0

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from catchment.pipelines.declaration.addresses import without_credentials
-from catchment.pipelines.driving.datasets import Dataset
-from catchment.pipelines.driving.moments import now_text
-from catchment.pipelines.driving.names import inputs_of, outputs_of
+from catchment.pipelines.driving.datasets import Dataset, inputs_of, outputs_of
+from catchment.pipelines.driving.supervision.run_file import now_text
 from catchment.pipelines.graph import Graph
 
 _logger = logging.getLogger(__name__)

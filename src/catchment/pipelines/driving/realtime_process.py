@@ -25,18 +25,17 @@ from catchment.pipelines.declaration.loading import Loaded, load
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.driving.jvm import end_jvm
-from catchment.pipelines.driving.stop_flag import StopFlag
+from catchment.pipelines.driving.supervision.stop_flag import StopFlag
 from catchment.pipelines.errors import Mistakes
-from catchment.pipelines.execution.pipeline_session import carry_modules
 from catchment.pipelines.execution.run import run_context
+from catchment.pipelines.execution.session import carry_modules
 from catchment.pipelines.execution.spark_errors import cause_of, text_of
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import kept_versions
 from catchment.pipelines.realtime.connector_settings import connector_options
-from catchment.pipelines.realtime.eligibility import asking_alerts
+from catchment.pipelines.realtime.eligibility import NOT_ALLOWED, asking_alerts, write_reasons
 from catchment.pipelines.realtime.plan_check import NotInRealTime, refusal_of_spark
-from catchment.pipelines.realtime.refusals import NOT_ALLOWED, write_reasons
 from catchment.pipelines.realtime.running import realtime_session, start_all
 from catchment.spark.launch.connector_jars import JarsUnavailable
 

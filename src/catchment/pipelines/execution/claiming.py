@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from catchment.client.errors import ClientError
-from catchment.pipelines.execution.regular_work import RegularWork
+from catchment.pipelines.execution.periodic_task import PeriodicTask
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.lakes.lake import Lake
 from catchment.pipelines.ownership.notes import Notes, begun, claimant, new_owner
@@ -89,7 +89,7 @@ class ClaimsWatch:
         """What is to be said once a topic has another owner."""
         self._context = context
         self._claimed = tuple(claimed)
-        self._work = RegularWork("owners of topics", self._look, pause_s) if claimed else None
+        self._work = PeriodicTask("owners of topics", self._look, pause_s) if claimed else None
 
     def __enter__(self) -> Self:
         return self

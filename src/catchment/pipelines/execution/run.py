@@ -16,14 +16,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from catchment.pipelines.declaration.addresses import broker_settings, brokers
 from catchment.pipelines.declaration.durations import interval
 from catchment.pipelines.declaration.specification import WrittenRows
-from catchment.pipelines.execution.boundaries import to_records
 from catchment.pipelines.execution.claiming import ClaimedTopic, claim_topics
-from catchment.pipelines.execution.handling import for_each_batch
+from catchment.pipelines.execution.quarantine import table_quarantine_records
+from catchment.pipelines.execution.rows.boundaries import to_records
 from catchment.pipelines.execution.run_context import RunContext
-from catchment.pipelines.execution.sinks import changelog_handler, sink_writer, topic_writer
+from catchment.pipelines.execution.sinks import changelog_handler, for_each_batch, sink_writer, topic_writer
 from catchment.pipelines.execution.source_stage import source_stage_records
 from catchment.pipelines.execution.stages import stage_rows
-from catchment.pipelines.execution.table_quarantine import table_quarantine_records
 from catchment.pipelines.execution.topics import make_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home

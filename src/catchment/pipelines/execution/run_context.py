@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,9 +14,30 @@ from pyspark.sql.types import StructType
 
 from catchment.pipelines.alerts.writer import AlertCounts
 from catchment.pipelines.declaration.specification import NEW_ROWS, WrittenRows
-from catchment.pipelines.execution.store_calls import StoreCalls
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
+
+
+class StoreCalls:
+    """Those of all queries of a run. Each query makes one at a time, on its own thread."""
+
+    def __init__(self) -> None:
+        self._since_s: dict[str, float] = {}
+
+    @contextmanager
+    def under_way(self, query: str) -> Iterator[None]:
+        """Around a call."""
+        self._since_s[query] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._since_s[query]
+
+    def lasts_s(self, query: str) -> float:
+        """How long the query's call has been under way; nought if there is none."""
+        since_s = self._since_s.get(query)
+        return 0.0 if since_s is None else time.monotonic() - since_s
+
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 

@@ -1,11 +1,20 @@
-"""A sink: the rows of a stage into a store, a lake, a topic, or an alert.
+"""A sink: the rows of a stage written to a store, a lake, a topic, or an alert.
 
-Each has a query and a checkpoint of its own, so that one that is slow or away holds up none of the others. A store or a lake
-takes the id of the query and the number of the batch together with the rows, and changes nothing if it has them already.
+Each has a query and a checkpoint of its own, so a slow sink holds up none of the others. A store or a lake takes the id of
+the query and the number of the batch together with the rows, and changes nothing if it has them already.
+
+A stage with state keeps its state only if every row of its batch is computed. Since 4.1 Spark checks that, and ends the query for good
+where a row was not: also for a repeated batch that is already written. So `for_each_batch` computes what a handler has not.
+
+Spark searches the message of a handler's error for signs that the query is only being stopped, with a regular expression that recurses for
+every character. The text of a JVM error, with its whole stack trace, overflows the thread's stack there, and the query ends without an
+error, as if it were done. So `for_each_batch` raises a short message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -14,17 +23,17 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from catchment.pipelines.declaration.addresses import expanded
 from catchment.pipelines.declaration.specification import Alert, LakeSink, RowFormat, StoreSink, TopicSink
 from catchment.pipelines.execution.alerting import alert_candidates
-from catchment.pipelines.execution.boundaries import sink_options, to_records
 from catchment.pipelines.execution.claiming import claim_lake
-from catchment.pipelines.execution.handling import BatchHandler, for_each_batch
-from catchment.pipelines.execution.lake_upkeep import LakeUpkeep
-from catchment.pipelines.execution.row_values import encoding_options
+from catchment.pipelines.execution.rows.boundaries import sink_options, to_records
+from catchment.pipelines.execution.rows.row_values import encoding_options
 from catchment.pipelines.execution.run_context import RunContext, query_id
+from catchment.pipelines.execution.spark_errors import cause_of
 from catchment.pipelines.execution.stages import input_rows, stage_rows
 from catchment.pipelines.execution.store_writer import StoreWriter
 from catchment.pipelines.graph import Sink
 from catchment.pipelines.lakes.delta import DeltaLake
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.lakes.lake_opening import open_lake
+from catchment.pipelines.lakes.maintenance import MaintenanceSchedule
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 _MAINTAIN_EVERY_S: Final = 600.0
@@ -97,7 +106,7 @@ def _handler(
 
 def _lake_handler(context: RunContext, target: LakeSink, query: str) -> BatchHandler:
     lake = open_lake(expanded(target.lake, context.folder), kind=target.format, partition_by=target.partition_by)
-    upkeep = LakeUpkeep(lake, _MAINTAIN_EVERY_S) if isinstance(lake, DeltaLake) else None
+    upkeep = MaintenanceSchedule(lake, _MAINTAIN_EVERY_S) if isinstance(lake, DeltaLake) else None
 
     is_claimed = False
 
@@ -112,3 +121,36 @@ def _lake_handler(context: RunContext, target: LakeSink, query: str) -> BatchHan
         return is_new
 
     return handle
+
+
+_LONGEST: Final = 2000
+BatchHandler = Callable[[DataFrame, int], bool]
+"""Takes a batch and its number; True if it has computed every row of the batch."""
+ForeachBatch = Callable[[DataFrame, int], None]
+
+
+class BatchFailed(Exception):
+    """Says the class of the error that a batch failed with, and its message, as the last line of a traceback does."""
+
+
+def for_each_batch(handler: BatchHandler) -> ForeachBatch:
+    """What every query's `foreachBatch` is given: all rows are computed, and errors name their cause alone."""
+
+    @wraps(handler)
+    def handle(rows: DataFrame, batch_id: int) -> None:
+        try:
+            if not handler(rows, batch_id):
+                _compute_all(rows)
+        except Exception as error:
+            cause = cause_of(error)
+            place = f" ({cause.place})" if cause.place else ""
+            # The expression begins to search at the name of this class.
+            message = cause.message.replace("py4j.protocol.", "")[:_LONGEST]
+            raise BatchFailed(f"{cause.kind or 'RuntimeError'}: {message}{place}") from None
+
+    return handle
+
+
+def _compute_all(rows: DataFrame) -> None:
+    """Compute every row and keep none."""
+    rows.write.format("noop").mode("append").save()

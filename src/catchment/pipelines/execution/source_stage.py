@@ -21,13 +21,13 @@ from pyspark.sql.types import StructType, TimestampType
 from catchment.client.errors import SettingsError
 from catchment.pipelines.declaration.durations import interval
 from catchment.pipelines.declaration.specification import Check
-from catchment.pipelines.execution.boundaries import as_key, stream_options
-from catchment.pipelines.execution.calendar_years import beyond_calendar
-from catchment.pipelines.execution.decoding import decoding_options
-from catchment.pipelines.execution.pipeline_session import read_stream
-from catchment.pipelines.execution.row_values import row_values
+from catchment.pipelines.execution.quarantine import READING, as_it_came, headers, undecodable
+from catchment.pipelines.execution.rows.boundaries import as_key, stream_options
+from catchment.pipelines.execution.rows.calendar_years import beyond_calendar
+from catchment.pipelines.execution.rows.decoding import decoding_options
+from catchment.pipelines.execution.rows.row_values import row_values
 from catchment.pipelines.execution.run_context import RunContext
-from catchment.pipelines.execution.setting_aside import READING, as_it_came, headers, undecodable
+from catchment.pipelines.execution.session import read_stream
 from catchment.pipelines.graph import SourceStage
 
 RECORD: Final = "_record"

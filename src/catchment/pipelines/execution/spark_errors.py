@@ -33,7 +33,7 @@ USER_RAISED: Final = "USER_RAISED_EXCEPTION"
 """What `raise_error` in SQL says is not ours to search, whatever it looks like."""
 _NOT_THE_AUTHORS: Final = ("/site-packages/", "/lib/python3", "<frozen ", "/catchment/")
 _OURS: Final = "catchment."
-_IN_A_BATCH: Final = "catchment.pipelines.execution.handling.BatchFailed"
+_IN_A_BATCH: Final = "catchment.pipelines.execution.sinks.BatchFailed"
 _UNTOLD: Final = "(no cause message)"
 """What Spark says of a stream that an exception without a message ended, such as that of a connection at whose other end nobody is."""
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.execution.boundaries import read_boundary, record_key, stream_options
-from catchment.pipelines.execution.calendar_years import beyond_calendar
-from catchment.pipelines.execution.decoding import decoding_options
-from catchment.pipelines.execution.event_times import observed_event_times
-from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.rows.boundaries import read_boundary, record_key, stream_options
+from catchment.pipelines.execution.rows.calendar_years import beyond_calendar
+from catchment.pipelines.execution.rows.decoding import decoding_options
+from catchment.pipelines.execution.rows.event_times import observed_event_times
 from catchment.pipelines.execution.run_context import RunContext
-from catchment.pipelines.execution.stage_sql import sql_rows
+from catchment.pipelines.execution.session import read_stream
 from catchment.pipelines.graph import ProcessingStage
 
 
@@ -105,3 +106,18 @@ def _source(context: RunContext, name: str, query: str, tables: tuple[str, ...],
 def _tables(context: RunContext, stage: ProcessingStage) -> tuple[str, ...]:
     """The topics of the tables that a processing stage joins."""
     return tuple(context.graph.tables[one].topic for one in stage.inputs if one in context.graph.tables)
+
+
+def sql_rows(spark: SparkSession, sql: str, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    """What a statement gives; `inputs` has the tables that it may name.
+
+    All stages share a session. Spark looks names up at once, so they are gone before another stage could find them, which would
+    read them as of a query that is not its own.
+    """
+    try:
+        for name, rows in inputs.items():
+            rows.createOrReplaceTempView(f"`{name}`")
+        return spark.sql(sql)
+    finally:
+        for name in inputs:
+            spark.catalog.dropTempView(name)

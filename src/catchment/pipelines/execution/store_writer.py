@@ -23,14 +23,13 @@ from catchment.pipelines.declaration.addresses import expanded
 from catchment.pipelines.declaration.specification import Stage, StoreSink
 from catchment.pipelines.execution.catching_up import CatchingUp
 from catchment.pipelines.execution.claiming import claim_table
-from catchment.pipelines.execution.regular_work import RegularWork
+from catchment.pipelines.execution.periodic_task import PeriodicTask
+from catchment.pipelines.execution.quarantine import UnstorableRows
 from catchment.pipelines.execution.run_context import RunContext, query_id
-from catchment.pipelines.execution.unstorable_rows import UnstorableRows
 from catchment.pipelines.graph import Sink
-from catchment.pipelines.stores.definition import Definition
-from catchment.pipelines.stores.errors import StoreError
-from catchment.pipelines.stores.layout import Layout
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.definition import Definition, Layout
+from catchment.pipelines.stores.store_errors import StoreError
+from catchment.pipelines.stores.store_opening import open_store
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class StoreWriter:
         is_later = context.shows_new_versions and self._version > 1
         self._catching_up = CatchingUp(context, query) if is_later else None
         self._expiry = (
-            None if target.ttl is None else RegularWork(f"ttl of {target.table}", self._expire, _EXPIRE_EVERY_S)
+            None if target.ttl is None else PeriodicTask(f"ttl of {target.table}", self._expire, _EXPIRE_EVERY_S)
         )
         context.at_end.callback(self._close)
 

@@ -31,8 +31,8 @@ from catchment.pipelines.declaration.specification import LakeSink, StoreSink
 from catchment.pipelines.driving.exit_codes import ExitCode
 from catchment.pipelines.driving.failures import Failure, FailureKind, judge
 from catchment.pipelines.errors import Refusal
-from catchment.pipelines.execution.boundaries import read_boundary_once
 from catchment.pipelines.execution.claiming import claim_table
+from catchment.pipelines.execution.rows.boundaries import read_boundary_once
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.stages import apply, table_rows_once
@@ -40,14 +40,13 @@ from catchment.pipelines.execution.store_writer import store_layout
 from catchment.pipelines.graph import Graph, ProcessingStage, Sink
 from catchment.pipelines.history.changes import Changes, changes_between, taken_over
 from catchment.pipelines.history.switching import Shown, Tell, reference_version, switch_when_caught_up
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.naming import sink_query
 from catchment.pipelines.planning import Decision, Plan, examine, keep
-from catchment.pipelines.stores.definition import Definition
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.layout import Layout
-from catchment.pipelines.stores.opening import open_store
+from catchment.pipelines.stores.definition import Definition, Layout
 from catchment.pipelines.stores.store import RealTimeStore
+from catchment.pipelines.stores.store_errors import StoreRefused
+from catchment.pipelines.stores.store_opening import open_store
 from catchment.spark.checkpoint.progress import BatchPlan, SparkCheckpoint
 
 _ROWS_AT_ONCE: Final = 50_000

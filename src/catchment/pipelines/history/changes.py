@@ -9,7 +9,7 @@ import pyarrow
 from pyarrow import compute
 
 from catchment.client.errors import SettingsError
-from catchment.pipelines.stores.layout import Layout
+from catchment.pipelines.stores.definition import Layout
 
 
 @dataclass(frozen=True)

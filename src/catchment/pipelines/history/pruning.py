@@ -16,14 +16,14 @@ from typing import Final, Literal, NamedTuple
 from catchment.client.errors import ClientError
 from catchment.pipelines.declaration.addresses import expanded
 from catchment.pipelines.declaration.specification import StoreSink
-from catchment.pipelines.driving.run_file import AlreadyRunning, RunLock
+from catchment.pipelines.driving.supervision.run_file import AlreadyRunning, RunLock
 from catchment.pipelines.execution.topics import TopicAdmin
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import kept_with_checkpoints
 from catchment.pipelines.planning.signature import Kept
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
+from catchment.pipelines.stores.store_opening import open_store
 
 _REMOVED: Final = ".removed"
 """A checkpoint is given another name before it is deleted: one that is half deleted is never gone on with."""

@@ -22,20 +22,20 @@ from pydantic import TypeAdapter
 from catchment.client.errors import ClientError
 from catchment.pipelines.declaration.addresses import broker_settings, brokers, expanded
 from catchment.pipelines.declaration.specification import LakeSink, StoreSink
-from catchment.pipelines.driving.run_file import AlreadyRunning, RunLock, is_running
+from catchment.pipelines.driving.supervision.run_file import AlreadyRunning, RunLock, is_running
 from catchment.pipelines.execution.topics import TopicAdmin
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.lakes.lake import Lake
-from catchment.pipelines.lakes.opening import open_lake
+from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.naming import LATE_SUFFIX, QUARANTINE_SUFFIX, REPLAYED_SUFFIX
 from catchment.pipelines.ownership.notes import home_ids
 from catchment.pipelines.ownership.owner import Asking, Owner
 from catchment.pipelines.ownership.places import sink_place
 from catchment.pipelines.ownership.topic_owners import Owners, TopicOwners
 from catchment.pipelines.planning.deciding import read_kept
-from catchment.pipelines.stores.opening import open_store
 from catchment.pipelines.stores.store import RealTimeStore
+from catchment.pipelines.stores.store_opening import open_store
 
 _REMOVED: Final = "checkpoints.removed"
 

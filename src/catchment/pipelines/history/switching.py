@@ -15,7 +15,7 @@ from typing import Final
 
 from catchment.client.errors import ClientError
 from catchment.client.offsets import EARLIEST
-from catchment.pipelines.driving.run_file import is_running, read_run
+from catchment.pipelines.driving.supervision.run_file import is_running, read_run
 from catchment.pipelines.execution.catching_up import CatchingUp, read_by, topic_offsets, topics_read
 from catchment.pipelines.execution.run import Run
 from catchment.pipelines.execution.run_context import RunContext

@@ -25,11 +25,11 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from catchment.pipelines.lakes.delta_maintenance import compact, compacted_before_s, describe, remove_unused
-from catchment.pipelines.lakes.errors import LakeAway, LakeRefused, explained
 from catchment.pipelines.lakes.file_writing import FileLayout, WrittenFile
 from catchment.pipelines.lakes.folder import Folder
 from catchment.pipelines.lakes.lake import Lake, Maintenance
+from catchment.pipelines.lakes.lake_errors import LakeAway, LakeRefused, explained
+from catchment.pipelines.lakes.maintenance import compact, compacted_before_s, describe, remove_unused
 from catchment.pipelines.lakes.partitioning import PartitionColumn, check_partition_types
 from catchment.pipelines.lakes.schemas import merged, settled
 
@@ -116,7 +116,7 @@ class DeltaLake(Lake):
             return self._at(version).to_pyarrow_dataset()
 
     def read_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
-        from catchment.pipelines.lakes.spark_reading import read_delta
+        from catchment.pipelines.lakes.spark_io import read_delta
 
         with self._explained("read"):
             return read_delta(spark, self._at(version))

@@ -1,7 +1,14 @@
 """What every lake can do, whatever its format.
 
-A batch is written in three steps: the lake says how its files are to be laid out, the tasks of a Spark job write them where nobody
+A batch is written in three steps: the lake says how its files are to be laid out, the tasks of a Spark job write them where no reader
 looks yet, and the driver commits them together with the number of the batch.
+
+The owners of a lake are in its own folder, `_catchment/owners/<number>.json`, of which the newest counts. A file is created only if there
+is none of its name, so of two claims at once one comes first, and the other sees it. Readers of a lake skip folders whose names begin
+with an underscore.
+
+Gaps
+    An object store that Arrow reaches does not create a file and check for it in one step.
 """
 
 from __future__ import annotations
@@ -9,12 +16,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from catchment.pipelines.lakes.errors import LakeAway
+from pydantic import TypeAdapter
+
 from catchment.pipelines.lakes.file_writing import FileLayout, WrittenFile
 from catchment.pipelines.lakes.folder import Folder
-from catchment.pipelines.lakes.lake_owners import LakeOwners
+from catchment.pipelines.lakes.lake_errors import LakeAway, LakeRefused
 from catchment.pipelines.lakes.partitioning import PartitionColumn, with_partition_columns
 from catchment.pipelines.lakes.schemas import arrow_schema
 from catchment.pipelines.ownership.owner import Asking, Found, Owner
@@ -44,7 +52,7 @@ class Lake(ABC):
 
     def write(self, rows: DataFrame, query: str, batch_id: int) -> bool:
         """Add the rows of a query's batch; False, and nothing is computed, if this batch or a later one is there already."""
-        from catchment.pipelines.lakes.spark_tasks import write_by_tasks
+        from catchment.pipelines.lakes.spark_io import write_by_tasks
 
         self.require_owner()
         if (last := self.last_batch(query)) is not None and last >= batch_id:
@@ -136,3 +144,56 @@ class Lake(ABC):
 
     def read_arrow(self, version: int | None = None) -> pyarrow.Table:
         return self.dataset(version).to_table()
+
+
+_FOLDER: Final = "_catchment/owners"
+_SUFFIX: Final = ".json"
+_LISTS_KEPT: Final = 2
+_OWNERS: Final = TypeAdapter(tuple[Owner, ...])
+
+
+class LakeOwners:
+    """Those of one lake."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._claimed: Owner | None = None
+
+    def all(self) -> tuple[Owner, ...]:
+        """The queries that own the lake."""
+        numbers = self._numbers()
+        return _OWNERS.validate_json(self._folder.read(_path(numbers[-1]))) if numbers else ()
+
+    def save(self, owner: Owner, before: tuple[Owner, ...]) -> None:
+        """Record an owner beside those that were seen; LakeAway where another claim came in between."""
+        numbers = self._numbers()
+        if self.all() != before:
+            raise self._crowded()
+        others = [one for one in before if (one.pipeline, one.query) != (owner.pipeline, owner.query)]
+        number = numbers[-1] + 1 if numbers else 0
+        try:
+            self._folder.create(_path(number), _OWNERS.dump_json((*others, owner)).decode())
+        except FileExistsError as cause:
+            raise self._crowded() from cause
+        self._claimed = owner
+        for old in numbers[:-_LISTS_KEPT]:
+            self._folder.remove(_path(old))
+
+    def require(self) -> None:
+        """Raise where a claim was made, and another has taken its place."""
+        if self._claimed is not None and self._claimed not in self.all():
+            raise LakeRefused(
+                f"the lake {self._folder.location} is now owned by another run, so this one writes no more",
+                "Run a pipeline once: stop this run, or the other one.",
+            )
+
+    def _numbers(self) -> list[int]:
+        stems = [one.removesuffix(_SUFFIX) for one in self._folder.names(_FOLDER) if one.endswith(_SUFFIX)]
+        return sorted(int(one) for one in stems if one.isdecimal())
+
+    def _crowded(self) -> LakeAway:
+        return LakeAway(f"another run claims the lake {self._folder.location} at this moment", "Try again.")
+
+
+def _path(number: int) -> str:
+    return f"{_FOLDER}/{number}{_SUFFIX}"

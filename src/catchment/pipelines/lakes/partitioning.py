@@ -24,7 +24,7 @@ import numpy
 import numpy.typing
 import pyarrow
 
-from catchment.pipelines.lakes.errors import LakeRefused
+from catchment.pipelines.lakes.lake_errors import LakeRefused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow
 
-from catchment.pipelines.lakes.errors import LakeRefused
+from catchment.pipelines.lakes.lake_errors import LakeRefused
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

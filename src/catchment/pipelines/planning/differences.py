@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from catchment.pipelines.declaration.specification import OLD_ROWS
-from catchment.pipelines.execution.row_values import beyond_json, columns_of_schema
+from catchment.pipelines.execution.rows.row_values import beyond_json, columns_of_schema
 from catchment.pipelines.planning.signature import Operator, Signature
 
 _FORMATS: Final = {"avro": "Avro", "json": "JSON"}

@@ -13,7 +13,7 @@ from catchment.client.errors import ClientError
 from catchment.pipelines.checks.columns import Findings, finding, with_owner
 from catchment.pipelines.declaration.specification import LakeSink, Stage, StoreSink, TopicSink
 from catchment.pipelines.errors import Finding, Path
-from catchment.pipelines.lakes.errors import LakeRefused
+from catchment.pipelines.lakes.lake_errors import LakeRefused
 from catchment.pipelines.lakes.partitioning import (
     check_partition_names,
     check_partition_type,
@@ -21,9 +21,8 @@ from catchment.pipelines.lakes.partitioning import (
 )
 from catchment.pipelines.lakes.schemas import arrow_schema
 from catchment.pipelines.planning.spark_columns import SparkColumns
-from catchment.pipelines.stores.definition import Definition
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.layout import DELETED, Layout
+from catchment.pipelines.stores.definition import DELETED, Definition, Layout
+from catchment.pipelines.stores.store_errors import StoreRefused
 
 
 def of_sink(

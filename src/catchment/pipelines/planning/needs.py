@@ -12,7 +12,7 @@ from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.execution.topics import TopicAdmin, retention_notes, wanted_topics
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.realtime.eligibility import asking_alerts, reasons_against
-from catchment.pipelines.realtime.refusals import notes as realtime_notes
+from catchment.pipelines.realtime.eligibility import notes as realtime_notes
 from catchment.spark.launch.connector_jars import JarsUnavailable, missing_jars
 
 

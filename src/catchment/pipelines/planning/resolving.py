@@ -30,10 +30,10 @@ from catchment.pipelines.declaration.durations import interval
 from catchment.pipelines.declaration.specification import Alert, TopicIn, TopicOut
 from catchment.pipelines.errors import Finding, Path, Place, Unresolved, dotted
 from catchment.pipelines.execution.alerting import event_time_of
-from catchment.pipelines.execution.decoding import decoding_options
-from catchment.pipelines.execution.pipeline_session import read_stream
-from catchment.pipelines.execution.row_values import require_crossing
+from catchment.pipelines.execution.rows.decoding import decoding_options
+from catchment.pipelines.execution.rows.row_values import require_crossing
 from catchment.pipelines.execution.run_context import RunContext
+from catchment.pipelines.execution.session import read_stream
 from catchment.pipelines.execution.source_stage import check_reserved
 from catchment.pipelines.execution.stages import computed
 from catchment.pipelines.graph import Boundary, Graph, ProcessingStage, Sink

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.declaration.specification import Alert, StoreSink
-from catchment.pipelines.execution.row_values import row_schema
+from catchment.pipelines.execution.rows.row_values import row_schema
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage
 from catchment.pipelines.home import Home

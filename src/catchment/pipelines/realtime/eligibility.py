@@ -7,15 +7,18 @@ not the topics that micro-batches write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from catchment.pipelines.declaration.specification import PipelineSpecification, Source, Stage
+from catchment.pipelines.home import Home
 
 DECODED_BY_SPARK: Final = ("json", "csv", "text")
 
 
-class Path(NamedTuple):
+class StagePath(NamedTuple):
     """The stages between a source and an alert, first to last, each with its name."""
 
     source_name: str
@@ -28,7 +31,7 @@ def asking_alerts(specification: PipelineSpecification) -> list[str]:
     return [name for name, alert in specification.alerts.items() if alert.trigger == "realtime"]
 
 
-def path_to(specification: PipelineSpecification, alert: str) -> Path | None:
+def path_to(specification: PipelineSpecification, alert: str) -> StagePath | None:
     """The one line from a source to the alert; None where it is not one line."""
     name = specification.alerts[alert].from_
     stages: list[tuple[str, Stage]] = []
@@ -38,7 +41,7 @@ def path_to(specification: PipelineSpecification, alert: str) -> Path | None:
             return None
         stages.insert(0, (name, stage))
         (name,) = stage.from_
-    return Path(name, specification.sources[name], tuple(stages))
+    return StagePath(name, specification.sources[name], tuple(stages))
 
 
 def reasons_against(specification: PipelineSpecification, alert: str) -> list[str]:
@@ -92,3 +95,35 @@ def _reasons_of_stage(name: str, stage: Stage) -> Iterator[str]:
     for check in stage.checks:
         if check.otherwise == "stop" or check.stop_above is not None:
             yield f"stage {name} may stop the pipeline by `{check.expect}`, which is judged batch by batch"
+
+
+NOT_ALLOWED: Final = 76
+"""What the process of the real-time alerts returns, to its driver alone, when they are to be decided in micro-batches."""
+_FILE: Final = "realtime-refusals.json"
+
+
+def write_reasons(home: Home, reasons: Mapping[str, Sequence[str]]) -> None:
+    """Leave the reasons of each alert for the driver."""
+    home.folder.mkdir(parents=True, exist_ok=True)
+    _file(home).write_text(json.dumps(reasons), encoding="utf-8")
+
+
+def read_reasons(home: Home) -> dict[str, list[str]]:
+    """What `write_reasons` has left."""
+    reasons: dict[str, list[str]] = json.loads(_file(home).read_text(encoding="utf-8"))
+    return reasons
+
+
+def notes(asking: Sequence[str], reasons: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """A sentence for each reason. All alerts have real-time mode or none, so those without a reason are told of the others."""
+    others = [name for name in asking if reasons.get(name)]
+    shared = [f"it shares a session with {', '.join(others)}, and all have real-time mode or none"]
+    return tuple(
+        f"alert {name} is decided in micro-batches: {reason}"
+        for name in (asking if others else ())
+        for reason in reasons.get(name) or shared
+    )
+
+
+def _file(home: Home) -> Path:
+    return home.folder / _FILE

@@ -26,9 +26,9 @@ from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
 from catchment.pipelines.declaration.durations import interval
 from catchment.pipelines.declaration.specification import DEFAULT_AHEAD_MS, Stage
-from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.session import read_stream
 from catchment.pipelines.execution.source_stage import DECODE_ERROR
-from catchment.pipelines.execution.stage_sql import sql_rows
+from catchment.pipelines.execution.stages import sql_rows
 from catchment.pipelines.realtime.connector_settings import connector_options
 from catchment.spark.formats.json import schema as json_schema
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import PySparkException
@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from catchment.client.errors import ClientError
 from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.execution.alerting import alert_rule, event_time_of
-from catchment.pipelines.execution.decoding import is_file
-from catchment.pipelines.execution.pipeline_session import SOURCE_EVOLUTION, pipeline_session
+from catchment.pipelines.execution.rows.decoding import is_file
+from catchment.pipelines.execution.session import SOURCE_EVOLUTION, pipeline_session
 from catchment.pipelines.naming import alert_sink, sink_query
 from catchment.pipelines.realtime.connector_settings import require_readable_key
-from catchment.pipelines.realtime.eligibility import Path, asking_alerts, path_to, reasons_against
+from catchment.pipelines.realtime.eligibility import StagePath, asking_alerts, path_to, reasons_against
 from catchment.pipelines.realtime.plan_check import NotInRealTime, has_state, refusal_of_spark, require_allowed
 from catchment.pipelines.realtime.query import RealtimeSource, alert_records, source_rows, staged_rows, start_alert
 from catchment.spark.formats.json import schema as json_schema
@@ -116,7 +116,7 @@ def _built(context: RunContext, name: str) -> Built:
     return Built(records, partitions + shuffled)
 
 
-def declared_source(path: Path, folder: FilePath) -> RealtimeSource:
+def declared_source(path: StagePath, folder: Path) -> RealtimeSource:
     """The source at the beginning of an alert's path, with its schema read."""
     source = path.source
     schema = source.schema_ or ""
@@ -134,7 +134,7 @@ def declared_source(path: Path, folder: FilePath) -> RealtimeSource:
     )
 
 
-def _path(specification: PipelineSpecification, alert: str) -> Path:
+def _path(specification: PipelineSpecification, alert: str) -> StagePath:
     path = path_to(specification, alert)
     assert path is not None, "an alert without one is refused before"
     return path

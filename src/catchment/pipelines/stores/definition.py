@@ -1,7 +1,10 @@
-"""A version of a table as a store remembers it: its columns and its layout, and what of them may change later.
+"""A version of a table as a store keeps it: its columns and its layout, the names it may have, and what may change later.
 
-Stores keep this beside the rows, as text, because none of them tells an Arrow schema from its own types: a changed column must be
-found before it has done harm, and read back as what it was.
+Stores keep this beside the rows, as text, because their own types cannot express an Arrow schema: a changed column must be
+found before it does harm, and read back as it was.
+
+Table names are checked once, for every store alike, so that a pipeline can move from one to another: they become
+parts of longer names, which PostgreSQL would silently cut after 63 bytes.
 """
 
 from __future__ import annotations
@@ -9,14 +12,15 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Iterable
-from typing import Self
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, Self
 
 import pyarrow
 
-from catchment.pipelines.stores.columns import normal_type
-from catchment.pipelines.stores.errors import StoreRefused
-from catchment.pipelines.stores.layout import DELETED, Layout, check_layout
+from catchment.pipelines.stores.store_errors import StoreRefused
+from catchment.pipelines.stores.text_values import normal_type
 
 _NEW_VERSION = "Give the pipeline a new version, fill it beside the old one, and switch."
 
@@ -123,3 +127,106 @@ def _normal_field(table: str, field: pyarrow.Field) -> pyarrow.Field:
 
 def _names(key: tuple[str, ...]) -> str:
     return ", ".join(key) or "empty"
+
+
+DELETED: Final = "__deleted"
+WRITTEN: Final = "__written"
+_OWN_COLUMNS: Final = (DELETED, WRITTEN)
+_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_RESERVED_TABLES: Final = ("sqlite_", "catchment_", "pg_")
+_COLUMN_BYTES: Final = 63
+_LARGEST_VERSION: Final = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How a version of a table is kept: by which key, for how long, and which column says where a window ends."""
+
+    table: str
+    key: tuple[str, ...] = ()
+    version: int = 1
+    ttl_ms: int | None = None
+    window_end: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Version:
+    """A version of a table; windows that end at or before `until` come, or came when it was last shown, from its batch layer."""
+
+    version: int
+    until: datetime | None
+    is_live: bool
+    was_shown: bool
+    """Whether readers see it, or saw it once: one that they never saw may be incomplete."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """How far a query has come in a table: `query` is the name that its batches were written under."""
+
+    query: str
+    batch_id: int
+
+
+def check_table_name(table: str) -> None:
+    """Refuse a name that would not survive in every store."""
+    if not _TABLE_NAME.fullmatch(table) or table.lower().startswith(_RESERVED_TABLES):
+        raise StoreRefused(
+            f"{table!r} cannot be the name of a table in a store",
+            "Take a letter and then up to 39 letters, digits or underscores; "
+            f"{', '.join(_RESERVED_TABLES)} at the start are taken.",
+        )
+
+
+def check_layout(layout: Layout, schema: pyarrow.Schema) -> None:
+    """Refuse a layout that the columns do not fit, naming the column."""
+    check_table_name(layout.table)
+    if not 0 < layout.version <= _LARGEST_VERSION:
+        raise StoreRefused(f"table {layout.table}: version {layout.version} is not a whole number above 0")
+    if layout.ttl_ms is not None and layout.ttl_ms <= 0:
+        raise StoreRefused(
+            f"table {layout.table}: a ttl of {layout.ttl_ms} ms would keep nothing", "Give a longer one."
+        )
+    _check_columns(layout.table, schema.names)
+    for name in (*layout.key, *([layout.window_end] if layout.window_end else [])):
+        if name not in schema.names:
+            raise StoreRefused(
+                f"table {layout.table}: there is no column {name!r} among {', '.join(schema.names)}",
+                "Name one of these as key or end of the window, or add it to what the stage returns.",
+            )
+    for name in layout.key:
+        _check_key(layout.table, name, schema.field(name).type)
+    if layout.window_end and not _is_moment(schema.field(layout.window_end).type):
+        raise StoreRefused(
+            f"table {layout.table}: column {layout.window_end!r} is {schema.field(layout.window_end).type}, "
+            "which cannot say where a window ends",
+            "Name a column of type timestamp (with a time zone).",
+        )
+
+
+def _check_columns(table: str, names: Sequence[str]) -> None:
+    if not names:
+        raise StoreRefused(f"table {table}: a table needs a column")
+    seen: dict[str, str] = {}
+    for name in names:
+        if not name or len(name.encode()) > _COLUMN_BYTES or "\0" in name or name in _OWN_COLUMNS:
+            raise StoreRefused(
+                f"table {table}: {name!r} cannot be the name of a column",
+                f"Take 1 to {_COLUMN_BYTES} bytes, and neither {DELETED} nor {WRITTEN}.",
+            )
+        # SQLite and Spark take names that differ in case alone for the same one.
+        if other := seen.get(name.lower()):
+            raise StoreRefused(f"table {table}: columns {other!r} and {name!r} differ in case alone", "Rename one.")
+        seen[name.lower()] = name
+
+
+def _check_key(table: str, name: str, kind: pyarrow.DataType) -> None:
+    if pyarrow.types.is_nested(kind) or pyarrow.types.is_floating(kind):
+        raise StoreRefused(
+            f"table {table}: column {name!r} is {kind}, and cannot be a part of the key",
+            "Stores do not agree on which of such values are equal: cast it to a string or a decimal.",
+        )
+
+
+def _is_moment(kind: pyarrow.DataType) -> bool:
+    return bool(pyarrow.types.is_timestamp(kind)) and kind.tz is not None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from catchment.pipelines.declaration.specification import PipelineSpecification
-from catchment.pipelines.execution.pipeline_session import carry_modules
+from catchment.pipelines.execution.session import carry_modules
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import alert_sink
 from catchment.pipelines.trials.row_matching import difference

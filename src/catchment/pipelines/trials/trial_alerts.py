@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from catchment.client.errors import SettingsError
 from catchment.pipelines.alerts.candidates import candidate_rows
-from catchment.pipelines.alerts.deciding import Candidate, Memory
+from catchment.pipelines.alerts.decisions import Candidate, Memory
 from catchment.pipelines.alerts.rule import AlertRule
 from catchment.pipelines.declaration.specification import Alert
 from catchment.pipelines.execution.alerting import event_time_of

@@ -17,14 +17,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from catchment.pipelines.declaration.specification import Source, Table
-from catchment.pipelines.execution.boundaries import to_records, with_watermark
-from catchment.pipelines.execution.decoding import decoding_options
-from catchment.pipelines.execution.row_values import decoding_options as row_decoding_options
-from catchment.pipelines.execution.row_values import encoding_options, row_columns
+from catchment.pipelines.execution.quarantine import broken_records
+from catchment.pipelines.execution.rows.boundaries import to_records, with_watermark
+from catchment.pipelines.execution.rows.decoding import decoding_options
+from catchment.pipelines.execution.rows.row_values import decoding_options as row_decoding_options
+from catchment.pipelines.execution.rows.row_values import encoding_options, row_columns
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.source_stage import cleaned_records
 from catchment.pipelines.execution.stages import apply
-from catchment.pipelines.execution.table_quarantine import broken_records
 from catchment.pipelines.graph import Graph, ProcessingStage, SourceStage, TableQuarantine
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.resolving import columns_of

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
-from catchment.pipelines.execution.pipeline_session import read_stream
+from catchment.pipelines.execution.session import read_stream
 from catchment.pipelines.trials.trial_log import TrialLog
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 from catchment.spark.formats.decoding import Decoding

@@ -1,0 +1,1 @@
+"""The process that keeps a pipeline running, and the files by which others find it."""

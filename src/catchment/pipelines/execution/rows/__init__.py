@@ -1,0 +1,1 @@
+"""Rows and records: how topics, sources and boundaries encode them."""

@@ -1,0 +1,1 @@
+"""Stores in SQL databases: SQLite and PostgreSQL."""
