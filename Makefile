@@ -60,5 +60,5 @@ docs-site: setup ## Build the documentation site strictly: build/site/site/index
 bench: setup ## Compare with Apache Kafka in one run (needs Java and Maven)
 	$(BIN)/catchment bench broker --peer kafka
 
-clean: ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+clean: ## Remove .venv, the built site and caches
+	rm -rf $(VENV) build/site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
