@@ -1,4 +1,4 @@
-"""The controller over the local store: what is asked for, what is refused and why, what a restart finds."""
+"""The controller over the local store: what it creates, what it rejects and why, what a restart finds."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ DIRECTORY = "/data/catchment-metadata"
 BROKER = BrokerImage(1, {"PLAINTEXT": Endpoint("localhost", 9092)}, rack="r1")
 
 
-def refuse_bad_settings(settings: Mapping[str, str]) -> None:
+def reject_bad_settings(settings: Mapping[str, str]) -> None:
     if "no.such.setting" in settings:
         raise ApiError(ErrorCode.invalid_config, "Unknown topic config name: no.such.setting")
 
@@ -29,7 +29,7 @@ async def start_controller(disk: MemoryDisk, broker: BrokerImage = BROKER) -> Co
     controller = Controller(
         LocalStore(disk, DIRECTORY),
         broker.id,
-        validate_topic_settings=refuse_bad_settings,
+        validate_topic_settings=reject_bad_settings,
         new_uuid=lambda: UUID(int=randomness.getrandbits(128)),
     )
     await controller.start()
@@ -37,10 +37,10 @@ async def start_controller(disk: MemoryDisk, broker: BrokerImage = BROKER) -> Co
     return controller
 
 
-async def refusal(controller: Controller, new: NewTopic) -> ApiError:
-    with pytest.raises(ApiError) as refused:
+async def rejection(controller: Controller, new: NewTopic) -> ApiError:
+    with pytest.raises(ApiError) as rejected:
         await controller.create_topic(new)
-    return refused.value
+    return rejected.value
 
 
 async def test_a_created_topic_is_led_by_the_lone_broker_and_found_by_name_and_id() -> None:
@@ -87,12 +87,12 @@ async def test_a_controller_that_was_replaced_changes_nothing() -> None:
     await old.register_broker(BROKER)
     await store.delete("/controller")
     await Controller(store, 2).start()
-    assert (await refusal(old, NewTopic("t"))).code is ErrorCode.not_controller
+    assert (await rejection(old, NewTopic("t"))).code is ErrorCode.not_controller
     assert await store.children("/topics") == []
-    assert (await refusal(old, NewTopic("t"))).code is ErrorCode.not_controller, "the name must be free again"
+    assert (await rejection(old, NewTopic("t"))).code is ErrorCode.not_controller, "the name must be free again"
 
 
-async def test_subscribers_see_each_change_before_the_caller_is_answered() -> None:
+async def test_subscribers_see_each_change_before_the_caller_gets_its_result() -> None:
     controller = await start_controller(MemoryDisk())
     seen: list[tuple[MetadataImage, MetadataImage]] = []
     controller.subscribe(lambda old, new: seen.append((old, new)))
@@ -128,15 +128,15 @@ async def test_validate_only_checks_and_creates_nothing() -> None:
         (NewTopic("t", assignments={1: (1,)}), ErrorCode.invalid_replica_assignment),
     ],
 )
-async def test_what_cannot_be_created_is_refused_with_kafkas_code(new: NewTopic, code: ErrorCode) -> None:
+async def test_an_invalid_topic_is_rejected_with_kafkas_error_code(new: NewTopic, code: ErrorCode) -> None:
     controller = await start_controller(MemoryDisk())
-    refused = await refusal(controller, new)
-    assert refused.code is code
-    assert refused.message
+    rejected = await rejection(controller, new)
+    assert rejected.code is code
+    assert rejected.message
     assert not controller.image.topics
 
 
-async def test_a_name_is_given_once_even_to_those_who_ask_at_the_same_time() -> None:
+async def test_concurrent_creations_of_one_name_succeed_once() -> None:
     controller = await start_controller(MemoryDisk())
     names = ["a.b", "a.b", "a_b"]
     results = await asyncio.gather(*(controller.create_topic(NewTopic(name)) for name in names), return_exceptions=True)
@@ -147,7 +147,7 @@ async def test_a_name_is_given_once_even_to_those_who_ask_at_the_same_time() -> 
     await controller.create_topic(NewTopic("a_b"))
 
 
-async def test_partitions_are_added_behind_those_that_exist() -> None:
+async def test_new_partitions_follow_the_existing_ones() -> None:
     controller = await start_controller(MemoryDisk())
     before = await controller.create_topic(NewTopic("t", 2))
     after = await controller.create_partitions("t", 4, [(1,), (1,)])
@@ -166,27 +166,27 @@ async def test_partitions_are_added_behind_those_that_exist() -> None:
         (3, [(2,)], ErrorCode.invalid_replica_assignment),
     ],
 )
-async def test_a_count_that_is_no_growth_or_a_wrong_assignment_is_refused(
+async def test_a_count_that_is_not_larger_or_a_wrong_assignment_is_rejected(
     count: int, assignments: list[tuple[int, ...]] | None, code: ErrorCode
 ) -> None:
     controller = await start_controller(MemoryDisk())
     await controller.create_topic(NewTopic("t", 2))
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         await controller.create_partitions("t", count, assignments)
-    assert refused.value.code is code
+    assert rejected.value.code is code
     assert len(controller.image.topics["t"].partitions) == 2
 
 
-async def test_changes_of_a_topic_that_is_not_there_are_refused() -> None:
+async def test_changes_of_a_missing_topic_are_rejected() -> None:
     controller = await start_controller(MemoryDisk())
     for change in (
         controller.delete_topic("t"),
         controller.create_partitions("t", 2),
         controller.change_topic_settings("t", lambda _: {}),
     ):
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as rejected:
             await change
-        assert refused.value.code is ErrorCode.unknown_topic_or_partition
+        assert rejected.value.code is ErrorCode.unknown_topic_or_partition
 
 
 async def test_concurrent_changes_of_settings_build_on_each_other() -> None:
@@ -202,7 +202,7 @@ async def test_concurrent_changes_of_settings_build_on_each_other() -> None:
         await controller.change_topic_settings("t", lambda _: {"no.such.setting": "1"})
 
 
-async def test_producer_ids_are_never_given_twice_across_restarts() -> None:
+async def test_producer_ids_are_unique_across_restarts() -> None:
     disk = MemoryDisk()
     given: list[int] = []
     for _ in range(3):
@@ -225,7 +225,7 @@ async def test_a_topic_found_on_disk_is_adopted_with_its_id_and_an_epoch_above_i
     assert (await start_controller(disk)).image.topics["found"].partitions[1].leader == -1
 
 
-async def test_the_last_deletions_are_remembered_until_the_next_one() -> None:
+async def test_the_last_deletion_is_remembered_until_the_next_one() -> None:
     disk = MemoryDisk()
     controller = await start_controller(disk)
     for name in ("a", "b"):
@@ -245,7 +245,7 @@ async def test_partitions_of_another_broker_have_no_leader_here() -> None:
     assert moved.image.topics["t"].partitions[0].leader == -1
 
 
-async def test_a_caller_that_hangs_up_does_not_part_the_image_from_the_store() -> None:
+async def test_a_cancelled_caller_leaves_image_and_store_equal() -> None:
     disk = MemoryDisk()
     controller = await start_controller(disk)
     hanging_up = asyncio.ensure_future(controller.create_topic(NewTopic("t")))
@@ -260,11 +260,11 @@ async def controller_names(disk: MemoryDisk) -> list[str]:
     return list((await start_controller(disk)).image.topics)
 
 
-async def test_a_disk_that_refuses_leaves_the_image_as_it_was_and_the_name_free() -> None:
+async def test_a_failed_write_leaves_the_image_unchanged_and_the_name_free() -> None:
     disk = MemoryDisk()
     controller = await start_controller(disk)
     disk.fill(0)
-    assert (await refusal(controller, NewTopic("t"))).code is ErrorCode.kafka_storage_error
+    assert (await rejection(controller, NewTopic("t"))).code is ErrorCode.kafka_storage_error
     assert not controller.image.topics
     disk.make_room()
     await controller.create_topic(NewTopic("t"))
@@ -278,7 +278,7 @@ async def test_a_broker_may_change_its_endpoints_without_a_new_epoch() -> None:
     assert controller.image.brokers == {1: moved}
 
 
-async def test_a_given_cluster_id_names_an_empty_store_only() -> None:
+async def test_a_given_cluster_id_applies_to_an_empty_store_only() -> None:
     disk = MemoryDisk()
     first = Controller(LocalStore(disk, DIRECTORY), 1, cluster_id="given")
     await first.start()

@@ -1,4 +1,4 @@
-"""The local store as a coordination store: versions, all-or-nothing, durability of what was answered."""
+"""The local store as a coordination store: versions, atomicity, durability of what was acknowledged."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -53,7 +53,7 @@ async def test_a_node_is_created_read_changed_and_deleted_by_version() -> None:
         await store.get("/a")
 
 
-async def test_a_node_needs_its_parent_and_outlives_none_of_its_children() -> None:
+async def test_a_node_needs_its_parent_and_cannot_be_deleted_before_its_children() -> None:
     store = open_store(MemoryDisk())
     with pytest.raises(NoNode):
         await store.create("/a/b", b"")
@@ -69,12 +69,12 @@ async def test_a_node_needs_its_parent_and_outlives_none_of_its_children() -> No
 
 
 @pytest.mark.parametrize("path", ["a", "/a/", "//a", ""])
-async def test_a_path_that_names_no_node_is_refused(path: str) -> None:
+async def test_an_invalid_path_is_rejected(path: str) -> None:
     with pytest.raises(ValueError, match="not the path"):
         await open_store(MemoryDisk()).create(path, b"")
 
 
-async def test_a_whole_branch_is_made_and_deleted_in_one_multi() -> None:
+async def test_a_whole_branch_is_created_and_deleted_in_one_multi() -> None:
     store = open_store(MemoryDisk())
     branch = ["/a", "/a/b", "/a/b/c"]
     await store.multi([Create(path, b"") for path in branch])
@@ -119,7 +119,7 @@ async def test_of_concurrent_compare_and_sets_exactly_one_wins() -> None:
     assert (await store.get("/a")).version == 1
 
 
-async def test_everything_answered_is_there_after_a_power_loss() -> None:
+async def test_acknowledged_changes_survive_a_power_loss() -> None:
     disk = disk_with_parent()
     store = open_store(disk)
     for number in range(10):
@@ -131,7 +131,7 @@ async def test_everything_answered_is_there_after_a_power_loss() -> None:
         assert await again.get("/n0") == await store.get("/n0")
 
 
-async def test_ephemeral_nodes_end_with_the_process_but_their_numbers_are_not_given_again() -> None:
+async def test_ephemeral_nodes_end_with_the_process_but_their_numbers_are_not_reused() -> None:
     disk = MemoryDisk()
     store = open_store(disk)
     await store.create("/ids", b"")
@@ -144,7 +144,7 @@ async def test_ephemeral_nodes_end_with_the_process_but_their_numbers_are_not_gi
     assert (await again.create("/ids/1", b"", ephemeral=True)).created_by > first.created_by
 
 
-async def test_a_journal_that_has_grown_becomes_a_snapshot_that_says_the_same() -> None:
+async def test_a_grown_journal_becomes_a_snapshot_with_the_same_nodes() -> None:
     disk = MemoryDisk()
     store = open_store(disk, journal_bytes_before_snapshot=2000)
     await store.create("/ephemeral", b"", ephemeral=True)
@@ -164,13 +164,13 @@ async def test_a_journal_that_has_grown_becomes_a_snapshot_that_says_the_same() 
     assert (await again.get("/n1")).created_by == (await store.get("/n1")).created_by
 
 
-async def test_a_full_disk_refuses_the_change_which_is_not_seen_and_work_goes_on_once_there_is_room() -> None:
+async def test_a_change_on_a_full_disk_fails_unseen_and_changes_succeed_once_there_is_space() -> None:
     disk = MemoryDisk()
     store = open_store(disk)
     disk.fill(10)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         await store.create("/a", b"")
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert rejected.value.code is ErrorCode.kafka_storage_error
     assert await store.children("/") == []
     disk.make_room()
     await store.create("/b", b"")
@@ -185,14 +185,14 @@ async def test_a_failed_sync_is_final_and_the_change_is_not_seen() -> None:
     with pytest.raises(ApiError):
         await store.create("/a", b"")
     disk.fail_syncs = False
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         await store.create("/b", b"")
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert rejected.value.code is ErrorCode.kafka_storage_error
     assert await store.children("/") == ["before"]
     assert await open_store(disk).children("/") == ["before"]
 
 
-async def test_a_disk_without_room_for_a_snapshot_keeps_the_journal_and_every_change() -> None:
+async def test_a_disk_without_space_for_a_snapshot_keeps_the_journal_and_every_change() -> None:
     disk = MemoryDisk()
     store = open_store(disk, journal_bytes_before_snapshot=100)
     disk.fill(400)
@@ -211,7 +211,7 @@ async def outcome(change: Coroutine[object, object, Node]) -> ErrorCode | None:
     return None
 
 
-async def test_a_watch_is_told_of_data_and_children_until_it_ends() -> None:
+async def test_a_watch_reports_data_and_children_until_it_ends() -> None:
     store = open_store(MemoryDisk())
     told: list[str] = []
     end = store.watch("/a", told.append)
@@ -224,7 +224,7 @@ async def test_a_watch_is_told_of_data_and_children_until_it_ends() -> None:
     assert told == ["/a", "/a"]
 
 
-async def test_a_closed_store_takes_no_change() -> None:
+async def test_a_closed_store_rejects_changes() -> None:
     store = open_store(MemoryDisk())
     change = asyncio.ensure_future(store.create("/a", b""))
     await asyncio.sleep(0)
@@ -234,7 +234,7 @@ async def test_a_closed_store_takes_no_change() -> None:
         await store.create("/b", b"")
 
 
-async def test_a_caller_that_hangs_up_leaves_the_others_of_its_group_unharmed() -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others_of_its_group() -> None:
     store = open_store(MemoryDisk())
     hanging_up = asyncio.ensure_future(store.create("/a", b""))
     staying = asyncio.ensure_future(store.create("/b", b""))

@@ -1,4 +1,4 @@
-"""Replica placement: even, over racks, and strict about what an operator demands."""
+"""Replica placement: even, over racks, and strict about manual assignments."""
 
 from collections import Counter
 
@@ -36,16 +36,16 @@ def test_no_rack_holds_two_replicas_while_another_has_none() -> None:
         assert {racks[broker] for broker in replicas} == {"a", "b", "c"}
 
 
-def test_partitions_added_later_go_on_where_the_round_was() -> None:
+def test_partitions_added_later_continue_the_round() -> None:
     some = brokers(None, None, None)
     whole = place_replicas(some, 6, 2, start=1)
     assert place_replicas(some, 2, 2, start=1) + place_replicas(some, 4, 2, start=1, first_partition=2) == whole
 
 
-def test_more_replicas_than_brokers_are_refused_with_both_numbers() -> None:
-    with pytest.raises(ApiError, match=r"factor of 3 cannot be reached because only 2 broker\(s\)") as refused:
+def test_more_replicas_than_brokers_are_rejected_with_both_numbers() -> None:
+    with pytest.raises(ApiError, match=r"factor of 3 cannot be reached because only 2 broker\(s\)") as rejected:
         place_replicas(brokers(None, None), 1, 3, start=0)
-    assert refused.value.code is ErrorCode.invalid_replication_factor
+    assert rejected.value.code is ErrorCode.invalid_replication_factor
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_more_replicas_than_brokers_are_refused_with_both_numbers() -> None:
         ([(0,), (0, 1)], "not consistent with previous partitions"),
     ],
 )
-def test_an_impossible_assignment_is_refused_with_its_reason(assignments: list[tuple[int, ...]], reason: str) -> None:
-    with pytest.raises(ApiError, match=reason) as refused:
+def test_an_impossible_assignment_is_rejected_with_its_reason(assignments: list[tuple[int, ...]], reason: str) -> None:
+    with pytest.raises(ApiError, match=reason) as rejected:
         check_assignments(assignments, brokers(None, None))
-    assert refused.value.code is ErrorCode.invalid_replica_assignment
+    assert rejected.value.code is ErrorCode.invalid_replica_assignment
 
 
 def test_manual_assignments_come_in_order_and_without_a_gap() -> None:

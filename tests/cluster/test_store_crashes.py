@@ -1,4 +1,4 @@
-"""The local store's files, cut and corrupted at every byte: what opens is a true past, or it does not open."""
+"""The local store's files, cut and corrupted at every byte: a store opens in a state that it had, or does not open."""
 
 from random import Random
 
@@ -24,7 +24,7 @@ async def state_of(store: LocalStore, path: str = "/") -> State:
 
 
 async def written_journal() -> tuple[str, bytes, list[tuple[int, State]]]:
-    """A journal, and the state that each of its lengths stood for when it was acknowledged."""
+    """A journal, and the acknowledged state at each of its lengths."""
     disk = MemoryDisk()
     store = LocalStore(disk, DIRECTORY)
     path = f"{DIRECTORY}/{0:020d}.journal"
@@ -58,7 +58,7 @@ async def test_a_journal_cut_at_any_byte_opens_with_every_change_that_is_whole()
         disk = disk_with({path: data[:length]})
         store = LocalStore(disk, DIRECTORY)
         assert await state_of(store) == [state for end, state in history if end <= length][-1]
-        # The torn tail is gone from the file too: what is written next is found again.
+        # The torn tail is cut from the file too: what is written next is found again.
         await store.create("/after", b"")
         assert "/after" in await state_of(LocalStore(disk, DIRECTORY))
 
@@ -77,7 +77,7 @@ async def test_a_flipped_byte_costs_at_most_the_last_change_or_is_reported() -> 
             assert await state_of(LocalStore(disk, DIRECTORY)) == history[-2][1]
 
 
-async def test_garbage_behind_the_journal_is_cut() -> None:
+async def test_garbage_after_the_journal_is_cut() -> None:
     path, data, history = await written_journal()
     for seed in range(50):
         garbage = Random(seed).randbytes(seed * 7) + data[: seed % 12]
@@ -110,7 +110,7 @@ async def test_a_damaged_snapshot_is_reported_at_every_byte() -> None:
             LocalStore(disk_with({path: data[:position]}), DIRECTORY)
 
 
-async def test_power_losses_through_many_snapshots_never_lose_what_was_answered() -> None:
+async def test_power_losses_through_many_snapshots_never_lose_what_was_acknowledged() -> None:
     disk = MemoryDisk()
     disk.make_directory("/data")
     disk.sync_directory("/")

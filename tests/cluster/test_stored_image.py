@@ -1,4 +1,4 @@
-"""Client quotas in the controller's store: changed together, found again, and added to a store that knew none."""
+"""Client quotas in the controller's store: changed together, loaded again, and added to a store that had none."""
 
 from catchment.cluster import nodes
 from catchment.cluster.controller import Controller
@@ -18,7 +18,7 @@ async def start(disk: MemoryDisk) -> tuple[LocalStore, Controller]:
     return store, controller
 
 
-async def test_a_change_of_several_entities_is_found_by_the_next_controller() -> None:
+async def test_a_change_of_several_entities_is_loaded_by_the_next_controller() -> None:
     disk = MemoryDisk()
     store, controller = await start(disk)
     await controller.change_client_quotas(lambda _: {ANN: {"a": 1.0}, ALL_CLIENTS_OF_ANN: {"b": 2.5}})
@@ -32,7 +32,7 @@ async def test_a_change_of_several_entities_is_found_by_the_next_controller() ->
     assert again.image.client_quotas == {}
 
 
-async def test_subscribers_are_told_of_a_change_and_of_nothing_else() -> None:
+async def test_subscribers_are_called_on_changes_alone() -> None:
     _, controller = await start(MemoryDisk())
     seen: list[MetadataImage] = []
     controller.subscribe(lambda old, new: seen.append(new))
@@ -41,7 +41,7 @@ async def test_subscribers_are_told_of_a_change_and_of_nothing_else() -> None:
     assert [image.client_quotas for image in seen] == [{ANN: {"a": 1.0}}]
 
 
-async def test_a_store_from_before_there_were_quotas_takes_them() -> None:
+async def test_a_store_of_a_release_without_quotas_accepts_them() -> None:
     disk = MemoryDisk()
     store, _ = await start(disk)
     await store.delete(nodes.QUOTA_CONFIGS)

@@ -1,4 +1,4 @@
-"""Whatever the bytes: a frame is read, or refused as malformed; nothing else happens, and nothing is allocated on its word."""
+"""Whatever the bytes, a frame is read or rejected as malformed. Nothing is allocated for a count that the frame merely claims."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def is_known(header: RequestHeader) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_frame_is_read_or_refused(seed: int) -> None:
-    read = refused = 0
+def test_a_frame_is_read_or_rejected(seed: int) -> None:
+    read = rejected = 0
     for framed in Forge(EVERY_API, Random(seed)).frames(FRAMES_A_SEED):
         frame = memoryview(framed)[4:]
         try:
@@ -42,12 +42,12 @@ def test_a_frame_is_read_or_refused(seed: int) -> None:
                 decode(frame, header)
                 read += 1
         except MalformedRequest:
-            refused += 1
+            rejected += 1
     assert read > FRAMES_A_SEED // 20
-    assert refused > FRAMES_A_SEED // 20
+    assert rejected > FRAMES_A_SEED // 20
 
 
-def test_no_count_in_a_frame_is_believed() -> None:
+def test_no_count_in_a_frame_is_trusted() -> None:
     frames = list(Forge(EVERY_API, Random(99)).frames(FRAMES_A_SEED // 5))
     tracemalloc.start()
     try:

@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 
 class World:
-    """The log, the disk it lives on, and what we know must be true of it."""
+    """The log, its disk, and what must be true of it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -67,7 +67,7 @@ class World:
             self.next_sequences[producer_id] += len(records)
 
     def repeat(self) -> None:
-        """A producer that has not seen its answer sends its last batch again."""
+        """A producer that has got no response sends its last batch again."""
         last = next((batch for batch in reversed(self.appended) if batch.producer_id >= 0), None)
         if last is not None:
             info = self.log.append_as_leader(memoryview(last.data), EPOCH)
@@ -85,14 +85,14 @@ class World:
     def append_to_a_full_disk(self) -> None:
         self.disk.fill(self.random.randrange(100))
         before = self.log.log_end_offset, len(self.appended)
-        refusal: ApiError | None = None
+        rejection: ApiError | None = None
         try:
             self.append()
         except ApiError as error:
-            refusal = error
+            rejection = error
         self.disk.make_room()
-        if refusal is not None:
-            assert refusal.code is ErrorCode.kafka_storage_error
+        if rejection is not None:
+            assert rejection.code is ErrorCode.kafka_storage_error
             assert (self.log.log_end_offset, len(self.appended)) == before
 
     def restart(self) -> None:
@@ -136,18 +136,18 @@ class World:
 
     def _reopen(self) -> None:
         self.directory = self._open()
-        # A log that was never synced may be gone as a whole; the broker then makes it anew.
+        # A log that was never synced may be gone as a whole; the broker then creates it again.
         if ("topic", 0) not in self.directory.logs:
             self.directory.create_log("topic", 0, None, CONFIG)
         self.log = self.directory.logs["topic", 0]
         assert self.log.log_end_offset >= self.synced_end
         self._forget_what_was_lost()
         self.check()
-        # What the log says of itself is what readers are told, so it must be true.
+        # Readers get the log's own offsets, so they must be true.
         self.synced_end = max(self.synced_end, self.log.synced_offset)
 
     def _forget_what_was_lost(self) -> None:
-        """What was never synced may be gone; its producers have seen no answer and go on from what is there."""
+        """What was never synced may be gone; its producers have got no response and continue from what is there."""
         lost = [batch for batch in self.appended if batch.end_offset > self.log.log_end_offset]
         self.appended = self.appended[: len(self.appended) - len(lost)]
         for batch in lost:

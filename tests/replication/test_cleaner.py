@@ -1,4 +1,4 @@
-"""The cleaner of a broker: which log it takes, how it swaps, and what happens when something goes wrong meanwhile."""
+"""The log cleaner: which log it chooses, how it swaps, and what happens when something goes wrong meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.storage.cleaning import COMPACTED, data_records, keyed
+from tests.storage.compaction.cleaning import COMPACTED, data_records, keyed
 from tests.waiting import until
 
 from catchment.ports.clock import ManualClock
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class InterruptedWorker(LoopWorker):
-    """Does the work of one job, and then lets something happen before it hands over the result."""
+    """Runs one job, and then calls a function before it returns the result."""
 
     def __init__(self, disk: Disk, interruption: Callable[[], None]) -> None:
         super().__init__(disk)
@@ -104,7 +104,7 @@ def values(partition: Partition) -> dict[bytes | None, bytes | None]:
     return {record.key: record.value for record in data_records(partition.log)}
 
 
-async def test_dirty_logs_are_cleaned_and_others_are_left_alone() -> None:
+async def test_only_dirty_logs_are_cleaned() -> None:
     broker = Broker()
     dirty, plain = broker.create("dirty"), broker.create("plain", replace(CONFIG, cleanup_policy=frozenset({"delete"})))
     fill(dirty)
@@ -116,7 +116,7 @@ async def test_dirty_logs_are_cleaned_and_others_are_left_alone() -> None:
     assert broker.leftovers(dirty) == []
 
 
-async def test_a_restart_goes_on_where_the_checkpoint_says() -> None:
+async def test_a_restart_continues_from_the_checkpoint() -> None:
     broker = Broker()
     partition = broker.create("flow")
     fill(partition)
@@ -144,7 +144,7 @@ async def test_the_real_disk_is_cleaned_by_another_process(tmp_path: Path) -> No
     await cleaner.close()
 
 
-async def test_appends_go_on_while_a_log_is_cleaned() -> None:
+async def test_appends_continue_while_a_log_is_cleaned() -> None:
     broker = Broker()
     partition = broker.create("flow")
     fill(partition)
@@ -162,7 +162,7 @@ async def test_appends_go_on_while_a_log_is_cleaned() -> None:
     assert partition.high_watermark == 100
 
 
-async def test_a_log_that_loses_segments_meanwhile_is_left_as_it_is() -> None:
+async def test_a_log_that_loses_segments_meanwhile_is_not_swapped() -> None:
     broker = Broker()
     partition = broker.create("flow")
     fill(partition)
@@ -191,7 +191,7 @@ async def test_a_topic_deleted_or_no_longer_compacted_meanwhile_is_not_touched()
     assert broker.leftovers(partition) == []
 
 
-async def test_what_was_clean_in_a_deleted_log_says_nothing_of_its_namesake() -> None:
+async def test_the_checkpoint_of_a_deleted_log_does_not_count_for_a_new_one_of_its_name() -> None:
     broker = Broker()
     fill(broker.create("flow"))
     fill(broker.create("other"))
@@ -210,7 +210,7 @@ async def test_what_was_clean_in_a_deleted_log_says_nothing_of_its_namesake() ->
     assert broker.checkpoint() == {}
 
 
-async def test_a_dead_worker_leaves_the_log_and_is_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
+async def test_after_a_worker_dies_the_log_is_unchanged_and_cleaned_later(caplog: pytest.LogCaptureFixture) -> None:
     broker = Broker()
     partition = broker.create("flow")
     fill(partition)
@@ -227,7 +227,7 @@ async def test_a_dead_worker_leaves_the_log_and_is_tried_again_later(caplog: pyt
     assert len(data_records(partition.log)) == 40
 
 
-async def test_a_full_disk_leaves_the_log_and_no_litter() -> None:
+async def test_a_full_disk_leaves_the_log_unchanged_and_no_files() -> None:
     disk = MemoryDisk()
     broker = Broker(disk)
     partition = broker.create("flow")
@@ -243,7 +243,7 @@ async def test_a_full_disk_leaves_the_log_and_no_litter() -> None:
     assert len(data_records(partition.log)) == 3
 
 
-async def test_a_started_cleaner_cleans_by_itself_unless_it_is_switched_off() -> None:
+async def test_a_started_cleaner_cleans_unless_it_is_disabled() -> None:
     broker = Broker()
     partition = broker.create("flow")
     fill(partition)

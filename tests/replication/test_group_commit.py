@@ -1,4 +1,4 @@
-"""The group commit: one round serves all partitions, and what befalls one of them is its own affair."""
+"""Group commit: one round serves all partitions, and the failure of one does not affect the others."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ SYNCED = LogConfig(sync_acks=True)
 
 
 class CountingDisk(MemoryDisk):
-    """A disk whose rounds wait until they are let go; files of `bad` partitions fail."""
+    """A disk whose rounds wait until they are released; files of `bad` partitions fail."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gate = asyncio.Event()
         self.rounds: list[int] = []
         self.bad = ""
-        self.refuses_replacements = False
+        self.fails_replacements = False
         self.fault: Exception | None = None
         """Raised once."""
 
@@ -52,7 +52,7 @@ class CountingDisk(MemoryDisk):
         return failures
 
     async def replace_files(self, replacements: Sequence[Replacement]) -> None:
-        if self.refuses_replacements:
+        if self.fails_replacements:
             raise OSError("no space")
         await super().replace_files(replacements)
 
@@ -80,7 +80,7 @@ def append(partition: Partition, value: bytes = b"x") -> "asyncio.Future[None]":
     return safe
 
 
-async def test_one_round_serves_all_partitions_and_what_comes_meanwhile_waits_for_the_next() -> None:
+async def test_one_round_serves_all_partitions_and_later_appends_wait_for_the_next() -> None:
     disk = CountingDisk()
     partitions = partitions_on(disk, 24)
     first = [append(partition) for partition in partitions]
@@ -94,7 +94,7 @@ async def test_one_round_serves_all_partitions_and_what_comes_meanwhile_waits_fo
     assert [partition.high_watermark for partition in partitions] == [6] * 10 + [1] * 14
 
 
-async def test_a_round_promises_no_more_than_it_was_given() -> None:
+async def test_a_round_acknowledges_only_what_it_synced() -> None:
     disk = CountingDisk()
     (partition,) = partitions_on(disk, 1)
     steps: list[int] = []
@@ -107,7 +107,7 @@ async def test_a_round_promises_no_more_than_it_was_given() -> None:
     assert steps == [1, 2]
 
 
-async def test_a_failed_sync_takes_the_log_concerned_offline_and_no_other() -> None:
+async def test_a_failed_sync_takes_only_its_own_log_offline() -> None:
     disk = CountingDisk()
     disk.gate.set()
     disk.bad = "a-1/"
@@ -119,7 +119,7 @@ async def test_a_failed_sync_takes_the_log_concerned_offline_and_no_other() -> N
 
 
 class FaultyMember:
-    """A member with a fault of its own at one step."""
+    """A member that raises at one step."""
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -137,7 +137,7 @@ class FaultyMember:
 
 
 @pytest.mark.parametrize("step", ["begin", "end"])
-async def test_a_faulty_member_holds_up_no_other(step: str) -> None:
+async def test_a_faulty_member_does_not_affect_the_others(step: str) -> None:
     disk = CountingDisk()
     disk.gate.set()
     commits = GroupCommit(disk)
@@ -149,7 +149,7 @@ async def test_a_faulty_member_holds_up_no_other(step: str) -> None:
     assert not partition.log.is_offline
 
 
-async def test_what_waits_for_the_next_round_is_served_though_a_fault_ended_the_last() -> None:
+async def test_the_next_round_runs_after_a_fault_ended_the_last() -> None:
     disk = CountingDisk()
     first, second = partitions_on(disk, 2)
     lost = append(first)
@@ -209,7 +209,7 @@ async def test_an_interrupted_round_acknowledges_nothing() -> None:
     assert partition.log.is_offline
 
 
-async def test_names_are_durable_once_their_round_is_over() -> None:
+async def test_a_directory_is_durable_once_its_round_is_over() -> None:
     disk = CountingDisk()
     disk.make_directory("/logs")
     disk.sync_directory("/")
@@ -229,14 +229,14 @@ ROLLING = LogConfig(sync_acks=True, segment_bytes=200)
 async def test_the_recovery_point_passes_a_segment_once_its_epochs_are_on_the_device() -> None:
     disk = CountingDisk()
     disk.gate.set()
-    disk.refuses_replacements = True
+    disk.fails_replacements = True
     (partition,) = partitions_on(disk, 1, ROLLING)
     for _ in range(4):
         await append(partition, b"x" * 50)
     await partition.synced()
     assert len(partition.log.segments) > 1
     assert partition.log.recovery_point == 0
-    disk.refuses_replacements = False
+    disk.fails_replacements = False
     await append(partition, b"x" * 50)
     await partition.synced()
     assert partition.log.recovery_point == 5
@@ -283,7 +283,7 @@ async def test_a_clean_stop_syncs_all_logs_together() -> None:
     assert all(log.leader_epochs.latest == 0 for log in after.logs.values() if log.log_end_offset)
 
 
-async def test_a_log_that_cannot_be_finished_keeps_the_stop_from_being_clean() -> None:
+async def test_a_log_that_cannot_be_finished_makes_the_stop_unclean() -> None:
     disk = CountingDisk()
     disk.gate.set()
     directory = LogDirectory(disk, ManualClock(), "/logs", node_id=1)

@@ -1,4 +1,4 @@
-"""LogMaintenance: what happens to logs unasked, and how often."""
+"""The periodic maintenance of logs: what it does, and how often."""
 
 from uuid import UUID
 
@@ -30,7 +30,7 @@ def _append(replicas: Replicas, timestamp_ms: int) -> None:
     replicas.find("a", 0).append(memoryview(batch), 1)
 
 
-async def test_old_records_go_by_themselves_and_free_their_space() -> None:
+async def test_retention_deletes_old_records_and_frees_their_space() -> None:
     disk = MemoryDisk()
     settings = BrokerSettings({"log.retention.check.interval.ms": "10"})
     replicas = _replicas(disk, settings, {"retention.ms": "1000", "file.delete.delay.ms": "0"})
@@ -45,7 +45,7 @@ async def test_old_records_go_by_themselves_and_free_their_space() -> None:
     await maintenance.close()
 
 
-async def test_flush_ms_alone_brings_records_to_the_device() -> None:
+async def test_flush_ms_alone_syncs_records() -> None:
     settings = BrokerSettings({"catchment.sync.acks": "false"})
     replicas = _replicas(MemoryDisk(), settings, {"flush.ms": "10"})
     _append(replicas, SystemClock().now_ms())
@@ -57,7 +57,7 @@ async def test_flush_ms_alone_brings_records_to_the_device() -> None:
     await maintenance.close()
 
 
-async def test_checkpoints_tell_the_next_start_what_is_safe() -> None:
+async def test_the_next_start_uses_the_checkpoints() -> None:
     disk = MemoryDisk()
     settings = BrokerSettings({"log.flush.offset.checkpoint.interval.ms": "10"})
     replicas = _replicas(disk, settings, {})
@@ -70,7 +70,7 @@ async def test_checkpoints_tell_the_next_start_what_is_safe() -> None:
     await maintenance.close()
 
 
-async def test_a_topic_that_the_disk_did_not_take_opens_when_there_is_room() -> None:
+async def test_a_topic_whose_log_could_not_be_created_opens_once_there_is_space() -> None:
     disk = MemoryDisk()
     settings = BrokerSettings()
     replicas = _replicas(disk, settings, {})

@@ -1,4 +1,4 @@
-"""A partition's high watermark: what moves it, who is told, and what a failing disk does to it."""
+"""A partition's high watermark: what moves it, which requests it wakes, and what a failing disk does to it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ ALL = -1
 
 
 class SlowDisk(MemoryDisk):
-    """A disk whose syncs wait until they are let go, and are counted."""
+    """A disk whose syncs are counted, and wait until they are released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ async def test_without_the_sync_the_append_itself_moves_the_high_watermark() -> 
     assert woken == [True]
 
 
-async def test_a_finished_segment_goes_to_the_device_even_where_nobody_waits_for_it() -> None:
+async def test_a_finished_segment_is_synced_even_if_no_request_waits_for_it() -> None:
     disk = SlowDisk()
     disk.gate.set()
     partition = _partition(disk, LogConfig(sync_acks=False, segment_bytes=200))
@@ -123,11 +123,11 @@ async def test_a_failed_sync_fails_the_writers_and_all_later_ones_but_not_the_re
     assert b"good" in partition.log.read(0, 1000, partition.high_watermark)
 
 
-async def test_too_few_replicas_in_sync_refuse_only_those_who_ask_for_all() -> None:
+async def test_too_few_in_sync_replicas_reject_only_acks_all() -> None:
     partition = _partition(MemoryDisk(), LogConfig(sync_acks=False, min_insync_replicas=2))
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiError) as rejection:
         partition.append(_batch(), ALL)
-    assert refusal.value.code is ErrorCode.not_enough_replicas
+    assert rejection.value.code is ErrorCode.not_enough_replicas
     assert partition.append(_batch(), 1).base_offset == 0
 
 

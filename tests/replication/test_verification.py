@@ -1,4 +1,4 @@
-"""Verifications of one partition: who waits, in which order, and which answers no longer count."""
+"""Verifications of one partition: which batches wait, in which order, and which answers no longer count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catchment.protocol.errors import ApiError
 from catchment.replication.verification import MOST_VERIFICATIONS, Verifications
 
 
-def test_one_question_serves_all_who_wait_and_they_go_on_in_order() -> None:
+def test_one_request_serves_all_waiting_batches_in_order() -> None:
     verification = Verifications().of(1, 0, 0)
     outcomes: list[tuple[int, ApiError | None]] = []
 
@@ -24,7 +24,7 @@ def test_one_question_serves_all_who_wait_and_they_go_on_in_order() -> None:
     assert outcomes == [(0, None), (1, None), (2, None)]
 
 
-def test_an_answer_is_for_those_who_waited_for_it_alone() -> None:
+def test_an_answer_applies_only_to_batches_that_waited_for_it() -> None:
     verification = Verifications().of(1, 0, 0)
     outcomes: list[ApiError | None] = []
     verification.wait(0, outcomes.append)
@@ -33,7 +33,7 @@ def test_an_answer_is_for_those_who_waited_for_it_alone() -> None:
     assert len(outcomes) == 1
 
 
-def test_a_marker_refuses_everybody_who_asked_before_it() -> None:
+def test_a_marker_rejects_all_batches_that_waited_before_it() -> None:
     verifications = Verifications()
     before, other = verifications.of(1, 0, 0), verifications.of(2, 0, 0)
     outcomes: list[ApiError | None] = []
@@ -48,28 +48,28 @@ def test_a_marker_refuses_everybody_who_asked_before_it() -> None:
     assert [error.code if error else None for error in outcomes] == [ErrorCode.invalid_txn_state, None, None]
 
 
-def test_a_later_sequence_does_not_take_the_place_of_one_that_was_refused() -> None:
+def test_a_later_sequence_does_not_replace_a_rejected_one() -> None:
     verifications = Verifications()
     verification = verifications.of(1, 0, 5)
     verification.wait(3, lambda _: None)
     verification.answer(ApiError(ErrorCode.not_enough_replicas))
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         verifications.of(1, 0, 5).check_sequence(5)
-    assert refused.value.code is ErrorCode.out_of_order_sequence_number
+    assert rejected.value.code is ErrorCode.out_of_order_sequence_number
     verification.check_sequence(3)
     verifications.finish(verification)
     assert len(verifications) == 0
     verifications.of(1, 0, 5).check_sequence(5)
 
 
-def test_another_epoch_is_another_question() -> None:
+def test_another_epoch_needs_another_request() -> None:
     verifications = Verifications()
     assert verifications.of(1, 0, 7) is not verifications.of(1, 1, 0)
     verifications.cancel(1)
     assert len(verifications) == 0
 
 
-def test_what_nobody_waits_for_makes_room_and_what_is_asked_does_not() -> None:
+def test_idle_verifications_are_evicted_and_pending_ones_are_not() -> None:
     verifications = Verifications()
     idle = verifications.of(0, 0, 3)
     for producer_id in range(1, MOST_VERIFICATIONS):

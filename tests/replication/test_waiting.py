@@ -1,4 +1,4 @@
-"""Who is woken, when, and in which order."""
+"""Which waiting requests are woken, when, and in which order."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_a_failure_reaches_every_writer() -> None:
     assert len(writers) == 0
 
 
-async def test_a_writer_that_gave_up_does_not_disturb_the_others() -> None:
+async def test_a_cancelled_writer_does_not_affect_the_others() -> None:
     writers = WaitingWriters()
     gone, there = writers.add(1), writers.add(1)
     gone.cancel()
@@ -47,7 +47,7 @@ async def test_a_writer_that_gave_up_does_not_disturb_the_others() -> None:
     assert not there.cancelled()
 
 
-async def test_readers_hear_of_every_change_until_they_leave() -> None:
+async def test_readers_are_called_on_every_change_until_they_are_removed() -> None:
     readers = WaitingReaders()
     heard: list[str] = []
 

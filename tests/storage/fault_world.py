@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.storage.cleaning import MANY_KEYS, keyed, run
+from tests.storage.compaction.cleaning import MANY_KEYS, keyed, run
 from tests.storage.fault_disk import FaultDisk, copy_of
 from tests.storage.logs import NOW_MS, TOPIC_ID, check_indexes, marker
 
@@ -41,7 +41,7 @@ Values = dict[int, bytes | None]
 
 
 class Facts(NamedTuple):
-    """What a log knows beyond its records; a scan of its files must tell the same."""
+    """The state of a log beyond its records; a scan of its files must find the same."""
 
     end_offset: int
     visible: Values
@@ -69,7 +69,7 @@ def visible(log: Log, upper_offset: int | None = None) -> Values:
 
 
 def facts(log: Log, start_offset: int) -> Facts:
-    """Epochs only from `start_offset` on: those of records that were hidden need not come back with them after a crash."""
+    """Epochs only from `start_offset` on: those of hidden records need not be found after a crash."""
     log.producers.forget_replicated(log.log_end_offset)
     return Facts(
         log.log_end_offset,
@@ -86,7 +86,7 @@ def facts(log: Log, start_offset: int) -> Facts:
 
 
 class World:
-    """`current` is what the log has taken, `durable` what was synced; `allowed` also has what may have been written."""
+    """`current` is what the log has appended, `durable` what was synced; `allowed` also has what may have been written."""
 
     def __init__(self, *, sync_acks: bool) -> None:
         self.config = replace(CONFIG, sync_acks=sync_acks)
@@ -261,7 +261,7 @@ class World:
         self.check_agrees_with_a_scan(self.disk.inner, self.log)
 
     def check_restart(self, disk: MemoryDisk, required: Values, *, goes_on: bool = True) -> None:
-        """A start on this disk finds all that is required, in order, and the log goes on."""
+        """A start on this disk finds all that is required, in order, and appends continue."""
         state = (self.disk, self.directory, self.current, self.durable, self.durable_start, dict(self.sequences))
         allowed = {offset: set(values) for offset, values in self.allowed.items()}
         disk.unlock_all()
@@ -287,8 +287,8 @@ class World:
 
     def check_offline(self, required: Values) -> None:
         log = self.log
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as rejected:
             log.append_as_leader(self.batch()[0], self.epoch)
-        assert refused.value.code is ErrorCode.kafka_storage_error
+        assert rejected.value.code is ErrorCode.kafka_storage_error
         end_offset = max(log.log_start_offset, min(log.synced_offset, log.log_end_offset))
         self.check_values(log, {offset: value for offset, value in required.items() if offset < end_offset}, end_offset)

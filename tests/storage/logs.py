@@ -117,10 +117,10 @@ def check_indexes(log: Log) -> None:
     """What DumpLogSegments checks, and that the sizes agree."""
     for segment in log.segments:
         assert segment.file.size == segment.size
-        placed = dict(iterate_headers(segment.file.read(0, segment.size)))
+        located = dict(iterate_headers(segment.file.read(0, segment.size)))
         previous = -1
         for relative_offset, position in segment.offset_index.entries():
-            assert placed[position].last_offset == segment.base_offset + relative_offset
+            assert located[position].last_offset == segment.base_offset + relative_offset
             assert relative_offset > previous
             previous = relative_offset
         last = (-1, -1)
@@ -129,12 +129,12 @@ def check_indexes(log: Log) -> None:
             assert relative_offset > last[1]
             last = timestamp_ms, relative_offset
             holder = next(
-                header for header in placed.values() if header.last_offset >= segment.base_offset + relative_offset
+                header for header in located.values() if header.last_offset >= segment.base_offset + relative_offset
             )
             assert holder.max_timestamp_ms == timestamp_ms
             assert all(
                 header.max_timestamp_ms <= timestamp_ms
-                for header in placed.values()
+                for header in located.values()
                 if header.last_offset <= segment.base_offset + relative_offset
             )
 

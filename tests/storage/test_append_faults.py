@@ -1,4 +1,4 @@
-"""An error at any call of an append leaves a log that goes on, or one that is offline: never bytes that are not counted."""
+"""An error at any call of an append leaves a log that works or is offline, never bytes that are not counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catchment.storage.log import Log
 
 
 class DiskOutOfDescriptors(MemoryDisk):
-    """Opens no file while it is switched on, as a process that has reached its limit."""
+    """Opens no file while it is enabled, like a process that has reached its limit."""
 
     has_none_left = False
 
@@ -38,14 +38,14 @@ def _after_a_clean_restart(disk: MemoryDisk) -> Log:
     return log
 
 
-def test_no_offset_is_given_twice_when_the_index_cannot_be_opened() -> None:
+def test_no_offset_is_used_twice_when_the_index_cannot_be_opened() -> None:
     disk = DiskOutOfDescriptors()
     log = _after_a_clean_restart(disk)
     size = log.segments.active.file.size
     disk.has_none_left = True
     for _ in range(3):
         with pytest.raises(ApiError):
-            log.append_as_leader(batch(b"refused" * 50, timestamp_ms=NOW_MS + 10), 0)
+            log.append_as_leader(batch(b"rejected" * 50, timestamp_ms=NOW_MS + 10), 0)
         assert log.segments.active.file.size == size
     disk.has_none_left = False
     acknowledged = log.append_as_leader(batch(b"kept", timestamp_ms=NOW_MS + 20), 0)
@@ -97,7 +97,7 @@ def test_a_follower_is_not_left_with_a_marker_whose_abort_is_not_indexed() -> No
 
 
 class _Refusing:
-    """Stands in for a system call that fails while it is switched on, after writing `kept` bytes if it writes."""
+    """Replaces a system call and fails while it is enabled, after writing `kept` bytes if it writes."""
 
     def __init__(self, real: object, kept: int | None = None) -> None:
         self.real = real

@@ -30,7 +30,7 @@ def _open(
     return directory
 
 
-def test_logs_come_back_after_a_clean_stop_on_a_real_disk(tmp_path: Path) -> None:
+def test_logs_are_found_after_a_clean_stop_on_a_real_disk(tmp_path: Path) -> None:
     path = str(tmp_path / "data")
     directory = _open(RealDisk(), path)
     assert not directory.was_clean
@@ -75,7 +75,7 @@ def test_a_stop_without_close_is_recovered_from_the_checkpoint() -> None:
     assert read_all(again.logs["flow", 0])[0] == (0, b"synced")
 
 
-def test_the_marker_of_a_clean_stop_is_gone_for_good_before_anything_is_written() -> None:
+def test_the_clean_shutdown_marker_is_durably_removed_before_anything_is_written() -> None:
     disk = MemoryDisk()
     _open(disk).close()
     _open(disk)
@@ -83,7 +83,7 @@ def test_the_marker_of_a_clean_stop_is_gone_for_good_before_anything_is_written(
         assert not _open(disk.crash(Random(seed))).was_clean
 
 
-def test_two_brokers_cannot_have_the_same_directory() -> None:
+def test_two_brokers_cannot_use_the_same_directory() -> None:
     disk = MemoryDisk()
     _open(disk)
     with pytest.raises(BlockingIOError):
@@ -91,7 +91,7 @@ def test_two_brokers_cannot_have_the_same_directory() -> None:
 
 
 @pytest.mark.parametrize(("node_id", "cluster_id"), [(2, None), (1, "another")])
-def test_a_directory_of_another_node_or_cluster_is_refused_and_unlocked(node_id: int, cluster_id: str | None) -> None:
+def test_a_directory_of_another_node_or_cluster_is_rejected_and_unlocked(node_id: int, cluster_id: str | None) -> None:
     disk = MemoryDisk()
     _open(disk, cluster_id="mine").close()
     with pytest.raises(LogDirectoryMismatch, match="/data belongs to"):
@@ -100,7 +100,7 @@ def test_a_directory_of_another_node_or_cluster_is_refused_and_unlocked(node_id:
 
 
 @pytest.mark.parametrize("content", [b"garbage\n", b"\xff\xfe\x00", b"version=99\nnode.id=1\ncluster.id=mine\n"])
-def test_an_identity_that_cannot_be_understood_is_refused_and_left_alone(content: bytes) -> None:
+def test_an_unreadable_identity_is_rejected_and_not_overwritten(content: bytes) -> None:
     disk = MemoryDisk()
     _open(disk, cluster_id="mine").close()
     disk.replace_file("/data/meta.properties", content)
@@ -170,7 +170,7 @@ def test_a_disk_that_fills_up_makes_the_stop_unclean_and_loses_nothing() -> None
     assert read_all(again.logs["flow", 0]) == [(0, b"x")]
 
 
-def test_other_directories_and_the_log_of_kraft_are_left_alone() -> None:
+def test_other_directories_and_the_log_of_kraft_are_ignored() -> None:
     disk = MemoryDisk()
     for name in ("__cluster_metadata-0", "lost+found", "notes"):
         disk.make_directory(f"/data/{name}")
@@ -178,7 +178,7 @@ def test_other_directories_and_the_log_of_kraft_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_was_noted_of_a_deleted_log_is_never_taken_for_the_next_of_its_name(seed: int) -> None:
+def test_the_checkpoint_of_a_deleted_log_is_never_used_for_the_next_of_its_name(seed: int) -> None:
     """Without a sync at the creation: the first one comes with the first record that is acknowledged."""
     random = Random(seed)
     disk = MemoryDisk()
@@ -200,14 +200,14 @@ def test_what_was_noted_of_a_deleted_log_is_never_taken_for_the_next_of_its_name
         noted_start = random.randint(1, count)
         log.advance_log_start(noted_start)
         directory.checkpoint()
-        assert not disk.exists(f"{log.directory}/{layout.UNNOTED}")
+        assert not disk.exists(f"{log.directory}/{layout.NOT_CHECKPOINTED}")
     after = disk.crash(random)
     found = _open(after).logs["flow", 0]
     assert (found.log_start_offset, found.log_end_offset) == (noted_start, count)
-    assert not after.exists(f"{found.directory}/{layout.UNNOTED}")
+    assert not after.exists(f"{found.directory}/{layout.NOT_CHECKPOINTED}")
 
 
-def test_a_checkpoint_that_was_begun_before_a_log_was_created_does_not_speak_for_it() -> None:
+def test_a_checkpoint_begun_before_a_log_was_created_does_not_cover_it() -> None:
     disk = MemoryDisk()
     directory = _open(disk)
     directory.create_log("flow", 0, TOPIC_ID, SMALL).append_as_leader(batch(b"old"), 0)
@@ -218,4 +218,4 @@ def test_a_checkpoint_that_was_begun_before_a_log_was_created_does_not_speak_for
     for replacement in made.replacements:
         disk.replace_file(*replacement)
     assert directory.end_checkpoint(made) == []
-    assert disk.exists(f"{log.directory}/{layout.UNNOTED}")
+    assert disk.exists(f"{log.directory}/{layout.NOT_CHECKPOINTED}")

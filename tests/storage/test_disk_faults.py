@@ -1,4 +1,4 @@
-"""A disk that is full, read-only or failing: writes are refused, reads go on, and writes resume when there is room."""
+"""A disk that is full, read-only or failing: writes are rejected, reads work, and writes resume once there is space."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from catchment.protocol.errors import ApiError
 from catchment.storage.log import Log
 
 
-def _refused(log: Log, data: memoryview) -> None:
+def _assert_rejected(log: Log, data: memoryview) -> None:
     end_offset, size = log.log_end_offset, log.size_bytes
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.append_as_leader(data, 0)
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert rejected.value.code is ErrorCode.kafka_storage_error
     assert (log.log_end_offset, log.size_bytes) == (end_offset, size)
 
 
-def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
+def test_a_full_disk_rejects_writes_until_there_is_space() -> None:
     disk = MemoryDisk()
     log = new_log(disk)
     log.append_as_leader(batch(b"before", producer_id=1, epoch=0, sequence=0), 0)
     disk.fill(10)
     during = batch(b"during", producer_id=1, epoch=0, sequence=1)
-    _refused(log, during)
-    _refused(log, during)
+    _assert_rejected(log, during)
+    _assert_rejected(log, during)
     assert read_all(log) == [(0, b"before")]
     disk.make_room()
     info = log.append_as_leader(during, 0)
@@ -37,7 +37,7 @@ def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_disk_that_fills_up_at_any_byte_leaves_a_log_that_goes_on(seed: int) -> None:
+def test_after_a_disk_fills_up_at_any_byte_the_log_continues(seed: int) -> None:
     random = Random(seed)
     disk = MemoryDisk()
     log = new_log(disk)
@@ -64,14 +64,14 @@ def test_a_disk_that_fills_up_at_any_byte_leaves_a_log_that_goes_on(seed: int) -
 
 
 @pytest.mark.parametrize("fault", ["read_only", "fail_writes"])
-def test_a_disk_that_takes_no_writes_still_serves_reads(fault: str) -> None:
+def test_a_disk_that_rejects_writes_still_serves_reads(fault: str) -> None:
     disk = MemoryDisk()
     log = new_log(disk)
     for _ in range(30):
         log.append_as_leader(batch(b"x" * 100), 0)
     setattr(disk, fault, True)
     for _ in range(3):
-        _refused(log, batch(b"x" * 1000))
+        _assert_rejected(log, batch(b"x" * 1000))
     assert len(read_all(log)) == 30
     setattr(disk, fault, False)
     log.append_as_leader(batch(b"x" * 1000), 0)
@@ -90,14 +90,14 @@ def test_a_failed_sync_is_final_for_writes_and_not_for_reads() -> None:
     log.fail(failure.value)
     disk.fail_syncs = False
     assert log.is_offline
-    _refused(log, batch(b"later"))
+    _assert_rejected(log, batch(b"later"))
     with pytest.raises(ApiError):
         log.append_as_follower(batch(b"later"))
     assert log.synced_offset == 1
     assert read_all(log, upper_offset=log.synced_offset) == [(0, b"safe")]
 
 
-def test_a_clean_close_that_cannot_write_says_so() -> None:
+def test_a_clean_close_that_cannot_write_raises() -> None:
     disk = MemoryDisk()
     log = new_log(disk)
     log.append_as_leader(batch(b"x"), 0)

@@ -1,7 +1,7 @@
 """Every operation of the storage × every call that it makes to the disk × every way in which that call can go wrong.
 
 A dry run counts the calls of an operation, so that none is forgotten, and a test fails for an operation that is not in the
-table. After an error the log goes on with correct state, or is offline and says so. After the end of the process in the
+table. After an error the log works with correct state, or is offline and reports it. After the end of the process in the
 middle of a call, a start finds all that was acknowledged. All of it for both flush policies, with a transaction open, and
 again while a compaction waits to be swapped in.
 
@@ -83,7 +83,7 @@ def _delete_other(world: World) -> None:
 
 
 def _delete_and_create_other(world: World) -> None:
-    """What a topic that is deleted and created again does; a failed deletion is logged and left."""
+    """As for a topic that is deleted and created again; a failed deletion is logged and skipped."""
     failure: OSError | None = None
     try:
         _delete_other(world)

@@ -1,4 +1,4 @@
-"""Names, checkpoints and epochs as Kafka writes them."""
+"""Names, checkpoints and epochs in Kafka's formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_file_names_have_twenty_digits_and_parse_back() -> None:
         ("__cluster_metadata-0", None),
     ],
 )
-def test_directory_names_tell_topic_and_partition(name: str, expected: tuple[str, int] | None) -> None:
+def test_directory_names_give_topic_and_partition(name: str, expected: tuple[str, int] | None) -> None:
     assert layout.parse_partition_directory(name) == expected
 
 
@@ -60,7 +60,7 @@ def test_an_offset_checkpoint_is_kafkas() -> None:
 @pytest.mark.parametrize(
     "damage", [b"", b"0\n", b"1\n0\n", b"0\n2\nflow 0 5\n", b"0\n1\nflow 0\n", b"x\ny\n", b"\xff\n0\n"]
 )
-def test_a_damaged_checkpoint_counts_for_nothing(damage: bytes) -> None:
+def test_a_damaged_checkpoint_is_ignored(damage: bytes) -> None:
     disk = MemoryDisk()
     disk.replace_file("/file", damage)
     assert checkpoint.read_offsets(disk, "/file") == {}
@@ -114,7 +114,7 @@ def test_the_end_of_an_epoch_is_where_the_next_begins(asked: int, expected: tupl
 
 
 @pytest.mark.parametrize("asked", [-2, -1, 0, 1])
-def test_a_log_without_epochs_knows_the_end_of_none(asked: int) -> None:
+def test_a_log_without_epochs_has_the_end_of_none(asked: int) -> None:
     assert _epochs().end_offset(asked, 30) == (-1, -1)
 
 

@@ -126,7 +126,7 @@ def _producers(log: Log, batches: int) -> list[tuple[object, ...]]:
 
 
 def _epochs(log: Log) -> list[EpochStart]:
-    """Those under which something was written; a restart begins another epoch anyway."""
+    """The epochs with records; a restart begins another epoch anyway."""
     return [entry for entry in log.leader_epochs.entries if entry.start_offset < log.log_end_offset]
 
 

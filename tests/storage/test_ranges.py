@@ -1,4 +1,4 @@
-"""A range that was located is read as it was, or not at all: a file never stands for another one that has its path by now."""
+"""A located range is read as it was, or not at all: another file that now has its path is never read instead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.storage.cleaning import COMPACTED, clean, job_for, keyed, run
+from tests.storage.compaction.cleaning import COMPACTED, clean, job_for, keyed, run
 from tests.storage.logs import NOW_MS, TOPIC_ID, batch, new_log, read_all
 
 from catchment.ports.clock import ManualClock
@@ -50,7 +50,7 @@ def _bytes(found: FileRange) -> bytes:
     return found.file.read(found.position, found.size)
 
 
-def test_a_range_survives_a_descriptor_that_was_given_back(disk: Disk, log: Log) -> None:
+def test_a_range_survives_a_closed_descriptor(disk: Disk, log: Log) -> None:
     found = _located(log)
     before = _bytes(found)
     for offset in range(10):
@@ -90,7 +90,7 @@ def test_a_range_in_a_file_that_has_left_the_log_is_located_again(
     assert read_all(log) == expected
 
 
-def test_a_path_that_names_another_file_is_noticed_when_it_is_opened_again(tmp_path: Path) -> None:
+def test_a_path_that_names_another_file_is_detected_on_reopening(tmp_path: Path) -> None:
     disk = RealDisk(max_open_files=1)
     file = disk.open_file(f"{tmp_path}/a")
     file.append([b"ours"])
@@ -108,7 +108,7 @@ def test_a_closed_log_does_not_read_the_files_of_its_successor(disk: Disk, log: 
         _ = log.segments[0].file
 
 
-def test_a_segment_that_was_cut_and_filled_again_is_not_swapped_for_its_old_self() -> None:
+def test_a_segment_that_was_cut_and_filled_again_is_not_swapped() -> None:
     disk = MemoryDisk()
     log = new_log(disk, COMPACTED)
     for number in range(10):
@@ -125,7 +125,7 @@ def test_a_segment_that_was_cut_and_filled_again_is_not_swapped_for_its_old_self
     assert find_sources(log, job, group) is None
 
 
-def test_a_sync_that_a_truncation_overtakes_vouches_for_nothing_beyond_it() -> None:
+def test_a_sync_during_a_truncation_covers_nothing_beyond_it() -> None:
     log = new_log(MemoryDisk())
     for number in range(10):
         log.append_as_leader(batch(b"%d" % number), 0)

@@ -1,4 +1,4 @@
-"""Reading and looking up: by offset, by time, below a bound, at a cost that does not grow with the log."""
+"""Reads by offset and by time, below a bound, at a cost that does not grow with the log."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_at_least_one_whole_batch_comes_even_if_it_is_larger_than_the_limit(log:
     assert read_header(data).size == len(data)
 
 
-def test_without_that_promise_the_limit_holds(log: Log) -> None:
+def test_otherwise_the_limit_holds(log: Log) -> None:
     assert len(log.read(4, 10, log.log_end_offset, at_least_one_batch=False)) == 10
     assert log.read(4, 0, log.log_end_offset, at_least_one_batch=False) == b""
 
 
-def test_nothing_beyond_the_bound_is_handed_out(log: Log) -> None:
+def test_nothing_beyond_the_bound_is_returned(log: Log) -> None:
     for upper in range(0, log.log_end_offset + 1, 2):
         assert [offset for offset, _ in read_all(log, upper, max_bytes=1 << 20)] == list(range(upper))
 
@@ -56,9 +56,9 @@ def test_a_bound_inside_a_batch_holds_that_batch_back(log: Log) -> None:
 
 @pytest.mark.parametrize("offset", [-1, 121])
 def test_an_offset_that_the_log_does_not_hold_is_out_of_range(log: Log, offset: int) -> None:
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.read(offset, 1000, log.log_end_offset)
-    assert refused.value.code is ErrorCode.offset_out_of_range
+    assert rejected.value.code is ErrorCode.offset_out_of_range
 
 
 def test_the_end_of_the_log_reads_as_nothing(log: Log) -> None:
@@ -103,14 +103,14 @@ def test_the_tail_is_found_without_a_read(log: Log, monkeypatch: pytest.MonkeyPa
     assert found.position + found.size == log.segments.active.size
 
 
-def test_a_timestamp_finds_the_first_record_that_is_as_late(log: Log) -> None:
+def test_a_timestamp_finds_the_first_record_at_or_after_it(log: Log) -> None:
     assert log.offset_for_timestamp(NOW_MS - 5, 120) == (NOW_MS, 0, 0)
     assert log.offset_for_timestamp(NOW_MS + 17, 120) == (NOW_MS + 17, 34, 0)
     assert log.offset_for_timestamp(NOW_MS + 60, 120) is None
     assert log.offset_for_timestamp(NOW_MS + 17, 34) is None
 
 
-def test_a_timestamp_is_sought_inside_a_batch_and_above_the_log_start() -> None:
+def test_a_timestamp_is_searched_inside_a_batch_and_above_the_log_start() -> None:
     log = new_log(MemoryDisk())
     for compression in (Compression.NONE, Compression.ZSTD):
         records = [
@@ -156,7 +156,7 @@ def test_a_follower_keeps_gaps_and_reads_across_them() -> None:
     assert log.leader_epochs.entries == ((1, 3), (2, 10))
 
 
-def test_a_follower_refuses_what_is_damaged_or_goes_back() -> None:
+def test_a_follower_rejects_damaged_batches_and_lower_offsets() -> None:
     log = new_log(MemoryDisk())
     sound = encode_batch([Record(b"k", b"a")], base_offset=3)
     log.append_as_follower(memoryview(sound))
@@ -164,14 +164,14 @@ def test_a_follower_refuses_what_is_damaged_or_goes_back() -> None:
         log.append_as_follower(memoryview(sound))
     damaged = bytearray(encode_batch([Record(b"k", b"a")], base_offset=4))
     damaged[-1] ^= 1
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.append_as_follower(memoryview(damaged))
-    assert refused.value.code is ErrorCode.corrupt_message
+    assert rejected.value.code is ErrorCode.corrupt_message
     assert log.log_end_offset == 4
 
 
-def test_a_long_search_for_a_timestamp_goes_in_steps() -> None:
-    """The first batch has the latest time but one: the index cannot tell that nothing between is as late."""
+def test_a_long_search_for_a_timestamp_runs_in_steps() -> None:
+    """The first batch has the second largest timestamp, so the index cannot exclude the batches in between."""
     log = new_log(MemoryDisk())
     log.append_as_leader(batch(b"first", timestamp_ms=NOW_MS + 10), 0)
     for _ in range(1500):

@@ -1,4 +1,4 @@
-"""Starting: nothing is read after a clean stop, everything doubtful after any other, and leftovers are cleared away."""
+"""Starting: nothing is read after a clean stop, everything unsafe after any other, and leftovers are removed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_close_without_changes_writes_nothing() -> None:
     reopened(disk, is_clean=True, recovery_point=60).close()
 
 
-def test_a_clean_stop_that_was_none_is_recovered() -> None:
+def test_a_clean_stop_that_was_not_clean_is_recovered() -> None:
     disk = MemoryDisk()
     log = _filled(disk)
     log.close(clean=False)
@@ -89,7 +89,7 @@ def test_a_clean_stop_that_was_none_is_recovered() -> None:
 
 @pytest.mark.parametrize("suffix", [layout.OFFSET_INDEX, layout.TIME_INDEX])
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_missing_index_is_made_again(suffix: str, is_clean: bool) -> None:
+def test_a_missing_index_is_rebuilt(suffix: str, is_clean: bool) -> None:
     disk = MemoryDisk()
     log = _filled(disk)
     log.close()
@@ -100,7 +100,7 @@ def test_a_missing_index_is_made_again(suffix: str, is_clean: bool) -> None:
     check_indexes(log)
 
 
-def test_preallocated_indexes_of_a_killed_kafka_are_made_again() -> None:
+def test_preallocated_indexes_of_a_killed_kafka_are_rebuilt() -> None:
     disk = MemoryDisk()
     log = _filled(disk)
     log.close()
@@ -139,7 +139,7 @@ def test_recovery_does_not_read_below_the_recovery_point() -> None:
     assert log.log_end_offset == 60
 
 
-def test_what_recovery_found_waits_for_a_sync() -> None:
+def test_what_recovery_found_is_unsynced() -> None:
     disk = MemoryDisk()
     log = _filled(disk)
     log = reopened(disk)
@@ -171,7 +171,7 @@ def test_a_compacted_log_may_have_gaps_between_segments() -> None:
     assert [offset for offset, _ in read_all(log)][-1] == 59
 
 
-def test_files_on_their_way_out_are_removed() -> None:
+def test_deleted_and_cleaned_files_are_removed() -> None:
     disk = MemoryDisk()
     log = _filled(disk)
     log.close()
@@ -186,7 +186,7 @@ def test_files_on_their_way_out_are_removed() -> None:
 
 
 def _swapped(disk: MemoryDisk) -> tuple[Log, str]:
-    """A log whose first two segments were cleaned into one, which stands ready as a swap file."""
+    """A log whose first two segments were cleaned into one, which is still a swap file."""
     log = _filled(disk)
     log.close()
     second = path_of(log.segments[1].base_offset)

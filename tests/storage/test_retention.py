@@ -1,4 +1,4 @@
-"""What a log forgets: by time, by size, by count and by request; and when its space is freed."""
+"""What a log deletes by time, by size, by count and by request, and when its space is freed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _filled(config: LogConfig, disk: MemoryDisk | None = None, count: int = 45) 
     return log
 
 
-def test_segments_go_when_their_latest_record_is_too_old() -> None:
+def test_segments_are_deleted_when_their_latest_record_is_too_old() -> None:
     log = _filled(replace(_CONFIG, retention_ms=100))
     assert log.apply_retention(NOW_MS + 119, 45) == 1
     assert log.log_start_offset == 10
     assert log.apply_retention(NOW_MS + 119, 45) == 0
 
 
-def test_an_active_segment_that_is_too_old_rolls_and_goes() -> None:
+def test_an_active_segment_that_is_too_old_rolls_and_is_deleted() -> None:
     disk = MemoryDisk()
     log = _filled(replace(_CONFIG, retention_ms=100), disk)
     assert log.apply_retention(NOW_MS + 10_000, 45) == 5
@@ -42,7 +42,7 @@ def test_an_active_segment_that_is_too_old_rolls_and_goes() -> None:
     assert log.append_as_leader(batch(b"x"), 9).base_offset == 45
 
 
-def test_segments_go_while_the_rest_is_still_of_the_size_to_keep() -> None:
+def test_segments_are_deleted_while_the_rest_has_the_size_to_keep() -> None:
     log = _filled(replace(_CONFIG, retention_bytes=30 * _SIZE))
     assert log.apply_retention(NOW_MS, 45) == 1
     assert log.size_bytes == 35 * _SIZE
@@ -61,7 +61,7 @@ def test_retention_by_count_is_exact() -> None:
     [replace(_CONFIG, retention_ms=0), replace(_CONFIG, retention_bytes=0), replace(_CONFIG, retention_messages=0)],
     ids=["time", "size", "count"],
 )
-def test_nothing_above_the_high_watermark_goes(config: LogConfig) -> None:
+def test_nothing_above_the_high_watermark_is_deleted(config: LogConfig) -> None:
     log = _filled(config)
     log.apply_retention(NOW_MS + 10_000_000, 25)
     assert log.log_start_offset <= 25
@@ -69,7 +69,7 @@ def test_nothing_above_the_high_watermark_goes(config: LogConfig) -> None:
     assert [offset for offset, _ in read_all(log)][-20:] == list(range(25, 45))
 
 
-def test_a_compacted_log_keeps_its_segments_but_for_those_below_its_start() -> None:
+def test_a_compacted_log_keeps_its_segments_except_below_its_start() -> None:
     config = replace(_CONFIG, retention_ms=0, retention_bytes=0, cleanup_policy=frozenset({"compact"}))
     log = _filled(config)
     assert log.apply_retention(NOW_MS + 10_000, 45) == 0
@@ -89,9 +89,9 @@ def test_deleting_records_hides_them_at_once_and_frees_whole_segments() -> None:
 
 def test_records_beyond_the_end_cannot_be_deleted() -> None:
     log = _filled(_CONFIG)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.advance_log_start(46)
-    assert refused.value.code is ErrorCode.offset_out_of_range
+    assert rejected.value.code is ErrorCode.offset_out_of_range
 
 
 def test_a_log_emptied_by_request_frees_its_active_segment_too() -> None:
@@ -112,7 +112,7 @@ def test_space_is_freed_after_the_delay() -> None:
     assert names(disk, layout.DELETED) == []
 
 
-def test_snapshots_go_with_their_segments() -> None:
+def test_snapshots_are_deleted_with_their_segments() -> None:
     disk = MemoryDisk()
     log = _filled(_CONFIG, disk)
     log.advance_log_start(30)

@@ -33,7 +33,7 @@ def test_a_segment_ends_when_its_records_span_segment_ms() -> None:
     assert _bases(log.segments) == [0, 2]
 
 
-def test_records_without_time_roll_by_the_brokers_clock() -> None:
+def test_records_without_timestamp_roll_by_the_brokers_clock() -> None:
     clock = ManualClock(NOW_MS)
     log = new_log(MemoryDisk(), LogConfig(segment_ms=1000), clock)
     log.append_as_leader(batch(b"x", timestamp_ms=-1), 0)
@@ -42,7 +42,7 @@ def test_records_without_time_roll_by_the_brokers_clock() -> None:
     assert _bases(log.segments) == [0, 1]
 
 
-def test_jitter_brings_a_roll_forward_by_less_than_its_bound() -> None:
+def test_jitter_advances_a_roll_by_less_than_its_bound() -> None:
     early = new_log(MemoryDisk(), LogConfig(segment_ms=1000, segment_jitter_ms=400))
     for delta in range(0, 1002, 50):
         early.append_as_leader(batch(b"x", timestamp_ms=NOW_MS + delta), 0)
@@ -80,7 +80,7 @@ def test_a_roll_of_an_empty_segment_does_nothing() -> None:
     assert _bases(log.segments) == [0, 1]
 
 
-def test_a_roll_leaves_indexes_and_a_snapshot_that_wait_for_the_next_sync() -> None:
+def test_a_roll_leaves_indexes_and_a_snapshot_for_the_next_sync() -> None:
     disk = MemoryDisk()
     log = new_log(disk)
     log.append_as_leader(batch(b"x"), 0)
@@ -106,7 +106,7 @@ def test_a_roll_leaves_indexes_and_a_snapshot_that_wait_for_the_next_sync() -> N
     assert log.unsynced_group().files == []
 
 
-def test_files_that_come_to_wait_during_a_sync_still_wait_after_it() -> None:
+def test_files_changed_during_a_sync_are_unsynced_after_it() -> None:
     log = new_log(MemoryDisk())
     log.append_as_leader(batch(b"x"), 0)
     end_offset = log.log_end_offset

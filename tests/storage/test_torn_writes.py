@@ -1,4 +1,4 @@
-"""Power losses and damaged files: what was synced comes back, what comes back is sound, and the log goes on."""
+"""Power losses and damaged files: what was synced is found, what is found is valid, and the log works."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_power_loss_keeps_every_synced_record_and_no_bad_one(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_repeated_power_losses_never_lose_what_an_earlier_life_synced(seed: int) -> None:
+def test_repeated_power_losses_never_lose_what_was_synced_before(seed: int) -> None:
     random = Random(seed)
     disk = MemoryDisk()
     writer = Writer(disk, random)
@@ -113,7 +113,7 @@ def test_repeated_power_losses_never_lose_what_an_earlier_life_synced(seed: int)
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_a_log_cut_or_corrupted_anywhere_recovers_to_a_sound_prefix(seed: int) -> None:
+def test_a_log_cut_or_corrupted_anywhere_recovers_to_a_valid_prefix(seed: int) -> None:
     random = Random(seed)
     disk = MemoryDisk()
     writer = Writer(disk, random)

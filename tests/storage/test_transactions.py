@@ -61,7 +61,7 @@ def test_the_first_of_several_open_transactions_counts(log: Log) -> None:
     assert log.last_stable_offset(4) == 4
 
 
-def test_only_aborted_transactions_that_touch_the_range_are_named(log: Log) -> None:
+def test_only_aborted_transactions_in_the_range_are_returned(log: Log) -> None:
     _write(log, 1)
     _end(log, 1, is_commit=True)
     _write(log, 2)
@@ -98,30 +98,30 @@ def test_a_marker_without_data_is_written_and_aborts_nothing(log: Log) -> None:
     assert log.last_stable_offset(1) == 1
 
 
-def test_a_write_outside_an_open_transaction_is_refused(log: Log) -> None:
+def test_a_write_outside_an_open_transaction_is_rejected(log: Log) -> None:
     _write(log, 1)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.append_as_leader(batch(b"x", producer_id=1, epoch=0, sequence=1), 0)
-    assert refused.value.code is ErrorCode.invalid_txn_state
+    assert rejected.value.code is ErrorCode.invalid_txn_state
 
 
-def test_a_marker_of_an_old_epoch_or_coordinator_is_refused(log: Log) -> None:
+def test_a_marker_of_an_old_epoch_or_coordinator_is_rejected(log: Log) -> None:
     _write(log, 1, epoch=5)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         _end(log, 1, is_commit=True, epoch=4)
-    assert refused.value.code is ErrorCode.invalid_producer_epoch
+    assert rejected.value.code is ErrorCode.invalid_producer_epoch
     _end(log, 1, is_commit=True, epoch=5, coordinator_epoch=3)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         _end(log, 1, is_commit=True, epoch=5, coordinator_epoch=2)
-    assert refused.value.code is ErrorCode.transaction_coordinator_fenced
+    assert rejected.value.code is ErrorCode.transaction_coordinator_fenced
 
 
 def test_a_marker_with_a_higher_epoch_fences_and_starts_sequences_again(log: Log) -> None:
     _write(log, 1)
     _end(log, 1, is_commit=False, epoch=1)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         _write(log, 1, sequence=1, epoch=0)
-    assert refused.value.code is ErrorCode.invalid_producer_epoch
+    assert rejected.value.code is ErrorCode.invalid_producer_epoch
     assert _write(log, 1, sequence=0, epoch=1) == 2
 
 
@@ -140,7 +140,7 @@ def test_open_and_aborted_transactions_survive_a_restart(disk: MemoryDisk, log: 
     assert log.last_stable_offset(5) == 3
 
 
-def test_truncation_takes_back_a_decision(disk: MemoryDisk, log: Log) -> None:
+def test_truncation_reopens_a_transaction(disk: MemoryDisk, log: Log) -> None:
     _write(log, 1)
     marker_offset = _end(log, 1, is_commit=False)
     log.last_stable_offset(2)
@@ -162,12 +162,12 @@ def test_a_follower_tracks_transactions_as_its_leader_does(log: Log) -> None:
     assert follower.last_stable_offset(3) == 1
 
 
-def test_a_marker_that_cannot_be_written_leaves_no_entry_behind(disk: MemoryDisk, log: Log) -> None:
+def test_a_marker_that_cannot_be_written_leaves_no_index_entry(disk: MemoryDisk, log: Log) -> None:
     _write(log, 1)
     disk.fill(40)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         _end(log, 1, is_commit=False)
-    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert rejected.value.code is ErrorCode.kafka_storage_error
     assert log.aborted_transactions(0, 9) == []
     assert log.first_unstable_offset == 0
     disk.make_room()
@@ -178,9 +178,9 @@ def test_a_marker_that_cannot_be_written_leaves_no_entry_behind(disk: MemoryDisk
 def test_with_bumped_epochs_a_marker_must_be_above_an_open_transaction_but_may_be_repeated(log: Log) -> None:
     _write(log, 1, epoch=5)
     for stale in (4, 5):
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as rejected:
             log.producers.check_bumped_epoch(1, stale)
-        assert refused.value.code is ErrorCode.invalid_producer_epoch
+        assert rejected.value.code is ErrorCode.invalid_producer_epoch
     log.producers.check_bumped_epoch(1, 6)
     _end(log, 1, is_commit=True, epoch=6)
     log.producers.check_bumped_epoch(1, 6)
@@ -205,7 +205,7 @@ def test_the_last_stable_offset_is_not_below_the_start_of_the_log(log: Log) -> N
     assert log.last_stable_offset(3) == 3
 
 
-def test_a_reader_far_behind_hears_only_of_aborts_near_what_it_reads(log: Log) -> None:
+def test_a_reader_far_behind_gets_only_aborts_near_what_it_reads(log: Log) -> None:
     for transaction in range(40):
         _write(log, 1, sequence=transaction)
         _end(log, 1, is_commit=False)

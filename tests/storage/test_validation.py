@@ -1,4 +1,4 @@
-"""What a producer may append, and the error that tells it why not."""
+"""What a producer may append, and the error for what it may not."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _patched(position: int, layout: str, value: int, *, is_sealed: bool = True) 
     return memoryview(data)
 
 
-def _refusal(data: memoryview, config: LogConfig | None = None) -> ErrorCode:
+def _rejection(data: memoryview, config: LogConfig | None = None) -> ErrorCode:
     log = new_log(MemoryDisk(), config or LogConfig())
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.append_as_leader(data, 0)
     assert log.log_end_offset == 0
     assert log.size_bytes == 0
-    return refused.value.code
+    return rejected.value.code
 
 
 @pytest.mark.parametrize(
@@ -77,35 +77,35 @@ def _refusal(data: memoryview, config: LogConfig | None = None) -> ErrorCode:
         "a timestamp in the future",
     ],
 )
-def test_a_batch_that_may_not_be_appended_is_refused_and_changes_nothing(data: memoryview, code: ErrorCode) -> None:
-    assert _refusal(data) is code
+def test_an_invalid_batch_is_rejected_and_changes_nothing(data: memoryview, code: ErrorCode) -> None:
+    assert _rejection(data) is code
 
 
-def test_an_old_magic_is_named_even_if_the_message_is_shorter_than_a_batch_header() -> None:
-    assert _refusal(memoryview(bytes(16) + b"\x01" + bytes(10))) is ErrorCode.invalid_record
+def test_an_old_magic_is_reported_even_if_the_message_is_shorter_than_a_batch_header() -> None:
+    assert _rejection(memoryview(bytes(16) + b"\x01" + bytes(10))) is ErrorCode.invalid_record
 
 
 def test_a_batch_of_max_message_bytes_fits_and_one_byte_more_does_not() -> None:
     size = _GOOD.nbytes
     log = new_log(MemoryDisk(), LogConfig(max_message_bytes=size))
     assert log.append_as_leader(_GOOD, 0).last_offset == 1
-    assert _refusal(_GOOD, LogConfig(max_message_bytes=size - 1)) is ErrorCode.message_too_large
+    assert _rejection(_GOOD, LogConfig(max_message_bytes=size - 1)) is ErrorCode.message_too_large
 
 
-def test_a_batch_larger_than_a_segment_is_refused() -> None:
-    assert _refusal(_GOOD, LogConfig(segment_bytes=_GOOD.nbytes - 1)) is ErrorCode.record_list_too_large
+def test_a_batch_larger_than_a_segment_is_rejected() -> None:
+    assert _rejection(_GOOD, LogConfig(segment_bytes=_GOOD.nbytes - 1)) is ErrorCode.record_list_too_large
 
 
-def test_timestamps_too_old_are_refused_where_the_topic_says_so() -> None:
+def test_timestamps_older_than_the_topics_limit_are_rejected() -> None:
     config = LogConfig(message_timestamp_before_max_ms=1000)
-    assert _refusal(batch(b"old", timestamp_ms=NOW_MS - 1001), config) is ErrorCode.invalid_timestamp
+    assert _rejection(batch(b"old", timestamp_ms=NOW_MS - 1001), config) is ErrorCode.invalid_timestamp
     log = new_log(MemoryDisk(), config)
     log.append_as_leader(batch(b"not so old", timestamp_ms=NOW_MS - 1000), 0)
     log.append_as_leader(batch(b"of no time", timestamp_ms=-1), 0)
     assert log.log_end_offset == 2
 
 
-def test_log_append_time_stamps_the_batch_and_is_answered() -> None:
+def test_log_append_time_is_set_in_the_batch_and_returned() -> None:
     log = new_log(MemoryDisk(), LogConfig(message_timestamp_type="LogAppendTime"))
     info = log.append_as_leader(batch(b"x", timestamp_ms=5), 0)
     header = read_header(log.read(0, 1000, 1))
@@ -116,9 +116,9 @@ def test_log_append_time_stamps_the_batch_and_is_answered() -> None:
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_a_compacted_topic_refuses_a_record_without_key(compression: int) -> None:
+def test_a_compacted_topic_rejects_a_record_without_key(compression: int) -> None:
     config = LogConfig(cleanup_policy=frozenset({"compact"}))
-    assert _refusal(batch(b"x", key=None, compression=compression), config) is ErrorCode.invalid_record
+    assert _rejection(batch(b"x", key=None, compression=compression), config) is ErrorCode.invalid_record
     log = new_log(MemoryDisk(), config)
     log.append_as_leader(batch(b"x", key=b"k", compression=compression), 0)
     assert read_all(log) == [(0, b"x")]
@@ -128,7 +128,7 @@ def test_a_compacted_topic_refuses_a_record_without_key(compression: int) -> Non
     ("setting", "codec"),
     [("uncompressed", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
 )
-def test_a_topic_with_a_codec_of_its_own_recompresses(setting: str, codec: int) -> None:
+def test_a_topic_with_a_compression_type_recompresses(setting: str, codec: int) -> None:
     log = new_log(MemoryDisk(), replace(LogConfig(), compression_type=setting))
     for sent_codec in Compression:
         log.append_as_leader(
@@ -144,37 +144,37 @@ def test_a_topic_with_a_codec_of_its_own_recompresses(setting: str, codec: int) 
     assert [record.key for record in read_records(data[position:], 1000)] == [b"k", b"k"]
 
 
-def test_damaged_records_are_refused_where_the_topic_looks_inside() -> None:
+def test_damaged_records_are_rejected_where_the_batch_is_opened() -> None:
     data = bytearray(batch(b"x" * 50, compression=Compression.GZIP))
     data[-6] ^= 0xFF
     seal(data)
     config = LogConfig(compression_type="lz4")
-    assert _refusal(memoryview(data), config) is ErrorCode.invalid_record
+    assert _rejection(memoryview(data), config) is ErrorCode.invalid_record
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
-def test_records_without_a_key_are_named_by_their_place_in_the_batch(compression: int) -> None:
+def test_records_without_a_key_are_reported_by_their_index_in_the_batch(compression: int) -> None:
     """KIP-467: a client fails these and sends the others again."""
     keys = [b"k", None, b"k", None]
     records = [Record(key, b"v", offset_delta=delta) for delta, key in enumerate(keys)]
     data = encode_batch(records, base_timestamp_ms=NOW_MS, compression=compression)
     log = new_log(MemoryDisk(), LogConfig(cleanup_policy=frozenset({"compact"})))
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.append_as_leader(memoryview(data), 0)
-    assert [index for index, _ in refused.value.record_errors] == [1, 3]
+    assert [index for index, _ in rejected.value.record_errors] == [1, 3]
 
 
-def test_no_more_records_are_named_than_an_answer_should_carry() -> None:
+def test_the_number_of_reported_records_is_bounded() -> None:
     data = encode_batch(numbered([(None, b"v")] * 1500), base_timestamp_ms=NOW_MS)
     log = new_log(MemoryDisk(), LogConfig(cleanup_policy=frozenset({"compact"})))
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         log.append_as_leader(memoryview(data), 0)
-    assert len(refused.value.record_errors) == 1000
+    assert len(rejected.value.record_errors) == 1000
 
 
-def test_a_batch_that_grows_beyond_max_message_bytes_is_refused() -> None:
+def test_a_batch_that_grows_beyond_max_message_bytes_is_rejected() -> None:
     config = LogConfig(compression_type="uncompressed", max_message_bytes=1000)
-    assert _refusal(batch(b"x" * 2000, compression=Compression.ZSTD), config) is ErrorCode.message_too_large
+    assert _rejection(batch(b"x" * 2000, compression=Compression.ZSTD), config) is ErrorCode.message_too_large
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_batch_that_grows_beyond_max_message_bytes_is_refused() -> None:
         (LogConfig(cleanup_policy=frozenset({"compact"})), memoryview(b"x" * 20), False),
     ],
 )
-def test_what_may_take_long_is_known_before_it_is_done(config: LogConfig, data: memoryview, is_costly: bool) -> None:
+def test_batches_that_take_long_to_prepare_are_recognised(config: LogConfig, data: memoryview, is_costly: bool) -> None:
     assert new_log(MemoryDisk(), config).is_costly(data) is is_costly
 
 

@@ -69,7 +69,7 @@ class TopicImage:
 
 
 class QuotaEntity(NamedTuple):
-    """The user, client id and IP address that a quota applies to. A part that is None applies to all.
+    """The user, client id or IP address that a quota applies to. A part that is None does not belong to the entity.
 
     An empty name, which no user or client can have, is the default: it applies to those without a quota of their own.
     """

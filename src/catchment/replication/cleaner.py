@@ -32,7 +32,7 @@ from catchment.storage.log import Log
 _logger = logging.getLogger(__name__)
 
 _PARTITIONS_A_TURN = 32
-_REST_AFTER_FAILURE_SECONDS = 60.0
+_FAILURE_BACKOFF_SECONDS = 60.0
 
 Offsets = dict[tuple[str, int], int]
 
@@ -113,7 +113,7 @@ class LogCleaner:
             if count % _PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
             log = partition.log
-            if not log.config.is_compacted or log.is_offline or self._is_resting(log):
+            if not log.config.is_compacted or log.is_offline or self._is_backing_off(log):
                 continue
             try:
                 known = self._known().get((log.topic, log.partition))
@@ -138,7 +138,7 @@ class LogCleaner:
                 self._known()[log.topic, log.partition] = _Clean(log, result.end_offset)
                 await self._checkpoint(log)
             else:
-                self._rest(log)
+                self._back_off(log)
             return is_done
         except Exception as error:
             # Whatever the error, this log is as it was, and the others must be cleaned too.
@@ -203,14 +203,14 @@ class LogCleaner:
                 except (OSError, WorkerDied) as error:
                     _logger.error("the cleaner's checkpoint in %s could not be written: %s", directory, error)
 
-    def _is_resting(self, log: Log) -> bool:
+    def _is_backing_off(self, log: Log) -> bool:
         return self._clock.monotonic_s() < self._retry_s.get((log.topic, log.partition), 0.0)
 
-    def _rest(self, log: Log) -> None:
-        self._retry_s[log.topic, log.partition] = self._clock.monotonic_s() + _REST_AFTER_FAILURE_SECONDS
+    def _back_off(self, log: Log) -> None:
+        self._retry_s[log.topic, log.partition] = self._clock.monotonic_s() + _FAILURE_BACKOFF_SECONDS
 
     def _failed(self, log: Log, error: Exception) -> None:
-        self._rest(log)
+        self._back_off(log)
         _logger.error("%s-%d could not be compacted and is unchanged: %s", log.topic, log.partition, error)
 
 

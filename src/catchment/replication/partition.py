@@ -47,7 +47,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
-        # What recovery has kept cannot be lost by another failure: it is on this disk.
+        # After a start, everything that recovery has kept is on this disk.
         self.high_watermark = log.log_end_offset
         self.writers = WaitingWriters()
         self.readers = WaitingReaders()

@@ -1,6 +1,6 @@
 """Kafka's small text files: offsets by partition, properties, and the clean-shutdown marker.
 
-A checkpoint is a version line, a count line, and as many entries. One that does not parse is taken for none: every value in
+A checkpoint is a version line, a count line, and as many entries. One that does not parse counts as missing: every value in
 these files is a bound that recovery can do without, at the cost of reading more.
 """
 
@@ -68,7 +68,7 @@ def write_clean_shutdown(disk: Disk, path: str, broker_epoch: int) -> None:
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch of the last clean stop, -1 where it is not said, None where the stop was not clean."""
+    """The broker epoch of the last clean stop, -1 if the file does not have it, None if the stop was not clean."""
     try:
         content = json.loads(disk.read_file(path) or b"{}")
         return int(content.get("brokerEpoch", -1))

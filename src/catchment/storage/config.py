@@ -46,12 +46,12 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether old segments may go by time, size and count."""
+        """Whether retention deletes old segments by time, size and count."""
         return "delete" in self.cleanup_policy
 
     @property
     def longest_segment_ms(self) -> int:
-        """What is to be compacted in time must have left the active segment by then."""
+        """Records must leave the active segment before `max.compaction.lag.ms`, since it is never compacted."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
@@ -62,7 +62,7 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, values: Mapping[str, object]) -> LogConfig:
-        """Effective settings by their Kafka names; those of no concern to a log are passed over."""
+        """From effective settings by their Kafka names; those that a log does not have are ignored."""
         chosen: dict[str, Any] = {}
         for field in fields(cls):
             name = _SETTING_NAMES.get(field.name, field.name.replace("_", "."))

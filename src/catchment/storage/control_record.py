@@ -1,4 +1,4 @@
-"""Control batches: the markers with which a transaction ends."""
+"""Control batches: the markers that end transactions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TransactionMarker(NamedTuple):
 
 
 def read_marker(batch: memoryview | bytes) -> TransactionMarker | None:
-    """The marker in a control batch. Other control records concern controllers alone, and compaction leaves empty batches."""
+    """The marker in a control batch. None for other control records, which only controllers use, and for empty batches."""
     try:
         record = next(iter(read_records(batch, _LARGEST_CONTROL_BATCH_BYTES)), None)
         if record is None or record.key is None or record.value is None:

@@ -1,7 +1,7 @@
 """One log directory: its identity, its lock, its checkpoints, and the logs in it.
 
-The clean-shutdown marker is taken away, durably, before any log is opened: whatever happens from then on until a clean close,
-the next start knows that it has to look.
+The clean-shutdown marker is removed, durably, before any log is opened: whatever happens from then on until a clean close, the
+next start recovers the logs.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _KNOWN_VERSIONS = ("0", "1")
 
 
 class LogDirectoryMismatch(UnusableDirectory):
-    """The directory belongs to another node or cluster, or to a version of which nothing is known."""
+    """The directory belongs to another node or cluster, or to an unknown version."""
 
 
 class Checkpoint(NamedTuple):
-    """The checkpoints as they should be on disk."""
+    """The checkpoint files as they should be on disk."""
 
     replacements: list[Replacement]
-    logs: list[TopicPartition]
-    unnoted: list[Log]
-    """Logs of which they say the truth for the first time."""
+    partitions: list[TopicPartition]
+    first_covered: list[Log]
+    """Logs whose own values the files hold for the first time, in place of those of a deleted log of the same name."""
 
 
 class LogDirectory:
@@ -60,10 +60,10 @@ class LogDirectory:
         self.high_watermarks: Mapping[TopicPartition, int] = {}
         self.previous_broker_epoch: int | None = None
         self._removals: list[tuple[int, str]] = []
-        self._noted: dict[TopicPartition, None] = {}
+        self._checkpointed: dict[TopicPartition, None] = {}
         """The partitions that the checkpoints on disk may name."""
-        self._unnoted: dict[TopicPartition, Log] = {}
-        """Logs that have the name of a deleted one, of which the checkpoints on disk may still speak."""
+        self._not_checkpointed: dict[TopicPartition, Log] = {}
+        """Logs with the name of a deleted one, whose values may still be in the checkpoints on disk."""
         if not disk.exists(self.path):
             disk.make_directory(self.path)
             disk.sync_directory(self.path.rpartition("/")[0] or "/")
@@ -88,28 +88,28 @@ class LogDirectory:
         path = self._file(layout.partition_directory(topic, partition))
         if self._disk.exists(path):
             # Left by a topic of this name that could not be deleted, or by a creation that failed.
-            self._retire(path, topic, partition, self._clock.now_ms())
-        is_name_noted = key in self._noted
-        if is_name_noted:
-            # What was noted of a deleted log of this name must not be taken for the new one's after a crash. The file is the
-            # first in the directory: no crash leaves a batch without it.
+            self._mark_deleted(path, topic, partition, self._clock.now_ms())
+        is_checkpointed = key in self._checkpointed
+        if is_checkpointed:
+            # After a crash, the checkpoints of a deleted log of this name must not count for the new one. The file is the first
+            # in the directory: no crash leaves a batch without it.
             self._disk.make_directory(path)
-            self._disk.open_file(f"{path}/{layout.UNNOTED}").close()
+            self._disk.open_file(f"{path}/{layout.NOT_CHECKPOINTED}").close()
         log = create_log(self._disk, self._clock, path, topic, partition, topic_id, config)
         self.logs[key] = log
-        if is_name_noted:
-            self._unnoted[key] = log
+        if is_checkpointed:
+            self._not_checkpointed[key] = log
         return log
 
     def delete_log(self, topic: str, partition: int) -> None:
-        """Take a log away, durably once the directory is synced; its space is freed `file.delete.delay.ms` later."""
+        """Delete a log, durably once the directory is synced; its space is freed `file.delete.delay.ms` later."""
         log = self.logs.pop((topic, partition))
-        self._unnoted.pop((topic, partition), None)
+        self._not_checkpointed.pop((topic, partition), None)
         log.close(clean=False)
-        self._retire(log.directory, topic, partition, self._clock.now_ms() + log.config.file_delete_delay_ms)
+        self._mark_deleted(log.directory, topic, partition, self._clock.now_ms() + log.config.file_delete_delay_ms)
 
-    def _retire(self, path: str, topic: str, partition: int, due_ms: int) -> None:
-        """Give a partition's directory a name that is removed with all that is in it, from `due_ms` on."""
+    def _mark_deleted(self, path: str, topic: str, partition: int, due_ms: int) -> None:
+        """Rename a partition's directory, so that it is removed with all its files from `due_ms` on."""
         target = self._file(layout.deleted_directory(topic, partition, self._new_id()))
         self._disk.rename(path, target)
         self._removals.append((due_ms, target))
@@ -123,9 +123,9 @@ class LogDirectory:
             log.remove_deleted(now_ms)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Note how far each log is safe, where it starts, and, where told, its high watermark; hold up the caller meanwhile.
+        """Write the recovery point and the start of each log, and the high watermarks if given; block the caller meanwhile.
 
-        Needed from time to time, and at once after a truncation: what is appended next is not what was safe before.
+        Needed from time to time, and at once after a truncation: what is appended next was not safe before.
         """
         made = self.begin_checkpoint(high_watermarks)
         for replacement in made.replacements:
@@ -136,28 +136,28 @@ class LogDirectory:
     def begin_checkpoint(
         self, high_watermarks: Mapping[TopicPartition, int] | None = None, *, only_log_starts: bool = False
     ) -> Checkpoint:
-        """What is to be noted now; `end_checkpoint` once it is on the device. The log starts alone are enough for a deletion."""
+        """What to write now; `end_checkpoint` once it is on the device. The log starts alone are enough after a deletion."""
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0}
         found = [Replacement(self._file(layout.LOG_STARTS), checkpoint.encode_offsets(starts))]
-        if only_log_starts and not self._unnoted:
-            self._noted.update(dict.fromkeys(starts))
-            return Checkpoint(found, list(self._noted), [])
-        self._noted.update(dict.fromkeys(self.logs))
+        if only_log_starts and not self._not_checkpointed:
+            self._checkpointed.update(dict.fromkeys(starts))
+            return Checkpoint(found, list(self._checkpointed), [])
+        self._checkpointed.update(dict.fromkeys(self.logs))
         recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
         found.append(Replacement(self._file(layout.RECOVERY_POINTS), checkpoint.encode_offsets(recovery_points)))
         if high_watermarks is not None:
             found.append(Replacement(self._file(layout.HIGH_WATERMARKS), checkpoint.encode_offsets(high_watermarks)))
-        return Checkpoint(found, list(self.logs), list(self._unnoted.values()))
+        return Checkpoint(found, list(self.logs), list(self._not_checkpointed.values()))
 
     def end_checkpoint(self, made: Checkpoint) -> list[str]:
-        """The checkpoint is on the device. Directories that are to be synced before anybody counts on it."""
-        self._noted = dict.fromkeys([*made.logs, *self._unnoted])
+        """The checkpoint is on the device. Returns directories that must be synced before it counts."""
+        self._checkpointed = dict.fromkeys([*made.partitions, *self._not_checkpointed])
         changed: list[str] = []
-        for log in made.unnoted:
+        for log in made.first_covered:
             key = log.topic, log.partition
-            if self._unnoted.get(key) is log:
-                self._disk.remove_file(f"{log.directory}/{layout.UNNOTED}")
-                del self._unnoted[key]
+            if self._not_checkpointed.get(key) is log:
+                self._disk.remove_file(f"{log.directory}/{layout.NOT_CHECKPOINTED}")
+                del self._not_checkpointed[key]
                 changed.append(log.directory)
         return changed
 
@@ -168,7 +168,7 @@ class LogDirectory:
         broker_epoch: int = -1,
         high_watermarks: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Close every log. Only if all of them are safe is the stop marked as clean."""
+        """Close every log. The stop is marked as clean only if all of them are safe."""
         try:
             is_clean = clean and not self.is_offline
             for log in self.logs.values():
@@ -215,7 +215,7 @@ class LogDirectory:
             checkpoint.write_properties(self._disk, path, wanted)
         return cluster_id, layout.parse_uuid(directory_id)
 
-    def _take_marker(self) -> int | None:
+    def _remove_clean_shutdown_marker(self) -> int | None:
         path = self._file(layout.CLEAN_SHUTDOWN)
         broker_epoch = checkpoint.read_clean_shutdown(self._disk, path)
         if broker_epoch is not None:
@@ -225,11 +225,11 @@ class LogDirectory:
 
     def open_logs(self, config_for: Callable[[str], LogConfig]) -> None:
         """Open every log in the directory; `config_for` gives a topic's settings."""
-        self.previous_broker_epoch = self._take_marker()
+        self.previous_broker_epoch = self._remove_clean_shutdown_marker()
         self.high_watermarks = checkpoint.read_offsets(self._disk, self._file(layout.HIGH_WATERMARKS))
         recovery_points = checkpoint.read_offsets(self._disk, self._file(layout.RECOVERY_POINTS))
         log_starts = checkpoint.read_offsets(self._disk, self._file(layout.LOG_STARTS))
-        self._noted = dict.fromkeys([*recovery_points, *log_starts])
+        self._checkpointed = dict.fromkeys([*recovery_points, *log_starts])
         for entry in self._disk.list_directory(self.path):
             if not entry.is_directory:
                 continue
@@ -240,7 +240,9 @@ class LogDirectory:
             if key is None:
                 continue
             topic, partition = key
-            is_unnoted = not self.was_clean and self._disk.exists(f"{self._file(entry.name)}/{layout.UNNOTED}")
+            is_not_checkpointed = not self.was_clean and self._disk.exists(
+                f"{self._file(entry.name)}/{layout.NOT_CHECKPOINTED}"
+            )
             self.logs[key] = log = open_log(
                 self._disk,
                 self._clock,
@@ -249,13 +251,13 @@ class LogDirectory:
                 partition,
                 config_for(topic),
                 is_clean=self.was_clean,
-                recovery_point=0 if is_unnoted else recovery_points.get(key, 0),
-                log_start_offset=0 if is_unnoted else log_starts.get(key, 0),
+                recovery_point=0 if is_not_checkpointed else recovery_points.get(key, 0),
+                log_start_offset=0 if is_not_checkpointed else log_starts.get(key, 0),
             )
-            if is_unnoted:
-                self._unnoted[key] = log
+            if is_not_checkpointed:
+                self._not_checkpointed[key] = log
         if not self.was_clean and self.logs:
-            # Recovery may have found less than the last life had noted as safe.
+            # Recovery may have found less than the last checkpoints say.
             self.checkpoint()
 
     def _file(self, name: str) -> str:

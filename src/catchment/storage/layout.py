@@ -1,4 +1,4 @@
-"""The names of Kafka's files: what each file in a log directory is called, and what a name means."""
+"""The names of the files in a log directory, as in Kafka."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SWAP = ".swap"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
-UNNOTED = "catchment-unnoted"
-"""In a log's directory: what the checkpoints say under its name is about a deleted log that had the name before."""
+NOT_CHECKPOINTED = "catchment-unnoted"
+"""In a log's directory: the checkpoints under its name belong to a deleted log of the same name."""
 
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -31,7 +31,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""KRaft's own log may lie beside the topics of a directory that Apache Kafka wrote; it is not a topic of ours."""
+"""A directory that Apache Kafka wrote may also hold KRaft's own log; it is not a topic of ours."""
 
 _LONGEST_NAME = 255
 _FILE_NAME = re.compile(r"(\d{20})(\.[a-z]+)(\.deleted|\.cleaned|\.swap)?")
@@ -68,7 +68,7 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
 
 
 def deleted_directory(topic: str, partition: int, unique_id: UUID) -> str:
-    """Where a deleted partition waits for its removal; long topic names are cut, as file names end at 255 bytes."""
+    """The name of a deleted partition until its removal; long topic names are cut, as file names end at 255 bytes."""
     ending = f"-{partition}.{unique_id.hex}-delete"
     return topic[: _LONGEST_NAME - len(ending)] + ending
 

@@ -1,7 +1,7 @@
-"""Where each leader epoch began: what followers and consumers compare to find where two logs part (KIP-101, KIP-279).
+"""The leader epoch cache: where each epoch began. Followers and consumers compare it to find where logs diverge (KIP-101, KIP-279).
 
-Batches carry their epoch, so recovery can tell the entries above the recovery point again. The file is therefore written
-after a segment is finished and at a clean stop, not at every change; until it is, the recovery point stays before that segment.
+Batches carry their epoch, so recovery can rebuild the entries above the recovery point. The file is therefore written after a
+segment is finished and at a clean stop, not at every change. Until it is, the recovery point stays before that segment.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class LeaderEpochs:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether the file lacks anything."""
+        """Whether the file lacks a change."""
         return self._flushed != self._changes
 
     def flush(self) -> None:
-        """Make the entries durable, and hold up the caller until they are."""
+        """Make the entries durable, and block the caller until they are."""
         if self.is_dirty:
             self._disk.replace_file(*self.begin_flush())
             self.end_flush()
@@ -66,11 +66,11 @@ class LeaderEpochs:
         return Replacement(self._path, checkpoint.encode_lines(lines))
 
     def end_flush(self) -> None:
-        """The file holds what `begin_flush` gave: no more, if the entries have changed meanwhile."""
+        """The file holds what `begin_flush` returned; changes since then are still missing."""
         self._flushed = self._flushing
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """An epoch begins; entries that it contradicts are stale and go."""
+        """An epoch begins; entries that contradict it are stale and removed."""
         if epoch <= self.latest:
             return
         kept = [entry for entry in self._entries if entry.start_offset < start_offset]
@@ -89,7 +89,7 @@ class LeaderEpochs:
             return epoch, log_end_offset
         index = bisect_right(self._entries, epoch, key=_epoch)
         if index == 0:
-            # Everything of that epoch is gone: all that is known is that it ended where the first entry begins.
+            # Everything of that epoch is deleted. It ended where the first entry begins, or earlier.
             return epoch, self._entries[0].start_offset
         return self._entries[index - 1].epoch, self._entries[index].start_offset
 
@@ -99,7 +99,7 @@ class LeaderEpochs:
             self._replace([entry for entry in self._entries if entry.start_offset < end_offset])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that ended before `start_offset`; the one it lies in begins there from now on."""
+        """Drop the epochs that ended before `start_offset`; the one that contains it begins there from now on."""
         index = bisect_right(self._entries, start_offset, key=_start)
         if index and self._entries[index - 1].start_offset < start_offset:
             current = EpochStart(self._entries[index - 1].epoch, start_offset)

@@ -153,7 +153,7 @@ def _open_clean(parts: LogParts, recovery_point: int) -> bool:
 
 
 class _Recovery:
-    """One pass over the batches from the recovery point on."""
+    """One scan of the batches from the recovery point on."""
 
     def __init__(self, parts: LogParts, config: LogConfig, now_ms: int) -> None:
         self._parts = parts

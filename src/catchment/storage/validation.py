@@ -1,8 +1,8 @@
-"""What a producer may append: one sound version-2 batch within the topic's limits.
+"""Validate batches before they are appended: one from a producer, or those that a leader sent to a follower.
 
-The common case reads the header once and the bytes once, for their CRC. Only topics that ask for it look inside a batch:
-compacted ones, where every record needs a key, and those with a codec or a clock of their own. That may take long, so it is
-done apart from the append: `prepare` knows nothing of the log and may run in any thread.
+The common case reads the header once and the bytes once, for their CRC. Batches are only opened for topics that require it:
+compacted ones, where every record needs a key, and those with a `compression.type` or LogAppendTime. That may take long, so it
+is separate from the append: `prepare` does not use the log and may run in any thread.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from catchment.storage.control_record import TransactionMarker, read_marker
 _MAGIC_POSITION = 16
 _LARGEST_CODEC = max(Compression)
 MOST_UNCOMPRESSED_BYTES = 256 << 20
-"""How far a batch may unpack when a topic makes the broker look inside."""
+"""Bound of a batch's decompressed size, where the broker opens it."""
 _MOST_RECORD_ERRORS = 1000
 _LOW_ATTRIBUTES_POSITION = 22
-_CHEAP_TO_OPEN_BYTES = 8 * 1024
+CHEAP_TO_OPEN_BYTES = 8 * 1024
 _CHEAP_TO_STAMP_BYTES = 1024 * 1024
 
 
 class PreparedBatch(NamedTuple):
-    """A batch as a log takes it, while its configuration is the same."""
+    """A batch in the form that the topic requires, valid while its configuration is the same."""
 
     data: memoryview
     header: BatchHeader
@@ -54,39 +54,39 @@ class PreparedBatch(NamedTuple):
     original: memoryview
 
 
-def _go_on() -> None:
-    return
+def no_pause() -> None:
+    """For callers that need no breaks in long work."""
 
 
 def prepare(
     batch: memoryview,
     config: LogConfig,
     now_ms: int,
-    pause: Callable[[], None] = _go_on,
+    pause: Callable[[], None] = no_pause,
     *,
     is_from_client: bool = True,
 ) -> PreparedBatch:
-    """Check a batch and make of it what the topic wants, or ApiError."""
+    """Check a batch and transform it as the topic requires, or raise ApiError."""
     header = check_batch(batch, config, now_ms, is_from_client=is_from_client)
     data, header = transform(batch, header, config, now_ms, pause)
     return PreparedBatch(data, header, config, batch)
 
 
 def is_costly(batch: memoryview, config: LogConfig) -> bool:
-    """Whether it may take long to prepare a batch for a topic that wants it looked into or changed."""
+    """Whether it may take long to prepare a batch for a topic that needs a transform."""
     size = batch.nbytes
     if not HEADER_SIZE <= size <= config.max_message_bytes:
-        # It is rejected at the first look.
+        # It is rejected by its size.
         return False
     sent_codec = batch[_LOW_ATTRIBUTES_POSITION] & COMPRESSION_MASK
     if config.is_compacted or codec_of(config) not in (None, sent_codec):
-        # What is packed may be much larger than it looks.
-        return size > _CHEAP_TO_OPEN_BYTES or sent_codec != Compression.NONE
+        # A compressed batch may be much larger than its size.
+        return size > CHEAP_TO_OPEN_BYTES or sent_codec != Compression.NONE
     return size > _CHEAP_TO_STAMP_BYTES
 
 
 def check_batch(batch: memoryview, config: LogConfig, now_ms: int, *, is_from_client: bool) -> BatchHeader:
-    """The header of a batch that may be appended, or ApiError."""
+    """The header of a batch that may be appended; raises ApiError for any other."""
     size = batch.nbytes
     if size > _MAGIC_POSITION and batch[_MAGIC_POSITION] != MAGIC:
         raise _invalid("only record batches of magic version 2 are accepted")
@@ -131,14 +131,14 @@ def _check_client_batch(header: BatchHeader, config: LogConfig, now_ms: int) -> 
 
 
 def needs_transform(config: LogConfig) -> bool:
-    """Whether the topic wants its batches looked into or changed."""
+    """Whether the topic's batches must be opened or changed."""
     return config.is_compacted or config.is_log_append_time or config.compression_type != "producer"
 
 
 def transform(
-    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, pause: Callable[[], None] = _go_on
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, pause: Callable[[], None] = no_pause
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch as the topic wants it, with its header."""
+    """The batch as the topic requires it, with its header."""
     if header.is_control:
         return batch, header
     codec = codec_of(config)
@@ -154,7 +154,7 @@ def transform(
 
 
 def codec_of(config: LogConfig) -> int | None:
-    """The codec that the topic prescribes; None leaves it to producers."""
+    """The codec that the topic requires; None leaves it to producers."""
     if config.compression_type == "producer":
         return None
     if config.compression_type == "uncompressed":
@@ -163,7 +163,7 @@ def codec_of(config: LogConfig) -> int | None:
 
 
 def level_of(config: LogConfig, codec: int) -> int | None:
-    """The level that the topic prescribes for a codec, None where the codec has none."""
+    """The level that the topic sets for a codec, None where the codec has none."""
     return {
         Compression.GZIP: config.compression_gzip_level,
         Compression.ZSTD: config.compression_zstd_level,
@@ -171,7 +171,7 @@ def level_of(config: LogConfig, codec: int) -> int | None:
 
 
 def recompress(records: memoryview, header: BatchHeader, codec: int, level: int | None) -> bytearray:
-    """The batch with the same records, packed in another way."""
+    """The batch with the same records under another codec."""
     try:
         packed = compress(codec, records, level)
     except CorruptBatch as error:
@@ -184,7 +184,7 @@ def recompress(records: memoryview, header: BatchHeader, codec: int, level: int 
 
 
 def _open(batch: memoryview, header: BatchHeader, config: LogConfig, pause: Callable[[], None]) -> memoryview:
-    """The records of a batch, unpacked and found to be sound."""
+    """The records of a batch, decompressed and checked."""
     try:
         records = decompressed(header.compression, batch[HEADER_SIZE : header.size], MOST_UNCOMPRESSED_BYTES)
         without_key = find_without_key(records, header.record_count, _MOST_RECORD_ERRORS, pause)
@@ -218,7 +218,7 @@ class FollowerBatch(NamedTuple):
 
 
 def split_batches(data: memoryview, next_offset: int) -> tuple[memoryview, list[FollowerBatch]]:
-    """The whole batches in `data`, which must be sound and go on from `next_offset`; a cut one at the end is left off."""
+    """The whole batches in `data`, which must be valid and continue from `next_offset`; a partial one at the end is dropped."""
     batches: list[FollowerBatch] = []
     end = 0
     try:
@@ -229,7 +229,7 @@ def split_batches(data: memoryview, next_offset: int) -> tuple[memoryview, list[
             if header.base_offset < next_offset or header.last_offset_delta < 0:
                 raise ApiError(
                     ErrorCode.unknown_server_error,
-                    f"the leader sent offset {header.base_offset}, but the log goes on at {next_offset}",
+                    f"the leader sent offset {header.base_offset}, but the log continues at {next_offset}",
                 )
             batches.append(FollowerBatch(header, read_marker(batch) if header.is_control else None))
             next_offset = header.next_offset
@@ -240,7 +240,7 @@ def split_batches(data: memoryview, next_offset: int) -> tuple[memoryview, list[
 
 
 def runs(data: memoryview, batches: list[FollowerBatch]) -> Iterator[tuple[memoryview, list[FollowerBatch]]]:
-    """What may be written at once: batches without a marker together, and each marker by itself."""
+    """The batches that may be written at once: those without a marker together, and each marker by itself."""
     position = start = 0
     run: list[FollowerBatch] = []
     for batch in batches:

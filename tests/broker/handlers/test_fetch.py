@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v18.request import FetchRequest
 from tests.broker.handlers.log_requests import LEADER, append, batch, fetch, fetch_request, topic_id, values_in
 from tests.broker.handlers.wire import Wire
-from tests.storage.cleaning import clean, keyed
+from tests.storage.compaction.cleaning import clean, keyed
 
 from catchment.ports.disk import File
 from catchment.ports.memory_disk import MemoryDisk, MemoryFile

@@ -96,10 +96,10 @@ def replay(state: ProducerState, segments: LogSegments, start_offset: int, end_o
     if start_offset >= end_offset:
         return
     for segment in segments.since(start_offset):
-        placed = segment.find(max(start_offset, segment.base_offset)) if segment.size else None
-        if placed is None:
+        located = segment.find(max(start_offset, segment.base_offset)) if segment.size else None
+        if located is None:
             continue
-        for position, header in scan_headers(segment.file, placed.position, segment.size):
+        for position, header in scan_headers(segment.file, located.position, segment.size):
             if header.base_offset >= end_offset:
                 return
             if header.has_producer and header.base_offset >= start_offset:

@@ -1,4 +1,4 @@
-"""Walk the batches of a segment file: headers alone for a lookup, whole checked batches for recovery."""
+"""Scan the batches of a segment file: headers alone for a lookup, whole checked batches for recovery."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOKUP_CHUNK = 4096
 _RECOVERY_CHUNK = 1 << 20
 
 
-class PlacedBatch(NamedTuple):
+class LocatedBatch(NamedTuple):
     position: int
     header: BatchHeader
 
@@ -32,7 +32,7 @@ class ScannedBatch(NamedTuple):
     data: memoryview
 
 
-def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
+def scan_headers(file: File, position: int, end: int) -> Iterator[LocatedBatch]:
     """The headers from `position`, the start of a batch, to `end`; CorruptBatch where there is none."""
     chunk, chunk_start = b"", position
     while end - position >= HEADER_SIZE:
@@ -44,18 +44,18 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[PlacedBatch]:
             raise CorruptBatch(f"{file.path} ends at position {position}, not at {end}") from error
         if header.magic != MAGIC or header.length < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatch(f"no batch at position {position} of {file.path}")
-        yield PlacedBatch(position, header)
+        yield LocatedBatch(position, header)
         position += header.size
     if position != end:
         raise CorruptBatch(f"{file.path} ends inside the batch before position {position}")
 
 
 class BatchScan:
-    """Sound batches of a file in rising order of offsets; the walk ends quietly at the first that is not.
+    """The valid batches of a file in rising order of offsets; the scan ends at the first that is not valid.
 
-    The CRC does not cover a batch's offset. A gap before a batch is what compaction leaves, but it may also be a damaged
-    offset: it is believed only if what follows, the next batch or the next segment, does not begin below its end. With
-    `are_gaps_expected` false a gap before the very last batch of the log is not believed either.
+    The CRC does not cover a batch's offset. Compaction leaves gaps between batches, but a gap may also be a damaged offset: it is
+    accepted only if what follows, the next batch or the next segment, does not begin below the end of the batch. With
+    `are_gaps_expected` false a gap before the very last batch of the log is not accepted either.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class BatchScan:
             position += header.size
 
     def _header(self, position: int) -> BatchHeader | None:
-        """The header at `position`, if it can be one."""
+        """The header at `position`, if there is a plausible one."""
         if self._size - position < HEADER_SIZE:
             return None
         data = self._bytes(position, HEADER_SIZE)

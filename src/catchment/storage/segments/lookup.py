@@ -86,10 +86,10 @@ class Lookup:
         known = self._boundaries.get(upper_offset) if is_active else None
         if known is not None:
             return known
-        placed = segment.find(upper_offset - 1)
-        if placed is None:
+        located = segment.find(upper_offset - 1)
+        if located is None:
             return segment.size
-        position, header = placed
+        position, header = located
         end = position + header.size if header.last_offset < upper_offset else position
         if is_active:
             self.note_boundary(upper_offset, end)
@@ -104,14 +104,14 @@ class Lookup:
         elif offset <= segment.base_offset and segment.size:
             return 0
         try:
-            placed = segment.find(offset)
+            located = segment.find(offset)
         except CorruptBatch as error:
             raise ApiError(ErrorCode.corrupt_message, str(error)) from error
-        if placed is None:
+        if located is None:
             return None
         if is_active:
-            self.note_boundary(offset, placed.position)
-        return placed.position
+            self.note_boundary(offset, located.position)
+        return located.position
 
 
 def _range(

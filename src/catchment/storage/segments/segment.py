@@ -13,7 +13,7 @@ from typing_extensions import Buffer
 from catchment.ports.disk import Disk, File, StaleFile, TornWrite
 from catchment.protocol.batch import NO_TIMESTAMP, BatchHeader
 from catchment.storage import layout
-from catchment.storage.segments.batch_scan import PlacedBatch, scan_headers
+from catchment.storage.segments.batch_scan import LocatedBatch, scan_headers
 from catchment.storage.segments.index import OFFSET_ENTRY, TIME_ENTRY, AbortedTransaction, SparseIndex, TransactionIndex
 
 LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
@@ -38,7 +38,7 @@ class LogSegment:
     )
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, now_ms: int, sizes: dict[str, int] | None) -> None:
-        """`sizes` are those of the files on disk, by suffix; None makes a new segment."""
+        """`sizes` are those of the files on disk, by suffix; None for a new segment."""
         self._disk = disk
         self._directory = directory
         self._file: File | None = None
@@ -127,7 +127,7 @@ class LogSegment:
             try:
                 self.transaction_index.remove_last()
             except OSError as failure:
-                raise TornWrite(f"an abort without its marker is left in {failure.filename}: {failure}") from error
+                raise TornWrite(f"{self.transaction_index.path} has an abort without its marker: {failure}") from error
             raise
 
     def note(self, header_size: int, last_offset: int, max_timestamp_ms: int, index_interval_bytes: int) -> None:
@@ -145,15 +145,15 @@ class LogSegment:
         self._bytes_since_index_entry += header_size
         self.size += header_size
 
-    def find(self, offset: int) -> PlacedBatch | None:
+    def find(self, offset: int) -> LocatedBatch | None:
         """The first batch whose last offset is `offset` or more."""
-        for placed in scan_headers(self.file, self._start_for(offset), self.size):
-            if placed.header.last_offset >= offset:
-                return placed
+        for located in scan_headers(self.file, self._start_for(offset), self.size):
+            if located.header.last_offset >= offset:
+                return located
         return None
 
-    def scan_from_timestamp(self, timestamp_ms: int, start_offset: int) -> Iterator[PlacedBatch]:
-        """Batches in order, from one not far before the first from `start_offset` on that may be as late as `timestamp_ms`."""
+    def scan_from_timestamp(self, timestamp_ms: int, start_offset: int) -> Iterator[LocatedBatch]:
+        """Batches in order, from shortly before the first from `start_offset` on that may have `timestamp_ms` or later."""
         entry = self.time_index.floor(timestamp_ms - 1)
         offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
         return scan_headers(self.file, self._start_for(offset), self.size)
@@ -162,8 +162,8 @@ class LogSegment:
         """The header of the last batch, found from the last index entry."""
         entry = self.offset_index.last()
         last: BatchHeader | None = None
-        for placed in scan_headers(self.file, entry[1] if entry else 0, self.size):
-            last = placed.header
+        for located in scan_headers(self.file, entry[1] if entry else 0, self.size):
+            last = located.header
         return last
 
     def seal(self) -> list[File]:
@@ -192,8 +192,8 @@ class LogSegment:
             self._first_timestamp_ms = None
 
     def rebuild_indexes(self, index_interval_bytes: int) -> None:
-        """Index a segment whose batches are trusted from scratch."""
-        batches = [placed.header for placed in scan_headers(self.file, 0, self.size)]
+        """Rebuild the indexes of a segment whose batches are trusted."""
+        batches = [located.header for located in scan_headers(self.file, 0, self.size)]
         self._forget()
         for header in batches:
             self.note(header.size, header.last_offset, header.max_timestamp_ms, index_interval_bytes)
@@ -242,7 +242,7 @@ class LogSegment:
         last = self.time_index.last()
         largest, offset = (last[0], self.base_offset + last[1]) if last else (NO_TIMESTAMP, self.base_offset)
         entry = self.offset_index.last()
-        for placed in scan_headers(self.file, entry[1] if entry else 0, self.size):
-            if placed.header.max_timestamp_ms > largest:
-                largest, offset = placed.header.max_timestamp_ms, placed.header.last_offset
+        for located in scan_headers(self.file, entry[1] if entry else 0, self.size):
+            if located.header.max_timestamp_ms > largest:
+                largest, offset = located.header.max_timestamp_ms, located.header.last_offset
         self._max_timestamp_ms, self._offset_of_max_timestamp = largest, offset

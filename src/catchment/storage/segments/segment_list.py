@@ -66,10 +66,10 @@ class LogSegments:
     def find_cut(self, offset: int) -> Cut:
         """Where a log that must not hold `offset` or later ends: a batch that holds it goes whole."""
         segment = self._items[self.index_of(offset)]
-        placed = segment.find(offset)
-        if placed is None:
+        located = segment.find(offset)
+        if located is None:
             return Cut(segment, segment.size, offset)
-        return Cut(segment, placed.position, min(offset, placed.header.base_offset))
+        return Cut(segment, located.position, min(offset, located.header.base_offset))
 
     def create(self, base_offset: int, now_ms: int) -> LogSegment:
         """Add an empty segment at the end; its file exists on return.

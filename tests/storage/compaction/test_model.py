@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.storage.cleaning import COMPACTED, Kept, clean, data_records, keyed
+from tests.storage.compaction.cleaning import COMPACTED, Kept, clean, data_records, keyed
 from tests.storage.logs import NOW_MS, check_indexes, marker, new_log, reopened, sync
 
 from catchment.ports.clock import ManualClock
@@ -119,7 +119,7 @@ class CompactionHistory(RuleBasedStateMachine):
 
     @rule()
     def recover_from_the_batches_alone(self) -> None:
-        """What compaction keeps is enough to know every producer's epoch and sequence, and which transactions are open."""
+        """What compaction keeps is enough to rebuild every producer's epoch and sequence, and the open transactions."""
         end_offset, producers = self.log.log_end_offset, self._producers()
         stable_offset = self.log.last_stable_offset(end_offset)
         sync(self.log)

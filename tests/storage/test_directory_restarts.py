@@ -1,4 +1,4 @@
-"""Several lives of one directory, each ended by a close, a kill or a power loss, against a list of what was written.
+"""Several runs on one directory, each ended by a close, a kill or a power loss, against a list of what was written.
 
 Everything that a broker does to a log happens at random in between: syncs, checkpoints, rolls, truncations, deletions.
 """
@@ -18,7 +18,7 @@ from catchment.storage.log import Log
 _KEY = ("flow", 0)
 
 
-class Lives:
+class Restarts:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.disk = MemoryDisk()
@@ -27,7 +27,7 @@ class Lives:
         self.values: list[bytes] = []
         self.boundaries = [0]
         self.synced_count = 0
-        self.noted_start = 0
+        self.durable_start = 0
         self.epoch = 0
         self.sync()
         self.checkpoint()
@@ -41,7 +41,7 @@ class Lives:
         directory.open_logs(lambda topic: SMALL)
         return directory
 
-    def live(self) -> None:
+    def run(self) -> None:
         actions = [self.sync, self.checkpoint, self.log.roll, self.new_epoch, self.truncate, self.delete_records]
         for _ in range(self.random.randrange(5, 40)):
             action = self.random.choice(actions) if self.random.random() < 0.3 else self.append
@@ -63,7 +63,7 @@ class Lives:
 
     def checkpoint(self) -> None:
         self.directory.checkpoint()
-        self.noted_start = self.log.log_start_offset
+        self.durable_start = self.log.log_start_offset
 
     def new_epoch(self) -> None:
         self.epoch += 1
@@ -82,7 +82,7 @@ class Lives:
             for replacement in made.replacements:
                 self.disk.replace_file(*replacement)
             self.directory.end_checkpoint(made)
-            self.noted_start = self.log.log_start_offset
+            self.durable_start = self.log.log_start_offset
 
     def keep(self, end_offset: int) -> None:
         """Nothing is left from this offset on."""
@@ -90,14 +90,14 @@ class Lives:
         self.boundaries = [boundary for boundary in self.boundaries if boundary < end_offset] + [end_offset]
         self.synced_count = min(self.synced_count, end_offset)
 
-    def die(self) -> int:
-        """End this life and begin the next; how many records it must find at least."""
+    def stop(self) -> int:
+        """End this run and begin the next; the number of records that it must find at least."""
         least = len(self.values)
         match self.random.choice(["close", "kill", "power loss", "power loss"]):
             case "close":
                 self.directory.close()
                 self.synced_count = len(self.values)
-                self.noted_start = self.log.log_start_offset
+                self.durable_start = self.log.log_start_offset
             case "kill":
                 self.disk.unlock_all()
             case _:
@@ -109,7 +109,7 @@ class Lives:
     def check(self, least: int) -> None:
         log = self.log
         start, end = log.log_start_offset, log.log_end_offset
-        assert self.noted_start <= start
+        assert self.durable_start <= start
         assert least <= end <= len(self.values)
         assert read_all(log) == list(enumerate(self.values))[start:end]
         check_indexes(log)
@@ -117,8 +117,8 @@ class Lives:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whatever_ends_a_life_the_next_finds_a_sound_prefix_with_all_that_was_synced(seed: int) -> None:
-    lives = Lives(seed)
+def test_after_any_stop_the_next_start_finds_a_valid_prefix_with_all_that_was_synced(seed: int) -> None:
+    restarts = Restarts(seed)
     for _ in range(4):
-        lives.live()
-        lives.check(lives.die())
+        restarts.run()
+        restarts.check(restarts.stop())

@@ -1,4 +1,4 @@
-"""Cleanings, and what they leave, for the tests of compaction."""
+"""Run cleanings and read what they leave, for the tests of compaction."""
 
 from __future__ import annotations
 

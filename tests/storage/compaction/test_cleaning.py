@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.storage.cleaning import COMPACTED, batches, clean, data_records, job_for, keyed, run
+from tests.storage.compaction.cleaning import COMPACTED, batches, clean, data_records, job_for, keyed, run
 from tests.storage.logs import NOW_MS, check_indexes, marker, names, new_log, path_of
 
 from catchment.ports.clock import ManualClock
@@ -82,7 +82,7 @@ def test_the_active_segment_and_open_transactions_are_not_cleaned() -> None:
     assert find_dirty_section(made.log, 0, 1, NOW_MS).end_offset == 0
 
 
-def test_young_segments_wait_for_the_lag() -> None:
+def test_segments_younger_than_the_lag_are_not_cleaned() -> None:
     made = Compacted(replace(COMPACTED, min_compaction_lag_ms=1000))
     made.append((b"a", b"1"))
     made.log.roll()
@@ -95,7 +95,7 @@ def test_young_segments_wait_for_the_lag() -> None:
     assert find_dirty_section(made.log, None, end, NOW_MS + 1600).end_offset == 2
 
 
-def test_a_log_is_due_by_its_dirty_share_or_when_it_has_waited_too_long() -> None:
+def test_a_log_is_due_by_its_dirty_ratio_or_the_maximum_lag() -> None:
     made = Compacted(replace(COMPACTED, min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=5000, segment_bytes=200))
     for _ in range(10):
         made.append((b"a", bytes(50)))
@@ -121,7 +121,7 @@ def test_records_that_must_be_compacted_in_time_leave_the_active_segment_in_time
 
 
 @pytest.mark.parametrize("clean_offset", [-1, 5, 1000])
-def test_a_checkpoint_outside_the_log_is_not_believed(clean_offset: int) -> None:
+def test_a_checkpoint_outside_the_log_is_ignored(clean_offset: int) -> None:
     made = Compacted(replace(COMPACTED, segment_bytes=200))
     for _ in range(10):
         made.append((b"a", bytes(50)))
@@ -152,7 +152,7 @@ def test_a_tombstone_stays_for_delete_retention_after_its_first_cleaning() -> No
     assert made.values == {b"b": b"1", b"c": b"1", b"d": b"1"}
 
 
-def test_aborted_records_go_and_their_marker_follows_after_its_horizon() -> None:
+def test_aborted_records_are_removed_and_their_marker_after_its_horizon() -> None:
     made = Compacted()
     made.append((b"a", b"1"))
     made.append_in_transaction((b"a", b"2"), (b"b", b"2"))
@@ -199,7 +199,7 @@ def test_the_last_batch_of_a_producer_stays_without_its_records() -> None:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_a_thinner_batch_keeps_its_codec_headers_and_bounds(compression: Compression) -> None:
+def test_a_batch_with_fewer_records_keeps_its_codec_headers_and_bounds(compression: Compression) -> None:
     made = Compacted()
     records = [
         Record(key, bytes(100), (("h", b"1"), ("n", None)), delta, 10 * delta)
@@ -215,7 +215,7 @@ def test_a_thinner_batch_keeps_its_codec_headers_and_bounds(compression: Compres
     assert (header.leader_epoch, header.max_timestamp_ms) == (5, NOW_MS + 10)
 
 
-def test_a_thinner_batch_with_log_append_time_keeps_its_time() -> None:
+def test_a_batch_with_fewer_records_and_log_append_time_keeps_its_time() -> None:
     made = Compacted(replace(COMPACTED, message_timestamp_type="LogAppendTime"))
     made.append((b"a", b"1"), (b"b", None))
     made.clock.advance(50)
@@ -277,7 +277,7 @@ def test_a_buffer_of_any_size_holds_some_keys() -> None:
     assert keys_in(128 << 20) == (128 << 20) // 192
 
 
-def test_records_without_a_key_go_once_a_topic_is_compacted() -> None:
+def test_records_without_a_key_are_removed_once_a_topic_is_compacted() -> None:
     made = Compacted(replace(COMPACTED, cleanup_policy=frozenset({"delete"})))
     data = encode_batch([Record(None, b"x"), Record(b"a", b"1", offset_delta=1)], base_timestamp_ms=NOW_MS)
     made.log.append_as_leader(memoryview(data), 0)
@@ -298,7 +298,7 @@ def test_old_segments_free_their_space_after_the_delay() -> None:
     assert made.values == {b"a": b"1"}
 
 
-def test_retention_still_takes_compacted_segments() -> None:
+def test_retention_deletes_compacted_segments_too() -> None:
     made = Compacted(
         replace(COMPACTED, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=60_000, segment_bytes=200)
     )
@@ -310,13 +310,13 @@ def test_retention_still_takes_compacted_segments() -> None:
     made.roll_and_clean()
     made.clock.advance(20_000)
     assert made.log.apply_retention(made.clock.now_ms(), made.log.log_end_offset) > 0
-    # The last of the old ones may share a segment with the young one, and segments go whole.
+    # The last of the old ones may share a segment with the young one, and whole segments are deleted.
     assert b"young" in made.values
     assert not {b"0", b"1", b"2", b"3"} & set(made.values)
     assert made.log.log_start_offset == made.log.segments.first_offset > 0
 
 
-def test_a_damaged_segment_fails_the_job_and_stays() -> None:
+def test_a_damaged_segment_fails_the_job_and_is_kept() -> None:
     made = Compacted()
     made.append((b"a", b"1"))
     made.append((b"a", b"2"))

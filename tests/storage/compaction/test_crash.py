@@ -1,4 +1,4 @@
-"""A power loss at any moment of a cleaning, and of the start after it, leaves old segments or new ones: no mix, no loss."""
+"""A power loss at any moment of a cleaning, or of the start after it, leaves old segments or new ones, no mix and no loss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 
 import pytest
-from tests.storage.cleaning import COMPACTED, Kept, data_records, job_for, keyed, run, swap_all
+from tests.storage.compaction.cleaning import COMPACTED, Kept, data_records, job_for, keyed, run, swap_all
 from tests.storage.logs import NOW_MS, check_indexes, marker, names, new_log, reopened, sync
 
 from catchment.ports.clock import ManualClock
@@ -21,7 +21,7 @@ CONFIG = replace(COMPACTED, segment_bytes=500)
 
 
 class WatchedDisk(MemoryDisk):
-    """Tells of every change of a name, just before it and just after it."""
+    """Calls a function before and after every change of a name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,17 +39,17 @@ class WatchedDisk(MemoryDisk):
 
 
 class FailingDisk(MemoryDisk):
-    """Refuses the renames whose numbers are told."""
+    """Fails the renames with the given numbers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.refused: set[int] = set()
+        self.rejected: set[int] = set()
         self.renames = 0
 
     def rename(self, source: str, target: str) -> None:
         self.renames += 1
-        if self.renames in self.refused:
-            raise OSError(errno.EIO, "refused", source)
+        if self.renames in self.rejected:
+            raise OSError(errno.EIO, "rejected", source)
         super().rename(source, target)
 
 
@@ -112,15 +112,15 @@ def test_a_power_loss_during_a_cleaning_or_the_recovery_from_it_leaves_old_or_ne
             check_recovered(twice_lost, recovery_point, states, log.log_end_offset)
 
 
-def test_a_swap_that_the_disk_refuses_leaves_the_log_as_it_was() -> None:
-    for refused in range(1, 40):
+def test_a_swap_that_fails_leaves_the_log_unchanged() -> None:
+    for rejected in range(1, 40):
         disk = FailingDisk()
         log = fill(disk, Random(1))
         before = data_records(log)
         job = job_for(log)
         assert job is not None
         result = run(rewrite(disk, job))
-        disk.renames, disk.refused = 0, {refused}
+        disk.renames, disk.rejected = 0, {rejected}
         try:
             next(swap_all(log, job, result))
         except OSError:
@@ -129,9 +129,9 @@ def test_a_swap_that_the_disk_refuses_leaves_the_log_as_it_was() -> None:
             discard(disk, job)
             assert names(disk, ".swap") == names(disk, ".cleaned") == names(disk, ".deleted") == []
         else:
-            assert refused > 10
+            assert rejected > 10
             return
-    pytest.fail("every swap was refused")
+    pytest.fail("every swap was rejected")
 
 
 def test_a_swap_that_can_be_neither_finished_nor_undone_takes_the_log_offline_until_a_start_finishes_it() -> None:
@@ -141,8 +141,8 @@ def test_a_swap_that_can_be_neither_finished_nor_undone_takes_the_log_offline_un
     job = job_for(log)
     assert job is not None
     result = run(rewrite(disk, job))
-    disk.renames, disk.refused = 0, {6, 7}
-    with pytest.raises(OSError, match="refused"):
+    disk.renames, disk.rejected = 0, {6, 7}
+    with pytest.raises(OSError, match="rejected"):
         next(swap_all(log, job, result))
     assert log.is_offline
     discard(disk, job)

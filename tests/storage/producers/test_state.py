@@ -27,12 +27,12 @@ def _send(log: Log, sequence: int, *values: bytes, producer_id: int = 1, epoch: 
     return log.append_as_leader(data, 0)
 
 
-def _refusal(log: Log, sequence: int, *, epoch: int = 0) -> ErrorCode:
+def _rejection(log: Log, sequence: int, *, epoch: int = 0) -> ErrorCode:
     end_offset = log.log_end_offset
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         _send(log, sequence, epoch=epoch)
     assert log.log_end_offset == end_offset
-    return refused.value.code
+    return rejected.value.code
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def log() -> Log:
     return new_log(MemoryDisk())
 
 
-def test_each_of_the_last_five_batches_is_answered_with_its_first_offsets(log: Log) -> None:
+def test_a_duplicate_of_the_last_five_batches_gets_its_original_offsets(log: Log) -> None:
     infos = [_send(log, 2 * number, b"a", b"b") for number in range(5)]
     for number, info in enumerate(infos):
         again = _send(log, 2 * number, b"a", b"b")
@@ -51,19 +51,19 @@ def test_each_of_the_last_five_batches_is_answered_with_its_first_offsets(log: L
 def test_the_sixth_batch_back_is_no_longer_known(log: Log) -> None:
     for number in range(6):
         _send(log, number)
-    assert _refusal(log, 0) is ErrorCode.out_of_order_sequence_number
+    assert _rejection(log, 0) is ErrorCode.out_of_order_sequence_number
 
 
-def test_a_gap_and_a_step_back_are_out_of_order(log: Log) -> None:
+def test_a_gap_and_a_lower_sequence_are_out_of_order(log: Log) -> None:
     _send(log, 0, b"a", b"b")
-    assert _refusal(log, 3) is ErrorCode.out_of_order_sequence_number
-    assert _refusal(log, 1) is ErrorCode.out_of_order_sequence_number
+    assert _rejection(log, 3) is ErrorCode.out_of_order_sequence_number
+    assert _rejection(log, 1) is ErrorCode.out_of_order_sequence_number
     assert _send(log, 2).base_offset == 2
 
 
-def test_a_producer_that_is_not_known_may_begin_anywhere(log: Log) -> None:
+def test_an_unknown_producer_may_begin_with_any_sequence(log: Log) -> None:
     assert _send(log, 77).base_offset == 0
-    assert _refusal(log, 79) is ErrorCode.out_of_order_sequence_number
+    assert _rejection(log, 79) is ErrorCode.out_of_order_sequence_number
 
 
 def test_sequences_wrap(log: Log) -> None:
@@ -77,15 +77,15 @@ def test_sequences_wrap(log: Log) -> None:
 
 def test_the_sequence_after_the_largest_is_zero(log: Log) -> None:
     _send(log, _LAST_SEQUENCE)
-    assert _refusal(log, 1) is ErrorCode.out_of_order_sequence_number
+    assert _rejection(log, 1) is ErrorCode.out_of_order_sequence_number
     assert _send(log, 0).base_offset == 1
 
 
 def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(log: Log) -> None:
     _send(log, 0, epoch=3)
-    assert _refusal(log, 1, epoch=4) is ErrorCode.out_of_order_sequence_number
+    assert _rejection(log, 1, epoch=4) is ErrorCode.out_of_order_sequence_number
     assert _send(log, 0, epoch=4).base_offset == 1
-    assert _refusal(log, 1, epoch=3) is ErrorCode.invalid_producer_epoch
+    assert _rejection(log, 1, epoch=3) is ErrorCode.invalid_producer_epoch
     assert not _send(log, 1, epoch=4).is_duplicate
 
 
@@ -109,11 +109,11 @@ def test_duplicates_are_known_after_a_restart(is_clean: bool) -> None:
     assert len(log.segments) > 2
     log = reopened(disk, is_clean=is_clean, recovery_point=40 if is_clean else 0)
     assert _send(log, 39, b"x" * 100) == AppendInfo(39, 39, -1, 0, is_duplicate=True)
-    assert _refusal(log, 41) is ErrorCode.out_of_order_sequence_number
+    assert _rejection(log, 41) is ErrorCode.out_of_order_sequence_number
     assert _send(log, 40).base_offset == 40
 
 
-def test_a_torn_snapshot_is_passed_over() -> None:
+def test_a_torn_snapshot_is_skipped() -> None:
     disk = MemoryDisk()
     log = new_log(disk)
     _send(log, 0)
@@ -127,7 +127,7 @@ def test_a_torn_snapshot_is_passed_over() -> None:
     assert read_all(log) == [(0, b"v"), (1, b"v")]
 
 
-def test_silent_producers_expire() -> None:
+def test_idle_producers_expire() -> None:
     clock = ManualClock(NOW_MS)
     log = new_log(MemoryDisk(), replace(SMALL, producer_id_expiration_ms=1000), clock)
     _send(log, 0, producer_id=1)
@@ -145,7 +145,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     assert state.expire(NOW_MS + 10_000, 1000) == 0
 
 
-def test_the_number_of_producers_is_bounded_by_forgetting_the_most_silent() -> None:
+def test_the_number_of_producers_is_bounded_by_evicting_those_idle_for_longest() -> None:
     state = ProducerState(most_producers=20)
     for number in range(21):
         header = read_header(batch(b"x", producer_id=number, epoch=0, sequence=0))
@@ -170,6 +170,6 @@ def test_a_snapshot_has_the_bytes_of_kafkas_format() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00\x01", b"\x00\x02" + bytes(8)])
-def test_what_is_not_a_snapshot_is_refused(damage: bytes) -> None:
+def test_what_is_not_a_snapshot_is_rejected(damage: bytes) -> None:
     with pytest.raises(ValueError, match="snapshot"):
         decode_snapshot(damage)
