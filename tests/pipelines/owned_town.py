@@ -25,7 +25,7 @@ from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
 from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.ownership.notes import begun
-from catchment.pipelines.ownership.places import written_places
+from catchment.pipelines.ownership.targets import written_targets
 from catchment.pipelines.planning import Current, Kept, Signature, compare, keep
 from catchment.pipelines.planning.signature import Target
 from catchment.pipelines.stores.definition import Layout
@@ -134,7 +134,7 @@ class Town:
 
     def _keep(self, context: RunContext) -> None:
         queries = {}
-        for query, one in written_places(context.graph, context.folder):
+        for query, one in written_targets(context.graph, context.folder):
             kind = "outlet" if query.startswith("outlet-") else "intake"
             stage = "board" if one.kind == "table" else "clean"
             target = Target(name=one.name, place=one.digest, stage=stage, has_versions=one.has_versions)

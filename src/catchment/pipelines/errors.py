@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 """The keys and numbers that lead to a declaration, such as ("sources", "reports", "lateness")."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A line of a file."""
 
     file: str
@@ -25,11 +25,11 @@ class Place(NamedTuple):
 class Mistake(NamedTuple):
     """What is wrong, and where."""
 
-    place: Place | None
+    location: Location | None
     what: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.what}" if self.place else self.what
+        return f"{self.location}: {self.what}" if self.location else self.what
 
 
 class Mistakes(Exception):
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
     path: Path
     what: str
-    place: Place | None = None
+    location: Location | None = None
     """The line, where more is known of it than the keys say: that of a stage's function, for instance."""
 
 

@@ -13,7 +13,7 @@ from catchment.pipelines.declaration.specification import LakeSink, StoreSink
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning import Current, Plan, Signature, compare, keep, kept_with_checkpoints
 from catchment.pipelines.planning.signature import Target
-from catchment.pipelines.planning.targets import sink_target
+from catchment.pipelines.planning.signing import sink_target
 
 COLUMNS = {"id": "string"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.pipelines.trials.trial_streams import row_ends
+from catchment.pipelines.trials.streams import row_ends
 
 _KEYS = st.lists(st.lists(st.sampled_from([b"a", b"b", b"c"]), max_size=4), max_size=6)
 

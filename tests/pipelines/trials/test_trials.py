@@ -145,7 +145,7 @@ def test_rows_that_are_given_after_results_were_asked_for_are_refused(tmp_path: 
 
 
 def test_tests_beside_a_pipeline_are_run_and_their_failures_told(tmp_path: Path) -> None:
-    from catchment.pipelines.trials.trial_cases import run_test, tests_of
+    from catchment.pipelines.trials.cases import run_test, tests_of
 
     holding = """\
 tests:
@@ -170,7 +170,7 @@ tests:
 
 
 def test_the_guides_own_tests_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from catchment.pipelines.trials.trial_cases import run_test, tests_of
+    from catchment.pipelines.trials.cases import run_test, tests_of
 
     blocks = _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
     for name in ("city.yaml", "test_city.py"):
@@ -184,14 +184,14 @@ def test_the_guides_own_tests_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_badly_written_test_is_told_with_its_line(tmp_path: Path) -> None:
     from catchment.pipelines.errors import Mistakes
-    from catchment.pipelines.trials.trial_cases import tests_of
+    from catchment.pipelines.trials.cases import tests_of
 
     wrong = "tests:\n  one:\n    given: {reports: [{id: a}]}\n    expekt: {}\n  two:\n    expect: {clean: 7}\n"
     file = write_emergency(tmp_path)
     (tmp_path / "city.tests.yaml").write_text(wrong)
     with pytest.raises(Mistakes) as raised:
         tests_of(file)
-    lines = [(one.place.line if one.place else 0, one.what.split(":")[0]) for one in raised.value.found]
+    lines = [(one.location.line if one.location else 0, one.what.split(":")[0]) for one in raised.value.found]
     assert lines == [
         (2, "tests.one.expect"),
         (4, "tests.one.expekt"),
@@ -201,7 +201,7 @@ def test_a_badly_written_test_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 def test_an_error_in_a_stage_is_the_failure_of_its_test(tmp_path: Path, spark: SparkSession) -> None:
-    from catchment.pipelines.trials.trial_cases import run_test, tests_of
+    from catchment.pipelines.trials.cases import run_test, tests_of
 
     text = YAML.replace("SELECT c.district", "SELECT c.nonsense") + (
         "tests:\n  it fails:\n    given: {reports: []}\n    expect: {board: []}\n"

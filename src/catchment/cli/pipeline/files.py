@@ -111,6 +111,8 @@ def require_topics(loaded: Loaded, there: frozenset[str]) -> None:
     from catchment.pipelines.checks.preflight import missing_topics
     from catchment.pipelines.errors import Mistake, Mistakes
 
-    missing = [Mistake(loaded.declared.place(path), what) for path, what in missing_topics(loaded.specification, there)]
+    missing = [
+        Mistake(loaded.declared.location(path), what) for path, what in missing_topics(loaded.specification, there)
+    ]
     if missing:
         raise Mistakes(missing)

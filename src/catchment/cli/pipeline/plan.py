@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from catchment.pipelines.home import Home
     from catchment.pipelines.planning import Plan
     from catchment.pipelines.planning.needs import Needs
-    from catchment.pipelines.trials.trial_cases import Outcome
+    from catchment.pipelines.trials.cases import Outcome
 
 
 def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, as_json: AsJson = False) -> None:
@@ -202,8 +202,8 @@ def run_tests(
     Exits with 0 if all tests hold, 1 if one does not, 2 if the pipeline or a test is badly written or there is none.
     """
     from catchment.pipelines.execution.session import silence
-    from catchment.pipelines.trials.trial_cases import run_test, tests_of
-    from catchment.pipelines.trials.trial_session import trial_session
+    from catchment.pipelines.trials.cases import run_test, tests_of
+    from catchment.pipelines.trials.run import trial_session
 
     tests = [one for one in tests_of(file) if only is None or only in one.name]
     if not tests:

@@ -23,7 +23,7 @@ from catchment.pipelines.home import Home
 from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.ownership.notes import Notes, claimant
 from catchment.pipelines.ownership.owner import RESET, Claimant, Found, NotOwned, Objection, Owner, objection
-from catchment.pipelines.ownership.places import Place, topics_of, written_places
+from catchment.pipelines.ownership.targets import OwnedTarget, topics_of, written_targets
 from catchment.pipelines.ownership.topic_owners import BrokerFacts, Owners, TopicOwners
 from catchment.pipelines.planning import kept_with_checkpoints
 from catchment.pipelines.planning.comparing import FIRST_VERSION
@@ -56,7 +56,7 @@ def check_owners(graph: Graph, folder: Path, home: Home, servers: str | None) ->
             look.see_brokers(stack.enter_context(topics))
         except ClientError as error:
             look.notes.append(f"{error.message}; the owners of topics were not looked at")
-        for query in dict(written_places(graph, folder)):
+        for query in dict(written_targets(graph, folder)):
             look.see(query)
         return OwnerChecks(look.objections, look.begins, tuple(look.notes))
 
@@ -123,8 +123,8 @@ class _Look:
         newest = self._specification.version
         is_first = claimant(self._home, query, version).asking.query_id is None
         if against is not None and against.is_elsewhere and is_first and newest > version:
-            place = dict(written_places(self._graph, self._folder))[query]
-            if place.has_versions and self._against(query, newest) is None:
+            target = dict(written_targets(self._graph, self._folder))[query]
+            if target.has_versions and self._against(query, newest) is None:
                 self.begins[query] = newest
                 return
         if against is not None:
@@ -132,55 +132,55 @@ class _Look:
 
     def _against(self, query: str, version: int) -> Objection | None:
         graph = Graph(self._specification, {**self._versions, query: version})
-        places = dict(written_places(graph, self._folder))
-        place = places[query]
-        beside = {one for one, other in places.items() if other.digest == place.digest}
+        targets = dict(written_targets(graph, self._folder))
+        target = targets[query]
+        beside = {one for one, other in targets.items() if other.digest == target.digest}
         one = claimant(self._home, query, version)
         try:
-            found = self._found(graph, query, place, one)
+            found = self._found(graph, query, target, one)
         except ClientError as error:
-            self.notes.append(f"{place.name} could not be looked at: {error.message}")
+            self.notes.append(f"{target.name} could not be looked at: {error.message}")
             return None
         if found is None:
             return None
-        if (against := objection(place, found, one, beside)) is not None:
+        if (against := objection(target, found, one, beside)) is not None:
             return against
         own = next((other for other in found.owners if (other.pipeline, other.query) == (one.pipeline, query)), None)
-        self._note(place, found, one, own)
-        return None if own is None else self._running_elsewhere(place, own)
+        self._note(target, found, one, own)
+        return None if own is None else self._running_elsewhere(target, own)
 
-    def _found(self, graph: Graph, query: str, place: Place, one: Claimant) -> Found | None:
-        if place.topic is not None:
+    def _found(self, graph: Graph, query: str, target: OwnedTarget, one: Claimant) -> Found | None:
+        if target.topic is not None:
             if self._topics is None:
                 return None
-            owners = self._owners.get(place.topic, ())
-            is_new = one.newest_planned is None and not owners and not place.is_shared
-            has_rows = is_new and place.topic in self._topics.facts().topics and self._topics.has_records(place.topic)
+            owners = self._owners.get(target.topic, ())
+            is_new = one.newest_planned is None and not owners and not target.is_shared
+            has_rows = is_new and target.topic in self._topics.facts().topics and self._topics.has_records(target.topic)
             return Found(owners, has_other_rows=has_rows)
-        target = graph.target(query)
-        if isinstance(target, StoreSink):
-            with open_store(expanded(target.store, self._folder), target.table, target.ttl) as store:
+        sink = graph.target(query)
+        if isinstance(sink, StoreSink):
+            with open_store(expanded(sink.store, self._folder), sink.table, sink.ttl) as store:
                 return store.found(one.version, one.asking)
-        assert isinstance(target, LakeSink), "an alert writes no rows"
-        lake = open_lake(expanded(target.lake, self._folder), kind=target.format, partition_by=target.partition_by)
+        assert isinstance(sink, LakeSink), "an alert writes no rows"
+        lake = open_lake(expanded(sink.lake, self._folder), kind=sink.format, partition_by=sink.partition_by)
         return lake.found(one.asking)
 
-    def _note(self, place: Place, found: Found, one: Claimant, own: Owner | None) -> None:
-        if found.is_empty and found.last_batch is not None and place.digest in one.places:
+    def _note(self, target: OwnedTarget, found: Found, one: Claimant, own: Owner | None) -> None:
+        if found.is_empty and found.last_batch is not None and target.digest in one.places:
             self.notes.append(
-                f"{place.name} has no rows, though {one.query} has written batches up to {found.last_batch}: if rows were "
+                f"{target.name} has no rows, though {one.query} has written batches up to {found.last_batch}: if rows were "
                 "deleted, they are not written again; `catchment pipeline reset FILE` starts from scratch"
             )
-        if own is None and one.places and place.digest not in one.places:
-            self.notes.append(f"{one.query} goes on at {place.name}: rows that it wrote before stay where they are")
+        if own is None and one.places and target.digest not in one.places:
+            self.notes.append(f"{one.query} goes on at {target.name}: rows that it wrote before stay where they are")
 
-    def _running_elsewhere(self, place: Place, own: Owner) -> Objection | None:
+    def _running_elsewhere(self, target: OwnedTarget, own: Owner) -> Objection | None:
         """A copy of the checkpoints is written to at this moment."""
         other = Home(Path(own.home), own.pipeline)
         if own.host != socket.gethostname() or other.root == self._home.root or not is_running(other):
             return None
         return Objection(
-            f"{place.name} is being written by a run of pipeline {own.pipeline} in {own.home}",
+            f"{target.name} is being written by a run of pipeline {own.pipeline} in {own.home}",
             (f"stop that run first: catchment pipeline stop {own.pipeline} --home {own.home}",),
         )
 

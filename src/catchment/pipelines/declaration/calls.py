@@ -9,11 +9,11 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
-from catchment.pipelines.errors import Mistake, Place, closest
+from catchment.pipelines.errors import Location, Mistake, closest
 
 _FOLDER: Final = os.path.dirname(__file__) + os.sep
 _DeclaringCall = TypeVar("_DeclaringCall", bound=Callable[..., Any])
@@ -24,21 +24,24 @@ class Part:
     """Something declared for use in a pipeline, with the line of its declaration."""
 
     declared: dict[str, Any]
-    place: Place
+    location: Location
     mistakes: list[Mistake] = field(default_factory=list)
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that a caller gave: one that is None is left to its default, which the specification has."""
-    return {name: value for name, value in options.items() if value is not None}
+def given(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
+    """The options among the arguments of a call, which are all but the others: those that its caller gave.
+
+    One that is None is left to its default, which the specification has.
+    """
+    return {name: value for name, value in arguments.items() if value is not None and name not in others}
 
 
-def caller() -> Place:
+def caller() -> Location:
     """The line of the author's file that is being run."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_FOLDER) and frame.f_back is not None:
         frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno)
+    return Location(frame.f_code.co_filename, frame.f_lineno)
 
 
 def declares(function: _DeclaringCall) -> _DeclaringCall:

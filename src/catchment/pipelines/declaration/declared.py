@@ -30,7 +30,7 @@ from catchment.pipelines.declaration.specification import (
     TopicSink,
     Webhook,
 )
-from catchment.pipelines.errors import Finding, Mistake, Mistakes, Path, Place, closest
+from catchment.pipelines.errors import Finding, Location, Mistake, Mistakes, Path, closest
 
 _SECTIONS: Final = ("sources", "tables", "stages", "sinks", "alerts")
 _READABLE: Final = ("sources", "tables", "stages")
@@ -44,37 +44,39 @@ class Declared:
     """Declarations as written, and the lines where they were."""
 
     tree: dict[str, Any]
-    places: dict[Path, Place] = field(default_factory=dict)
+    locations: dict[Path, Location] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
 
-    def place(self, path: Path) -> Place | None:
+    def location(self, path: Path) -> Location | None:
         """Of the declaration itself, or of the nearest one around it."""
         for length in range(len(path), -1, -1):
-            if (found := self.places.get(path[:length])) is not None:
+            if (found := self.locations.get(path[:length])) is not None:
                 return found
         return None
 
     def invalid(
         self, error: ValidationError, under: Path = (), known: Mapping[Path, str] | None = None
     ) -> list[Mistake]:
-        """What Pydantic found, each with its place; `under` is where in the file the declaration is that it looked at.
+        """What Pydantic found, each with its location; `under` is where in the file the declaration is that it looked at.
 
         What is `known` of a path says more than Pydantic does.
         """
         keys = (lambda _: ()) if under else _keys_of
         found = [((*under, *_written(one["loc"])), one) for one in error.errors()]
         return [
-            Mistake(self.place(path), f"{_named(path)}: {(known or {}).get(path) or _said(one, keys)}")
+            Mistake(self.location(path), f"{_named(path)}: {(known or {}).get(path) or _said(one, keys)}")
             for path, one in found
         ]
 
     def located(self, found: Iterable[Finding]) -> list[Mistake]:
-        """What was found wrong with declarations, each with its place."""
-        return [Mistake(one.place or self.place(one.path), one.what + self._line_of_sql(one.path)) for one in found]
+        """What was found wrong with declarations, each with its location."""
+        return [
+            Mistake(one.location or self.location(one.path), one.what + self._line_of_sql(one.path)) for one in found
+        ]
 
     def _line_of_sql(self, path: Path) -> str:
         """Which line of a stage's SQL it is, where the file does not have those lines as its own."""
-        is_line = path[-2:-1] == ("sql",) and path not in self.places
+        is_line = path[-2:-1] == ("sql",) and path not in self.locations
         return f" (line {path[-1]} of its SQL)" if is_line and path[-1] != 1 else ""
 
     def check(
@@ -103,9 +105,9 @@ class Declared:
             told += [(_renumbered(path, whole), what) for path, what in of_sound]
             if has_columns_checked or found or told:
                 told += [(_renumbered(path, whole), what) for path, what, _ in columns]
-        found += [Mistake(self.place(path), what) for path, what in told]
+        found += [Mistake(self.location(path), what) for path, what in told]
         if specification is None or found:
-            raise Mistakes(sorted(dict.fromkeys(found), key=lambda one: one.place or Place("", 0)))
+            raise Mistakes(sorted(dict.fromkeys(found), key=lambda one: one.location or Location("", 0)))
         return specification
 
 

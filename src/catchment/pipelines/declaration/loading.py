@@ -13,7 +13,7 @@ from catchment.pipelines.declaration.pipeline import Pipeline
 from catchment.pipelines.declaration.python_files import run_file
 from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.declaration.yaml_form import read_yaml
-from catchment.pipelines.errors import Mistake, Mistakes, Place, Unresolved
+from catchment.pipelines.errors import Location, Mistake, Mistakes, Unresolved
 
 
 class Loaded(NamedTuple):
@@ -30,7 +30,7 @@ class Loaded(NamedTuple):
             yield
         except Unresolved as error:
             found = self.declared.located(error.found)
-            raise Mistakes(sorted(found, key=lambda one: one.place or Place("", 0))) from error
+            raise Mistakes(sorted(found, key=lambda one: one.location or Location("", 0))) from error
 
 
 def load(file: Path, *, is_to_run: bool = False, is_to_plan: bool = False) -> Loaded:
@@ -48,7 +48,7 @@ def name_in(file: Path) -> str:
     """The name of the pipeline in a file, whatever else may be wrong with it; raises `Mistakes`."""
     declared = _declared(file)
     if not isinstance(name := declared.tree.get("pipeline"), str):
-        raise Mistakes([Mistake(declared.place(("pipeline",)), "the pipeline has no name")])
+        raise Mistakes([Mistake(declared.location(("pipeline",)), "the pipeline has no name")])
     return name
 
 
@@ -66,5 +66,5 @@ def pipeline_in(module: ModuleType, file: Path) -> Pipeline:
     """The one pipeline that a Python file makes."""
     found = list({id(one): one for one in vars(module).values() if isinstance(one, Pipeline)}.values())
     if len(found) != 1:
-        raise Mistakes([Mistake(Place(str(file), 1), f"the file makes {len(found)} pipelines instead of one")])
+        raise Mistakes([Mistake(Location(str(file), 1), f"the file makes {len(found)} pipelines instead of one")])
     return found[0]

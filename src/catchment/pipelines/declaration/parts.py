@@ -129,17 +129,7 @@ def topic(
         topic("dispatch", key="district", partitions=4)
         ```
     """
-    options = given(
-        format=format,
-        schema=schema,
-        registry=registry,
-        message=message,
-        delimiter=delimiter,
-        on_error=on_error,
-        key=key,
-        partitions=partitions,
-    )
-    declared: dict[str, Any] = {"topic": name, **options}
+    declared: dict[str, Any] = {"topic": name, **given(locals(), "name")}
     if schema is not None or registry is not None or format == "text":
         return InputTopic(declared, caller())
     return (OutputTopic if format is None else StageTopic)(declared, caller())
@@ -174,7 +164,7 @@ def store(
         city.sink(board, store("sqlite:///city.db", table="board", key=["district", "start"], ttl="1 year"))
         ```
     """
-    return Store({"store": url, **given(table=table, key=key, ttl=ttl, window_end=window_end)}, caller())
+    return Store({"store": url, **given(locals(), "url")}, caller())
 
 
 @declares
@@ -202,7 +192,7 @@ def lake(
         city.sink(clean, lake("lake/reports", partition_by="date(at)", every="1 minute"))
         ```
     """
-    return Lake({"lake": path, **given(format=format, partition_by=partition_by, every=every)}, caller())
+    return Lake({"lake": path, **given(locals(), "path")}, caller())
 
 
 @declares
@@ -259,7 +249,7 @@ def check(expect: str, *, otherwise: Otherwise | None = None, stop_above: float 
         clean = city.stage("clean", reports, checks=check("district IS NOT NULL", otherwise="drop", stop_above="1%"))
         ```
     """
-    return Check({"expect": expect, **given(otherwise=otherwise, stop_above=stop_above)}, caller())
+    return Check({"expect": expect, **given(locals(), "expect")}, caller())
 
 
 def env(name: str) -> str:

@@ -30,7 +30,7 @@ from catchment.pipelines.declaration.specification import (
     PipelineSpecification,
     Start,
 )
-from catchment.pipelines.errors import Mistake, Place
+from catchment.pipelines.errors import Location, Mistake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,15 +83,7 @@ class Pipeline:
         retention: str | None = None,
         smtp: str | None = None,
     ) -> None:
-        options = given(
-            version=version,
-            parallelism=parallelism,
-            servers=servers,
-            kafka=kafka,
-            trigger=trigger,
-            retention=retention,
-            smtp=smtp,
-        )
+        options = given(locals(), "self", "name")
         self.declared = Declared({"pipeline": name, **options}, {(): caller()})
         self.declared.tree |= {"sources": {}, "tables": {}, "stages": {}, "sinks": [], "alerts": {}}
 
@@ -142,18 +134,7 @@ class Pipeline:
             )
             ```
         """
-        options = given(
-            event_time=event_time,
-            lateness=lateness,
-            ahead=ahead,
-            start=start,
-            format=format,
-            schema=schema,
-            registry=registry,
-            message=message,
-            delimiter=delimiter,
-            on_error=on_error,
-        )
+        options = given(locals(), "self", "topic", "name")
         return Source(self._add_input("sources", topic, name, options))
 
     @declares
@@ -173,7 +154,7 @@ class Pipeline:
             crews = city.table(topic("crews", schema="district string, crew int"), key="district")
             ```
         """
-        return Table(self._add_input("tables", topic, name, given(key=key)))
+        return Table(self._add_input("tables", topic, name, given({"key": key})))
 
     @overload
     def stage(
@@ -253,24 +234,14 @@ class Pipeline:
                 return clean.groupBy("district").count().join(crews, "district", "left")
             ```
         """
-        options = given(
-            sql=sql,
-            function=function,
-            dedupe=dedupe,
-            checks=checks,
-            mode=mode,
-            key=key,
-            event_time=event_time,
-            lateness=lateness,
-            to=to,
-        )
-        place = caller()
+        options = given(locals(), "self", "name", "inputs")
+        location = caller()
         if isinstance(name, str):
-            self._add_stage(name, inputs, options, place)
+            self._add_stage(name, inputs, options, location)
             return Stage(name)
 
         def decorate(function: Callable[Arguments, Rows]) -> FunctionStage[Arguments, Rows]:
-            self._add_stage(function.__name__, (name, *inputs), options | {"function": function}, place)
+            self._add_stage(function.__name__, (name, *inputs), options | {"function": function}, location)
             return FunctionStage(function, function.__name__)
 
         return decorate
@@ -294,8 +265,8 @@ class Pipeline:
         is_read = self._holds("a sink reads a source or a stage", [node], Node)
         is_written = self._holds("a sink writes to a store, a lake or a topic", [to], Store, Lake, Topic)
         if is_read and is_written:
-            self.declared.places["sinks", len(self.declared.tree["sinks"])] = caller()
-            self.declared.tree["sinks"].append({"from": node.name, **to.declared, **given(name=name)})
+            self.declared.locations["sinks", len(self.declared.tree["sinks"])] = caller()
+            self.declared.tree["sinks"].append({"from": node.name, **to.declared, **given({"name": name})})
 
     @declares
     def alert(
@@ -330,21 +301,21 @@ class Pipeline:
                        message="{district}: {count} reports", to=[topic("dispatch"), webhook(env("HOOK"))])
             ```
         """
-        options = given(when=when, absent_for=absent_for, key=key, cooldown=cooldown, message=message, trigger=trigger)
+        options = given(locals(), "self", "node", "name", "to")
         targets = _listed(to)
         is_read = self._holds("an alert reads a source or a stage", [node], Node)
         is_sent = self._holds("an alert goes to a topic, a webhook or a mail address", targets, Topic, AlertTarget)
         if is_read and is_sent:
             for number, target in enumerate(targets):
-                self.declared.places["alerts", name, "to", number] = target.place
+                self.declared.locations["alerts", name, "to", number] = target.location
             self._add("alerts", name, {"from": node.name, "to": [one.declared for one in targets], **options})
 
     @property
     def folder(self) -> FilePath:
         """The folder of the file that declares the pipeline: paths are relative to it."""
-        place = self.declared.place(())
-        assert place is not None, "every pipeline is declared somewhere"
-        return FilePath(place.file).parent
+        location = self.declared.location(())
+        assert location is not None, "every pipeline is declared somewhere"
+        return FilePath(location.file).parent
 
     @property
     def mistakes(self) -> list[Mistake]:
@@ -386,26 +357,26 @@ class Pipeline:
         self._add(kind, name, topic.declared | options)
         return name
 
-    def _add_stage(self, name: str, inputs: Sequence[Node], options: dict[str, Any], place: Place) -> None:
+    def _add_stage(self, name: str, inputs: Sequence[Node], options: dict[str, Any], location: Location) -> None:
         to, checks = options.pop("to", None), _listed(options.pop("checks", None))
         is_read = self._holds("a stage reads sources, tables and stages", inputs, Node)
         declared = {"from": [one.name for one in inputs] if is_read else [], **options}
         if to is not None and self._holds("a stage writes to a topic", [to], Topic):
             declared["to"] = to.declared
-            self.declared.places["stages", name, "to"] = to.place
+            self.declared.locations["stages", name, "to"] = to.location
         if self._holds("the checks of a stage are made by check()", checks, Check):
             declared["checks"] = [one.declared for one in checks]
             for number, one in enumerate(checks):
-                self.declared.places["stages", name, "checks", number] = one.place
-        self._add("stages", name, declared, place)
+                self.declared.locations["stages", name, "checks", number] = one.location
+        self._add("stages", name, declared, location)
 
-    def _add(self, kind: str, name: str, declared: dict[str, Any], place: Place | None = None) -> None:
-        place = place or caller()
+    def _add(self, kind: str, name: str, declared: dict[str, Any], location: Location | None = None) -> None:
+        location = location or caller()
         if name in self.declared.tree[kind]:
             remedy = "; name one of them with name=" if kind in ("sources", "tables") else ""
-            self.mistakes.append(Mistake(place, f"{kind}.{name} is given twice{remedy}"))
+            self.mistakes.append(Mistake(location, f"{kind}.{name} is given twice{remedy}"))
         self.declared.tree[kind][name] = declared
-        self.declared.places[kind, name] = place
+        self.declared.locations[kind, name] = location
 
     def _holds(self, rule: str, values: Sequence[object], *kinds: type) -> bool:
         """Whether all values are of these kinds; a mistake for each that is not. Mistakes inside of them become the pipeline's."""

@@ -12,7 +12,7 @@ from yaml.reader import ReaderError
 
 from catchment.pipelines.declaration.declared import Declared
 from catchment.pipelines.declaration.python_files import run_file
-from catchment.pipelines.errors import Mistake, Mistakes, Path, Place
+from catchment.pipelines.errors import Location, Mistake, Mistakes, Path
 
 TESTS: Final = "tests"
 """The one key of a file that is no part of the pipeline."""
@@ -47,29 +47,29 @@ def read_tree(file: FilePath) -> Declared:
         raise _mistaken(file, line, f"{_NO_YAML}: {error.reason}") from None
     except RecursionError:
         raise _mistaken(file, 1, "this is nested too deeply") from None
-    places: dict[Path, Place] = {}
+    locations: dict[Path, Location] = {}
     mistakes: list[Mistake] = []
-    _note_places(root, (), str(file), places, mistakes)
-    return Declared(tree, places, mistakes)
+    _note_locations(root, (), str(file), locations, mistakes)
+    return Declared(tree, locations, mistakes)
 
 
 def _unusable(node: yaml.Node, loader: yaml.SafeLoader, file: str, around: tuple[int, ...] = ()) -> Iterator[Mistake]:
     """Values that are none, such as the 45th of a month, keys that are no names, and what is a part of itself."""
-    place = Place(file, node.start_mark.line + 1)
+    location = Location(file, node.start_mark.line + 1)
     if id(node) in around:
-        yield Mistake(place, f"{_NO_YAML}: this is a part of itself")
+        yield Mistake(location, f"{_NO_YAML}: this is a part of itself")
     elif isinstance(node, yaml.ScalarNode):
         try:
             loader.construct_object(node)
         except (yaml.MarkedYAMLError, ValueError) as error:
-            yield Mistake(place, f"{_NO_YAML}: {getattr(error, 'problem', error)}")
+            yield Mistake(location, f"{_NO_YAML}: {getattr(error, 'problem', error)}")
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             yield from _unusable(value, loader, file, (*around, id(node)))
     else:
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                yield Mistake(Place(file, key.start_mark.line + 1), f"{_NO_YAML}: a key is a name")
+                yield Mistake(Location(file, key.start_mark.line + 1), f"{_NO_YAML}: a key is a name")
             yield from _unusable(value, loader, file, (*around, id(node)))
 
 
@@ -82,25 +82,27 @@ def _text(file: FilePath) -> str:
 
 
 def _mistaken(file: FilePath, line: int, what: str) -> Mistakes:
-    return Mistakes([Mistake(Place(str(file), line), what)])
+    return Mistakes([Mistake(Location(str(file), line), what)])
 
 
-def _note_places(node: yaml.Node, path: Path, file: str, places: dict[Path, Place], mistakes: list[Mistake]) -> None:
-    places.setdefault(path, Place(file, node.start_mark.line + 1))
+def _note_locations(
+    node: yaml.Node, path: Path, file: str, locations: dict[Path, Location], mistakes: list[Mistake]
+) -> None:
+    locations.setdefault(path, Location(file, node.start_mark.line + 1))
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             below = (*path, key.value)
-            if below in places:
-                mistakes.append(Mistake(Place(file, key.start_mark.line + 1), f"{key.value} is given twice"))
-            places[below] = Place(file, key.start_mark.line + 1)
-            _note_places(value, below, file, places, mistakes)
+            if below in locations:
+                mistakes.append(Mistake(Location(file, key.start_mark.line + 1), f"{key.value} is given twice"))
+            locations[below] = Location(file, key.start_mark.line + 1)
+            _note_locations(value, below, file, locations, mistakes)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
-            _note_places(value, (*path, number), file, places, mistakes)
+            _note_locations(value, (*path, number), file, locations, mistakes)
     elif isinstance(node, yaml.ScalarNode) and node.style == _LITERAL:
         # Each line of such a text is one of the file: a mistake in a stage's SQL is in one of them.
         for number in range(1, node.value.count("\n") + 2):
-            places[*path, number] = Place(file, node.start_mark.line + 1 + number)
+            locations[*path, number] = Location(file, node.start_mark.line + 1 + number)
 
 
 def _find_functions(declared: Declared, file: FilePath) -> None:
@@ -118,9 +120,10 @@ def _find_functions(declared: Declared, file: FilePath) -> None:
             stage["function"] = _function(named, modules[beside])
         except Mistakes as error:
             stage["function"] = _not_found
-            place = declared.place(path)
+            location = declared.location(path)
             declared.mistakes += [
-                one if one.place else Mistake(place, f"{'.'.join(map(str, path))}: {one.what}") for one in error.found
+                one if one.location else Mistake(location, f"{'.'.join(map(str, path))}: {one.what}")
+                for one in error.found
             ]
 
 

@@ -19,7 +19,7 @@ from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.lakes.lake import Lake
 from catchment.pipelines.ownership.notes import Notes, begun, claimant, new_owner
 from catchment.pipelines.ownership.owner import Asking, Claimant, Found, NotOwned, Owner, objection
-from catchment.pipelines.ownership.places import Place, topics_of, written_places
+from catchment.pipelines.ownership.targets import OwnedTarget, topics_of, written_targets
 from catchment.pipelines.ownership.topic_owners import BrokerFacts, TopicClaim, TopicOwners
 from catchment.pipelines.stores.store import RealTimeStore
 
@@ -33,7 +33,7 @@ class _Claim:
 
     context: RunContext
     query: str
-    target: Place
+    target: OwnedTarget
     beside: frozenset[str]
     claimant: Claimant
     owner: Owner
@@ -41,7 +41,7 @@ class _Claim:
 
     @classmethod
     def of(cls, context: RunContext, query: str) -> _Claim:
-        places = dict(written_places(context.graph, context.folder))
+        places = dict(written_targets(context.graph, context.folder))
         version = context.version(query)
         query_id = begun(context.home, query, version)
         beside = frozenset(one for one, other in places.items() if other.digest == places[query].digest)
@@ -121,7 +121,7 @@ def claim_topics(context: RunContext, queries: Collection[str]) -> list[ClaimedT
         return []
     claims = [
         _Claim.of(context, query)
-        for query, one in written_places(context.graph, context.folder)
+        for query, one in written_targets(context.graph, context.folder)
         if one.topic is not None and query in queries
     ]
     with TopicOwners(context.servers, context.kafka) as owners:

@@ -31,7 +31,7 @@ from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.naming import LATE_SUFFIX, QUARANTINE_SUFFIX, REPLAYED_SUFFIX
 from catchment.pipelines.ownership.notes import home_ids
 from catchment.pipelines.ownership.owner import Asking, Owner
-from catchment.pipelines.ownership.places import sink_place
+from catchment.pipelines.ownership.targets import owned_sink
 from catchment.pipelines.ownership.topic_owners import Owners, TopicOwners
 from catchment.pipelines.planning.deciding import read_kept
 from catchment.pipelines.stores.store import RealTimeStore
@@ -130,11 +130,11 @@ class Resetting:
         if isinstance(target, StoreSink):
             store = open_store(expanded(target.store, folder), target.table, target.ttl)
             self._stores[query] = self._stack.enter_context(store)
-            self._names[query] = sink_place(target, folder).name
+            self._names[query] = owned_sink(target, folder).name
         elif isinstance(target, LakeSink):
             address = expanded(target.lake, folder)
             self._lakes[query] = open_lake(address, kind=target.format, partition_by=target.partition_by)
-            self._names[query] = sink_place(target, folder).name
+            self._names[query] = owned_sink(target, folder).name
 
     def _unfinished(self) -> Iterator[Thing]:
         if not self._home.reset_file.exists():

@@ -17,14 +17,14 @@ from pydantic import BaseModel, ConfigDict
 
 from catchment.pipelines.errors import Refusal
 from catchment.pipelines.naming import without_kind
-from catchment.pipelines.ownership.places import Place
+from catchment.pipelines.ownership.targets import OwnedTarget
 
 _TWICE: Final = "every row would be written a second time"
 RESET: Final = "start from scratch with `catchment pipeline reset FILE`"
 
 
 class Owner(BaseModel):
-    """A query that writes to a place. Later versions of Catchment may add facts, which are ignored."""
+    """A query that writes to a target. Later versions of Catchment may add facts, which are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -34,7 +34,7 @@ class Owner(BaseModel):
     query: str
     query_id: str
     run: str
-    """The token of the run that claimed the place last."""
+    """The token of the run that claimed the target last."""
     home: str
     host: str
     since: str
@@ -43,20 +43,20 @@ class Owner(BaseModel):
 
 @dataclass(frozen=True)
 class Found:
-    """What is at a place, as far as it says who wrote it."""
+    """What is at a target, as far as it says who wrote it."""
 
     owners: tuple[Owner, ...] = ()
     last_batch: int | None = None
-    """The newest batch that the place has of the query that asks; None where the place counts no batches."""
+    """The newest batch that the target has of the query that asks; None where the target counts no batches."""
     has_other_rows: bool = False
-    """Whether it holds rows that none of the home's own queries has written, as far as the place says."""
+    """Whether it holds rows that none of the home's own queries has written, as far as the target says."""
     is_empty: bool = False
     """Whether it is there and has no row at all."""
 
 
 @dataclass(frozen=True)
 class Asking:
-    """Which of the batches at a place are whose."""
+    """Which of the batches at a target are whose."""
 
     query_id: str | None
     home_ids: frozenset[str] = frozenset()
@@ -73,20 +73,20 @@ class Claimant:
     home: str
     asking: Asking
     runs: frozenset[str] = frozenset()
-    """The tokens of the runs that this checkpoint has claimed places with."""
+    """The tokens of the runs that this checkpoint has claimed targets with."""
     places: frozenset[str] = frozenset()
-    """The places that it has claimed, as digests."""
+    """The targets that it has claimed, as digests."""
     newest_planned: int | None = None
 
 
 class Objection(NamedTuple):
-    """Why a query may not write to a place, and what to do about it."""
+    """Why a query may not write to a target, and what to do about it."""
 
     reason: str
     ways: tuple[str, ...]
     """What helps, any of them."""
     is_elsewhere: bool = False
-    """Whether a query of the same name owns the place, whose checkpoint this is not: a new version may write beside it."""
+    """Whether a query of the same name owns the target, whose checkpoint this is not: a new version may write beside it."""
 
     @property
     def remedy(self) -> str:
@@ -111,91 +111,91 @@ def remedy(objections: Iterable[Objection]) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def objection(place: Place, found: Found, claimant: Claimant, beside: Collection[str] = ()) -> Objection | None:
-    """What speaks against a query's writing to a place; None if it may. `beside` are the file's queries that write there too."""
+def objection(target: OwnedTarget, found: Found, claimant: Claimant, beside: Collection[str] = ()) -> Objection | None:
+    """What speaks against a query's writing to a target; None if it may. `beside` are the file's queries that write there too."""
     foreign = [one for one in found.owners if one.pipeline != claimant.pipeline]
-    if foreign and not place.is_shared:
-        return _of_another_pipeline(place, foreign[0])
+    if foreign and not target.is_shared:
+        return _of_another_pipeline(target, foreign[0])
     ours = [one for one in found.owners if one.pipeline == claimant.pipeline]
     own = next((one for one in ours if one.query == claimant.query), None)
     if own is None:
-        return _unowned(place, found, claimant, [one for one in ours if one.query not in beside])
+        return _unowned(target, found, claimant, [one for one in ours if one.query not in beside])
     if own.query_id != claimant.asking.query_id:
-        return _elsewhere(place, own, claimant)
+        return _elsewhere(target, own, claimant)
     if own.run not in claimant.runs:
-        return _copied(place, own, claimant)
-    return _behind(place, found, claimant)
+        return _copied(target, own, claimant)
+    return _behind(target, found, claimant)
 
 
-def _unowned(place: Place, found: Found, claimant: Claimant, renamed: list[Owner]) -> Objection | None:
+def _unowned(target: OwnedTarget, found: Found, claimant: Claimant, renamed: list[Owner]) -> Objection | None:
     if renamed:
         return Objection(
-            f"{place.name} has the rows of {renamed[0].query}, which the file does not have: {_TWICE}",
+            f"{target.name} has the rows of {renamed[0].query}, which the file does not have: {_TWICE}",
             (
                 f"if it is {without_kind(renamed[0].query)} under another name, give it back that name",
-                f"name another {place.kind}",
+                f"name another {target.kind}",
                 RESET,
             ),
         )
-    if place.digest in claimant.places:
+    if target.digest in claimant.places:
         return Objection(
-            f"{place.name} was emptied, removed or replaced: it has no record of {claimant.query}, "
+            f"{target.name} was emptied, removed or replaced: it has no record of {claimant.query}, "
             f"which has written there up to batch {claimant.newest_planned}",
             ("restore what was there", RESET),
         )
     if found.last_batch is not None:
-        return _behind(place, found, claimant)
+        return _behind(target, found, claimant)
     if found.has_other_rows:
         return Objection(
-            f"{place.name} holds rows of a query whose checkpoint is not in {claimant.home}: {_TWICE}",
-            ("use the --home that has its checkpoint", *_beside(place, claimant.version), RESET),
+            f"{target.name} holds rows of a query whose checkpoint is not in {claimant.home}: {_TWICE}",
+            ("use the --home that has its checkpoint", *_beside(target, claimant.version), RESET),
             is_elsewhere=True,
         )
     return None
 
 
-def _of_another_pipeline(place: Place, owner: Owner) -> Objection:
+def _of_another_pipeline(target: OwnedTarget, owner: Owner) -> Objection:
     return Objection(
-        f"{place.name} belongs to pipeline {owner.pipeline}, whose query {owner.query} writes it",
-        (f"name another {place.kind}", f"reset pipeline {owner.pipeline}, if it is not needed any more"),
+        f"{target.name} belongs to pipeline {owner.pipeline}, whose query {owner.query} writes it",
+        (f"name another {target.kind}", f"reset pipeline {owner.pipeline}, if it is not needed any more"),
     )
 
 
-def _elsewhere(place: Place, own: Owner, claimant: Claimant) -> Objection:
+def _elsewhere(target: OwnedTarget, own: Owner, claimant: Claimant) -> Objection:
     is_gone = own.home == claimant.home
     where = f"gone from {own.home}" if is_gone else f"in {own.home} on {own.host}"
     return Objection(
-        f"{place.name} holds rows of {own.query}, whose checkpoint is {where}: {_TWICE}",
+        f"{target.name} holds rows of {own.query}, whose checkpoint is {where}: {_TWICE}",
         (
             "restore the checkpoint" if is_gone else f"use --home {own.home}",
-            *_beside(place, own.version),
+            *_beside(target, own.version),
             RESET,
         ),
         is_elsewhere=True,
     )
 
 
-def _beside(place: Place, version: int) -> tuple[str, ...]:
-    if place.has_versions:
+def _beside(target: OwnedTarget, version: int) -> tuple[str, ...]:
+    if target.has_versions:
         return (f"raise the pipeline's version above {version} to write tables and topics beside them",)
-    return (f"name another {place.kind}",)
+    return (f"name another {target.kind}",)
 
 
-def _copied(place: Place, own: Owner, claimant: Claimant) -> Objection:
+def _copied(target: OwnedTarget, own: Owner, claimant: Claimant) -> Objection:
     at = f"in {own.home} on {own.host}, at {own.since}"
     return Objection(
-        f"{place.name} was last written from another copy of this checkpoint, {at}: rows would be missing or there twice",
+        f"{target.name} was last written from another copy of this checkpoint, {at}: rows would be missing or there twice",
         (f"use --home {own.home}, and delete the copy in {claimant.home}", RESET),
     )
 
 
-def _behind(place: Place, found: Found, claimant: Claimant) -> Objection | None:
+def _behind(target: OwnedTarget, found: Found, claimant: Claimant) -> Objection | None:
     planned = -1 if claimant.newest_planned is None else claimant.newest_planned
     if found.last_batch is None or found.last_batch <= planned:
         return None
     known = "no batch" if planned < 0 else f"none after {planned}"
     return Objection(
-        f"{place.name} has batch {found.last_batch} of {claimant.query}, whose checkpoint in {claimant.home} "
+        f"{target.name} has batch {found.last_batch} of {claimant.query}, whose checkpoint in {claimant.home} "
         f"knows of {known}: it is an older copy, and rows would be missing",
         ("use the --home that wrote it", RESET),
     )

@@ -26,7 +26,7 @@ from pyspark import cloudpickle
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.planning.resolving import columns_of
 from catchment.pipelines.planning.signature import Current
-from catchment.pipelines.planning.targets import sink_target
+from catchment.pipelines.planning.signing import sink_target
 from catchment.spark.launch.java import cache_directory
 
 _FOLDER: Final = "plans"

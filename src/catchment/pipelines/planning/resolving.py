@@ -28,7 +28,7 @@ from catchment.pipelines.checks import columns as column_checks
 from catchment.pipelines.checks.revisions import counted
 from catchment.pipelines.declaration.durations import interval
 from catchment.pipelines.declaration.specification import Alert, TopicIn, TopicOut
-from catchment.pipelines.errors import Finding, Path, Place, Unresolved, dotted
+from catchment.pipelines.errors import Finding, Location, Path, Unresolved, dotted
 from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.execution.rows.decoding import decoding_options
 from catchment.pipelines.execution.rows.row_values import require_crossing
@@ -39,9 +39,8 @@ from catchment.pipelines.execution.stages import computed
 from catchment.pipelines.graph import Boundary, Graph, ProcessingStage, Sink
 from catchment.pipelines.naming import alert_name, alert_sink, is_source_stage
 from catchment.pipelines.planning import kept_columns
-from catchment.pipelines.planning.spark_columns import SparkColumns, objection
+from catchment.pipelines.planning.spark_columns import SparkColumns, objection, require_streamable
 from catchment.pipelines.planning.state_of_plans import state_of
-from catchment.pipelines.planning.streaming_check import require_streamable
 from catchment.spark.formats.decoding import Decoding
 
 _ALWAYS: Final = "true"
@@ -262,11 +261,11 @@ def _failed(error: Exception, stage: ProcessingStage, folder: FilePath) -> Findi
     return Finding(path, f"{dotted(path)}: {what}", _authors_line(error, stage, folder))
 
 
-def _authors_line(error: Exception, stage: ProcessingStage, folder: FilePath) -> Place | None:
+def _authors_line(error: Exception, stage: ProcessingStage, folder: FilePath) -> Location | None:
     """The innermost line of the file with the stage's function, or of one beside the pipeline's."""
     own = getattr(getattr(stage.declaration.function, "__code__", None), "co_filename", None)
     found = [
-        Place(one.filename, one.lineno)
+        Location(one.filename, one.lineno)
         for one in traceback.extract_tb(error.__traceback__)
         if one.lineno and (one.filename == own or _is_beside(FilePath(one.filename), folder))
     ]

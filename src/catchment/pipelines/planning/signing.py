@@ -8,15 +8,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from catchment.pipelines.declaration.specification import Alert, StoreSink
+from catchment.pipelines.declaration.specification import Alert, LakeSink, StoreSink, TopicSink
 from catchment.pipelines.execution.rows.row_values import row_schema
 from catchment.pipelines.execution.run_context import RunContext
-from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage
+from catchment.pipelines.graph import Boundary, Graph, ProcessingStage, Sink, SourceStage
 from catchment.pipelines.home import Home
+from catchment.pipelines.ownership.targets import OwnedTarget, owned_sink, topic_target
 from catchment.pipelines.planning.resolving import Resolved, resolve
-from catchment.pipelines.planning.signature import Current, Operator, Part, Signature
+from catchment.pipelines.planning.signature import Current, Operator, Part, Signature, Target
 from catchment.pipelines.planning.state_of_plans import state_of
-from catchment.pipelines.planning.targets import boundary_target, sink_target
 
 
 def signatures(spark: SparkSession, graph: Graph, home: Home, folder: Path) -> Current:
@@ -143,3 +143,17 @@ def _required(sink: Sink, schema: StructType) -> tuple[str, ...]:
 def _keys(names: tuple[str, ...], schema: StructType) -> tuple[Part, ...]:
     known = [one for one in names if one in schema.fieldNames()]
     return tuple(Part(name=f"key {name}", what=schema[name].dataType.simpleString()) for name in known)
+
+
+def boundary_target(stage: str, boundary: Boundary) -> Target:
+    """The topic that a stage writes, in its first version."""
+    return _target(topic_target(boundary.topic, is_boundary=True), stage)
+
+
+def sink_target(sink: StoreSink | LakeSink | TopicSink, folder: Path) -> Target:
+    """The table, the lake or the topic of a sink."""
+    return _target(owned_sink(sink, folder), sink.from_)
+
+
+def _target(place: OwnedTarget, stage: str) -> Target:
+    return Target(name=place.name, place=place.digest, stage=stage, has_versions=place.has_versions)

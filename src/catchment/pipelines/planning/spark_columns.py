@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructType
 
+from catchment.client.errors import SettingsError
 from catchment.pipelines.checks.columns import BadExpression, no_column
 from catchment.pipelines.errors import closest
 from catchment.pipelines.execution.spark_errors import cause_of
@@ -114,3 +115,18 @@ def _plain(name: str) -> str:
     """A name as people write it: Spark puts every part of it in backticks."""
     parts = _NAME_PART.findall(name)
     return ".".join(one.replace("``", "`") for one in parts) if parts else name.strip("`")
+
+
+def require_streamable(rows: DataFrame, stage: str, mode: str) -> None:
+    """SettingsError where Spark's own check refuses the streaming result of a stage in an output mode."""
+    jvm = rows.sparkSession.sparkContext._jvm
+    assert jvm is not None, "a started context has a JVM"
+    output_mode = jvm.org.apache.spark.sql.catalyst.streaming.InternalOutputModes.apply(mode)
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    try:
+        checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), output_mode)
+    except AnalysisException as error:
+        raise SettingsError(
+            f"Spark cannot run stage {stage} as a stream: {cause_of(error).message.rstrip('.;')}",
+            f"Its mode is {mode}: change that, or what the stage does.",
+        ) from error

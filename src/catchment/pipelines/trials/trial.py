@@ -19,10 +19,9 @@ from catchment.pipelines.declaration.specification import PipelineSpecification
 from catchment.pipelines.execution.session import carry_modules
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import alert_sink
-from catchment.pipelines.trials.row_matching import difference
-from catchment.pipelines.trials.trial_rows import Given
-from catchment.pipelines.trials.trial_run import TrialRun, last_of_each_key
-from catchment.pipelines.trials.trial_session import trial_session
+from catchment.pipelines.trials.matching import difference
+from catchment.pipelines.trials.rows import Given
+from catchment.pipelines.trials.run import TrialRun, last_of_each_key, trial_session
 
 QUARANTINE: Final = "quarantine"
 LATE: Final = "late"

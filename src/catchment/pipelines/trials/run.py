@@ -5,6 +5,9 @@ Each is the query that would run with a broker, of the same functions: only what
 
 from __future__ import annotations
 
+import atexit
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,16 +31,26 @@ from catchment.pipelines.execution.stages import apply
 from catchment.pipelines.graph import Graph, ProcessingStage, SourceStage, TableQuarantine
 from catchment.pipelines.home import Home
 from catchment.pipelines.planning.resolving import columns_of
-from catchment.pipelines.trials.trial_alerts import alert_collector
-from catchment.pipelines.trials.trial_log import Record, TrialLog
-from catchment.pipelines.trials.trial_rows import aside_row, event_record, result_row, table_record
-from catchment.pipelines.trials.trial_streams import TrialStreams
+from catchment.pipelines.trials.alerts import alert_collector
+from catchment.pipelines.trials.log import Record, TrialLog
+from catchment.pipelines.trials.rows import aside_row, event_record, result_row, table_record
+from catchment.pipelines.trials.streams import TrialStreams
+from catchment.spark import session
 from catchment.spark.formats.decoding import Decoding
+from catchment.spark.launch.settings import ROCKSDB, STATE_STORE
 from catchment.spark.sink.rows import headers_from_json
 from catchment.spark.sink.values import ValueEncoding
 
 _WITH_REGISTRY: Final = ("avro", "protobuf")
 Batches = list[list[Any]]
+_FOR_SPARK: Final = {"spark.ui.enabled": "false"}
+_FOR_SESSION: Final = {
+    # A few rows need no more, and each of these is a task in every batch.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    # State of one's own needs it.
+    STATE_STORE: ROCKSDB,
+}
 
 
 @dataclass
@@ -225,3 +238,16 @@ def _written(records: DataFrame) -> list[dict[str, Any]]:
 def _record(row: dict[str, Any]) -> Record:
     headers = tuple(headers_from_json(row.get("headers") or "[]"))
     return Record(row["key"], row["value"], row["timestamp"], headers)
+
+
+def trial_session() -> SparkSession:
+    """A session of its own on the Spark of this process, which is started if there is none and then ends with the process."""
+    running = SparkSession.getActiveSession()
+    if running is None:
+        warehouse = {"spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / f"catchment-trials-{os.getpid()}")}
+        running = session("local[2]", app_name="catchment trials", config=_FOR_SPARK | warehouse)
+        atexit.register(running.stop)
+    own = running.newSession()
+    for name, value in _FOR_SESSION.items():
+        own.conf.set(name, value)
+    return own

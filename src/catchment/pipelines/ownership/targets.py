@@ -1,4 +1,4 @@
-"""Where the rows of a query go, in a form in which the same place is recognised under another spelling."""
+"""Where the rows of a query go, in a form in which the same target is recognised under another spelling."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from catchment.pipelines.graph import Graph
 
 
 @dataclass(frozen=True)
-class Place:
+class OwnedTarget:
     """A table, a lake or a topic."""
 
     kind: Literal["table", "lake", "topic"]
     name: str
     """As its author knows it: `lake lake/reports`."""
     digest: str
-    """The same for the same place, however it is written. Addresses have secrets in them, so they are not kept themselves."""
+    """The same for the same target, however it is written. Addresses have secrets in them, so they are not kept themselves."""
     has_versions: bool = False
     """Whether a query that starts from scratch writes beside the old rows: a version of a table, or of a topic between queries."""
     is_shared: bool = False
@@ -30,33 +30,37 @@ class Place:
     topic: str | None = None
 
 
-def topic_place(topic: str, *, is_boundary: bool) -> Place:
+def topic_target(topic: str, *, is_boundary: bool) -> OwnedTarget:
     """A topic. One that is no boundary may have other writers, as any topic of Kafka."""
-    return Place("topic", f"topic {topic}", digest("topic", topic), is_boundary, not is_boundary, topic)
+    return OwnedTarget("topic", f"topic {topic}", digest("topic", topic), is_boundary, not is_boundary, topic)
 
 
-def sink_place(sink: StoreSink | LakeSink | TopicSink, folder: Path) -> Place:
+def owned_sink(sink: StoreSink | LakeSink | TopicSink, folder: Path) -> OwnedTarget:
     """The table, the lake or the topic of a sink."""
     match sink:
         case StoreSink():
             name = f"table {sink.table} of {without_credentials(sink.store)}"
-            return Place("table", name, digest("store", _address(sink.store, folder), sink.table), has_versions=True)
+            return OwnedTarget(
+                "table", name, digest("store", _address(sink.store, folder), sink.table), has_versions=True
+            )
         case LakeSink():
-            return Place("lake", f"lake {without_credentials(sink.lake)}", digest("lake", _address(sink.lake, folder)))
+            return OwnedTarget(
+                "lake", f"lake {without_credentials(sink.lake)}", digest("lake", _address(sink.lake, folder))
+            )
         case TopicSink():
-            return topic_place(sink.topic, is_boundary=False)
+            return topic_target(sink.topic, is_boundary=False)
 
 
-def written_places(graph: Graph, folder: Path) -> Iterator[tuple[str, Place]]:
-    """The queries of a pipeline that write rows, each with its place. Alerts have none: their log says what has fired."""
+def written_targets(graph: Graph, folder: Path) -> Iterator[tuple[str, OwnedTarget]]:
+    """The queries of a pipeline that write rows, each with its target. Alerts have none: their log says what has fired."""
     for query in graph.table_quarantines:
-        yield query, topic_place(graph.quarantine, is_boundary=False)
+        yield query, topic_target(graph.quarantine, is_boundary=False)
     for query in (*graph.source_stages, *graph.processing_stages):
         if (boundary := graph.boundary(query)) is not None:
-            yield query, topic_place(boundary.topic, is_boundary=True)
+            yield query, topic_target(boundary.topic, is_boundary=True)
     for query, sink in graph.sinks_by_query.items():
         if not isinstance(sink.target, Alert):
-            yield query, sink_place(sink.target, folder)
+            yield query, owned_sink(sink.target, folder)
 
 
 def topics_of(graph: Graph, query: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.pipelines.trials.row_matching import difference, is_same
+from catchment.pipelines.trials.matching import difference, is_same
 
 _ROWS = st.lists(st.fixed_dictionaries({"a": st.integers(0, 3), "b": st.sampled_from(["x", "y", None])}), max_size=8)
 

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from numbers import Real
 from typing import Any, Final
 
-from catchment.pipelines.trials.trial_rows import ERROR, Row, as_time
+from catchment.pipelines.trials.rows import ERROR, Row, as_time
 
 _MOST_ROWS_SHOWN: Final = 50
 _WIDEST_CELL: Final = 60

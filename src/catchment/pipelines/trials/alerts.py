@@ -17,7 +17,7 @@ from catchment.pipelines.declaration.specification import Alert
 from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.graph import Graph, Sink
 from catchment.pipelines.naming import alert_name
-from catchment.pipelines.trials.trial_rows import typed_row
+from catchment.pipelines.trials.rows import typed_row
 
 MESSAGE: Final = "_message"
 

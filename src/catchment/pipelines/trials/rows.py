@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
 
 from catchment.pipelines.declaration.specification import Source, Table
-from catchment.pipelines.trials.trial_log import Record
+from catchment.pipelines.trials.log import Record
 
 Row = Mapping[str, Any]
 Given = Row | str | bytes | None

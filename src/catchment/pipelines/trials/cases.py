@@ -90,7 +90,7 @@ def _yaml_tests(file: Path, loaded: Loaded) -> Iterator[Test]:
     found: list[Test] = []
     tests = declared.tree.get(TESTS) or {}
     if not isinstance(tests, dict):
-        mistakes.append(Mistake(declared.place((TESTS,)), f"{TESTS}: they are given by name, not as {tests!r}"))
+        mistakes.append(Mistake(declared.location((TESTS,)), f"{TESTS}: they are given by name, not as {tests!r}"))
     for name, tree in tests.items() if isinstance(tests, dict) else ():
         try:
             found.append(Test(str(name), partial(_run_case, Case.model_validate(tree), loaded)))
