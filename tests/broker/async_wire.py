@@ -20,7 +20,7 @@ from catchment.cluster.new_topic import NewTopic
 from catchment.ports.disk import Disk
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.adapters.produce import TopicProduceData
-from catchment.protocol.client import Answer, ClientProtocol
+from catchment.protocol.client import ClientProtocol, Response
 from catchment.replication.partition import Partition
 from catchment.settings.broker import BrokerSettings
 
@@ -54,7 +54,7 @@ class AsyncWire:
         self._reader = reader
         self._writer = writer
         self._protocol = ClientProtocol("test")
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[Response] = deque()
 
     @classmethod
     async def connect(cls, server: BrokerServer) -> AsyncWire:

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.fetch_sessions import NO_SESSION, FetchSession, FetchSessions
 from catchment.protocol.errors import ApiError
-from catchment.protocol.fetch import FetchRequest, PartitionAnswer, PartitionRequest, TopicRequest
+from catchment.protocol.fetch import FetchRequest, PartitionRequest, PartitionResponse, TopicRequest
 from catchment.protocol.produce import TopicKey
 
 LIMIT = 100
@@ -90,6 +90,6 @@ def test_a_full_request_is_answered_in_full_though_the_session_has_gone_on(sessi
     further = request(0, session=(session.id, 1))
     sessions.open(further)
     asked = next(iter(session.partitions()))
-    nothing = PartitionAnswer(0, 0)
+    nothing = PartitionResponse(0, 0)
     assert session.should_send(opening, asked, nothing)
     assert not session.should_send(further, asked, nothing)

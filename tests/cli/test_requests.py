@@ -47,7 +47,7 @@ def test_a_server_that_never_answers_is_given_up_at_the_time_out() -> None:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         with (
             open_requests(address, {}, 0.3) as requests,
-            pytest.raises(CommandError, match=f"no answer from {address} in time"),
+            pytest.raises(CommandError, match=f"no response from {address} in time"),
         ):
             requests.ask(CLUSTER)
 

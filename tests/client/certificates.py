@@ -1,4 +1,4 @@
-"""Certificates for one test run, made by openssl: an authority, and keys that it vouches for."""
+"""Certificates for one test run, made by openssl: an authority, and keys that it signs."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Authority:
         )
 
     def encrypted(self, pair: Pair) -> Pair:
-        """The same pair with its key under `KEY_PASSWORD`."""
+        """The same pair with its key encrypted by `KEY_PASSWORD`."""
         locked = pair.key.with_suffix(".locked")
         self._openssl("pkcs8", "-topk8", "-in", str(pair.key), "-out", str(locked), "-passout", f"pass:{KEY_PASSWORD}")
         return Pair(pair.certificate, locked)
 
     def key_store(self, pair: Pair) -> Path:
-        """Key and certificate in one file, as Kafka's brokers like it."""
+        """Key and certificate in one file, as Kafka's brokers read it."""
         store = pair.key.with_suffix(".store")
         store.write_text(pair.key.read_text() + pair.certificate.read_text())
         return store

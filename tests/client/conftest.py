@@ -1,4 +1,4 @@
-"""Brokers that do as a test says."""
+"""Brokers that tests script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics on a server of either kind, filled by confluent-kafka: a writer and reader that is not ours."""
+"""Topics on a server of either kind, written and read by confluent-kafka, which is independent of our client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 class Logs(ABC):
-    """A server, and topics on it with names of their own."""
+    """A server, and topics with unique names."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -27,20 +27,20 @@ class Logs(ABC):
     def create(self, name: str, partitions: int, settings: Mapping[str, str]) -> None: ...
 
     def topic(self, partitions: int = 1, **settings: str) -> str:
-        """A new topic; its settings are named with underscores for dots."""
+        """Create a topic. Its settings have underscores for dots."""
         name = f"client-{next(_numbers)}"
         self.create(name, partitions, {key.replace("_", "."): value for key, value in settings.items()})
         return name
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Add partitions to a topic until it has so many."""
+        """Add partitions to a topic until it has `partitions`."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(_TIMEOUT_S)
 
     def fill(
         self, topic: str, values: Iterable[bytes], *, partition: int = 0, settings: Mapping[str, Any] | None = None
     ) -> None:
-        """Write values and wait until they are there; `settings` are confluent-kafka's."""
+        """Write values and wait until they are acknowledged; `settings` are confluent-kafka's."""
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, **(settings or {})})
         failures: list[KafkaError] = []
 
@@ -55,7 +55,7 @@ class Logs(ABC):
         assert failures == []
 
     def transaction(self, topic: str, values: Iterable[bytes], *, commit: bool, partition: int = 0) -> None:
-        """Write values in a transaction of a producer of their own."""
+        """Write values in a transaction, with a new producer."""
         producer = Producer(
             {"bootstrap.servers": self.bootstrap_servers, "transactional.id": f"filler-{next(_numbers)}"}
         )
@@ -70,7 +70,7 @@ class Logs(ABC):
             producer.abort_transaction(_TIMEOUT_S)
 
     def messages(self, topic: str, partition: int = 0) -> Iterator[Message]:
-        """What a reader of committed records finds in a partition, up to its end."""
+        """The committed records of a partition, up to its end."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
@@ -98,7 +98,7 @@ class Logs(ABC):
         return [message.value() for message in self.messages(topic, partition)]
 
     def settled_values(self, topic: str, partition: int = 0) -> list[bytes | None]:
-        """The same once no transaction is open: Kafka answers the end of one before all its partitions have heard of it."""
+        """The same once no transaction is open: Kafka responds to EndTxn before all partitions have their markers."""
         self.settle(topic, partition)
         return self.values(topic, partition)
 

@@ -1,4 +1,4 @@
-"""Brokers that a test plays for a reader, and the cluster they make up."""
+"""Brokers that a test plays for a reader, and their cluster."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from catchment.client.fetch.session import FetchLimits
 from catchment.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, OffsetAt
 from catchment.client.reader import Reader, Span
 from catchment.client.topic_metadata import Leader, TopicPartition
-from catchment.protocol.client import Answer
-from catchment.protocol.fetch import PartitionAnswer, TopicAnswer, encode_response
+from catchment.protocol.client import Response
+from catchment.protocol.fetch import PartitionResponse, TopicResponse, encode_response
 
 TOPIC_ID = UUID(int=1)
 VERSION = 17
 
 
 class PlayedBroker:
-    """Answers fetches of one record a partition, with sessions, or as it is told. It is its own connection."""
+    """Responds to fetches with one record a partition, with sessions, or as scripted. It is its own connection."""
 
     name = "played:9092"
 
@@ -39,10 +39,10 @@ class PlayedBroker:
         self.is_down = False
         self.is_silent = False
         self.strange_records = b""
-        self.strange_answers = 0
+        self.strange_responses = 0
         self.requests: list[FetchRequest] = []
         self._session: dict[int, int] = {}
-        self._answers: deque[Answer] = deque()
+        self._responses: deque[Response] = deque()
         self._readable, self._writable = socket.socketpair()
 
     def fileno(self) -> int:
@@ -53,9 +53,9 @@ class PlayedBroker:
         return False
 
     def close(self) -> None:
-        while self._answers:
+        while self._responses:
             self._readable.recv(1)
-            self._answers.popleft()
+            self._responses.popleft()
         self._session.clear()
 
     def shut(self) -> None:
@@ -75,39 +75,39 @@ class PlayedBroker:
         for forgotten in request.forgotten_topics_data:
             for partition in forgotten.partitions:
                 self._session.pop(partition, None)
-        answers = [self._partition(partition, offset) for partition, offset in self._session.items()]
+        responses = [self._partition(partition, offset) for partition, offset in self._session.items()]
         pieces = encode_response(
-            [TopicAnswer(TOPIC_ID, answers)], VERSION, session_id=9, throttle_time_ms=self.throttle_time_ms
+            [TopicResponse(TOPIC_ID, responses)], VERSION, session_id=9, throttle_time_ms=self.throttle_time_ms
         )
         body = b"".join(pieces)
-        if self.strange_answers:
-            self.strange_answers -= 1
+        if self.strange_responses:
+            self.strange_responses -= 1
             body = body[:-8]
-        self._answers.append(Answer(0, 1, VERSION, body))
+        self._responses.append(Response(0, 1, VERSION, body))
         # The reader waits for the descriptor before it receives.
         self._writable.send(b"x")
 
-    def receive(self, timeout_s: float | None = None) -> Answer:
+    def receive(self, timeout_s: float | None = None) -> Response:
         if self.is_down:
             raise Unreachable("the played broker is down")
         self._readable.recv(1)
-        return self._answers.popleft()
+        return self._responses.popleft()
 
-    def _partition(self, partition: int, offset: int) -> PartitionAnswer:
+    def _partition(self, partition: int, offset: int) -> PartitionResponse:
         code = self.error(partition)
         if code is not ErrorCode.none:
-            return PartitionAnswer(partition, code)
+            return PartitionResponse(partition, code)
         records = b""
         if self.strange_records:
-            return PartitionAnswer(partition, 0, 1, 1, 0, [], -1, self.strange_records)
+            return PartitionResponse(partition, 0, 1, 1, 0, [], -1, self.strange_records)
         if offset < self.log_end and not self.throttle_time_ms:
             (batch,) = encode(pyarrow.record_batch({"value": [b"%d" % offset]}), timestamp_ms=0)
             records = offset.to_bytes(8, "big") + batch.data[8:]
-        return PartitionAnswer(partition, 0, self.high_watermark, self.high_watermark, 0, [], -1, records)
+        return PartitionResponse(partition, 0, self.high_watermark, self.high_watermark, 0, [], -1, records)
 
 
 class PlayedCluster:
-    """Two brokers, and who leads which partition according to the metadata."""
+    """Two brokers, and the leaders of partitions in their metadata."""
 
     def __init__(self, *brokers: PlayedBroker) -> None:
         self.brokers = brokers

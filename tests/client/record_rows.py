@@ -1,4 +1,4 @@
-"""Random batches, and the rows that they hold as the record reader of the protocol sees them: what decoding must agree with."""
+"""Random batches, and their rows according to the protocol's record reader, for comparison with decoding."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _batch(
 
 @st.composite
 def logs(draw: st.DrawFn) -> bytes:
-    """A few batches one behind the other, with the gaps that compaction leaves in and between them."""
+    """A few consecutive batches, with the gaps that compaction leaves in and between them."""
     data = b""
     next_offset = draw(st.integers(0, 1000))
     for _ in range(draw(st.integers(0, 4))):
@@ -82,5 +82,5 @@ def expected_rows(data: bytes) -> list[dict[str, Any]]:
 
 
 def next_offset_of(data: bytes, default: int) -> int:
-    """The offset behind the last batch."""
+    """The offset after the last batch."""
     return max([default, *(header.next_offset for _, header in iterate_headers(data))])

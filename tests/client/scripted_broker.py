@@ -1,4 +1,4 @@
-"""A server on the loopback that does with each connection what a test says, however wrong."""
+"""A server on the loopback that runs a script for each connection, however wrong."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Peer:
         self._connection = connection
 
     def request(self) -> RequestHeader:
-        """The header of the next request; the script ends where the client does."""
+        """The header of the next request. The script ends when the client disconnects."""
         length = int.from_bytes(self._exactly(4), "big")
         return parse_request_header(self._exactly(length))
 
-    def answer(self, asked: RequestHeader, response: Any) -> None:
+    def respond(self, asked: RequestHeader, response: Any) -> None:
         self.send(frame_of(asked, response, asked.api_version))
 
     def send(self, data: bytes) -> None:
         self._connection.sendall(data)
 
     def greet(self) -> None:
-        """Tell the versions of Metadata, and that `transaction.version` is not agreed on."""
-        self.answer(self.request(), versions_response(ErrorCode.none))
+        """Send the versions of Metadata, without a finalized `transaction.version`."""
+        self.respond(self.request(), versions_response(ErrorCode.none))
 
     def _exactly(self, size: int) -> bytes:
         data = b""
@@ -51,7 +51,7 @@ class Peer:
 
 
 def frame_of(asked: RequestHeader, response: Any, version: int) -> bytes:
-    """The answer to a request as it goes over the wire, its length included."""
+    """The frame of a response, with its length."""
     header = encode_response_header(asked.correlation_id, asked.api_key, asked.api_version)
     frame = header + encode_response(response, version)
     return len(frame).to_bytes(4, "big") + frame
@@ -64,11 +64,11 @@ def versions_response(code: ErrorCode) -> ApiVersionsResponse:
 
 @contextmanager
 def scripted(script: Callable[[Peer], None]) -> Iterator[str]:
-    """Run the script for every connection, each on a thread; yields the address."""
+    """Run the script for every connection, each on a thread. Yields the address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_accept, args=(listener, script), daemon=True).start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
-        # The thread sleeps in accept until somebody comes: closing alone would not wake it.
+        # The thread blocks in accept until a client connects: closing alone would not wake it.
         listener.shutdown(socket.SHUT_RDWR)
 
 

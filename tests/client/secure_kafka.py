@@ -41,12 +41,12 @@ _SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required
 
 
 class SecureKafka:
-    """Where its listeners are, and what a client needs to be let in."""
+    """The addresses of its listeners, and what a client needs to authenticate."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory, "authority")
         self.authority = authority.certificate
-        self.stranger = Authority(directory, "stranger").certificate
+        self.other_authority = Authority(directory, "other").certificate
         self.client: Pair = authority.encrypted(authority.issue("client", "DNS:client"))
         self._key_store = authority.key_store(authority.issue("broker", "IP:127.0.0.1"))
         self._misnamed_key_store = authority.key_store(authority.issue("misnamed", "DNS:elsewhere.example"))

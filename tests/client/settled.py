@@ -1,4 +1,4 @@
-"""Topics as those read them who wait until nothing in them is undecided."""
+"""Committed reads of topics after all transactions have ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catchment.client.topic_metadata import TopicPartition
 
 
 def settle(servers: str, topic: str, partitions: Iterable[int] | None = None) -> None:
-    """Wait until no transaction is open: brokers answer the end of one before all its partitions have heard of it."""
+    """Wait until no transaction is open: brokers respond to EndTxn before all partitions have their markers."""
     with Cluster(servers) as cluster:
         numbers = cluster.partitions(topic) if partitions is None else partitions
         topic_partitions: list[TopicPartition] = [(topic, number) for number in numbers]

@@ -1,4 +1,4 @@
-"""Topics as tables in one call, and the laziness of the names that do it."""
+"""Topics as tables in one call, and the lazy import of these functions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_is_written_is_read(logs: Logs) -> None:
     assert scanned.sort_by([("partition", "ascending"), ("offset", "ascending")]) == table
 
 
-def test_columns_come_as_they_were_asked_for(logs: Logs) -> None:
+def test_columns_are_in_the_requested_order(logs: Logs) -> None:
     topic = logs.topic()
     catchment.write_arrow(topic, hourly(2), logs.bootstrap_servers)
     table = catchment.read_arrow(topic, logs.bootstrap_servers, columns=["offset", "headers", "value"])
@@ -60,7 +60,7 @@ def test_columns_come_as_they_were_asked_for(logs: Logs) -> None:
         catchment.read_arrow(topic, logs.bootstrap_servers, columns=["valeu"])
 
 
-def test_start_and_end_are_offsets_or_moments_or_differ_by_partition(logs: Logs) -> None:
+def test_start_and_end_are_offsets_or_times_or_differ_by_partition(logs: Logs) -> None:
     topic = logs.topic()
     servers = logs.bootstrap_servers
     catchment.write_arrow(topic, hourly(10), servers)
@@ -74,7 +74,7 @@ def test_start_and_end_are_offsets_or_moments_or_differ_by_partition(logs: Logs)
     assert offsets(catchment.read_arrow(topic, servers, start=MOMENT + timedelta(days=9))) == []
 
 
-def test_a_moment_within_a_millisecond_is_behind_the_records_of_that_millisecond(logs: Logs) -> None:
+def test_a_time_within_a_millisecond_is_after_the_records_of_that_millisecond(logs: Logs) -> None:
     topic = logs.topic()
     servers = logs.bootstrap_servers
     catchment.write_arrow(topic, hourly(10), servers)
@@ -87,16 +87,16 @@ def test_a_moment_within_a_millisecond_is_behind_the_records_of_that_millisecond
     assert offsets(catchment.read_arrow(topic, servers, start=just_before_the_epoch)) == list(range(10))
 
 
-def test_positions_that_say_nothing_are_refused(catchment_logs: CatchmentLogs) -> None:
+def test_invalid_positions_are_rejected(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic(partitions=2)
     servers = catchment_logs.bootstrap_servers
-    # Those who check their types are told before they run it.
+    # A type checker reports this before it runs.
     unknown: Any = "newest"
     with pytest.raises(ValueError, match="no time zone"):
         catchment.read_arrow(topic, servers, start=datetime.fromisoformat("2026-01-01"))
     with pytest.raises(ValueError, match="no offset is given for partition 1"):
         catchment.read_arrow(topic, servers, start={0: 0})
-    with pytest.raises(ValueError, match="is no position"):
+    with pytest.raises(ValueError, match="is not a position"):
         catchment.read_arrow(topic, servers, end=unknown)
     with pytest.raises(ValueError, match="isolation is"):
         catchment.read_arrow(topic, servers, isolation=unknown)
@@ -110,7 +110,7 @@ def test_partitions_may_be_chosen(logs: Logs) -> None:
     assert table.column("partition").to_pylist() == [1, 1, 3, 3]
 
 
-def test_a_transaction_is_seen_whole(logs: Logs) -> None:
+def test_a_transaction_is_visible_as_a_whole(logs: Logs) -> None:
     topic = logs.topic(partitions=2)
     logs.transaction(topic, [b"aborted"], commit=False)
     catchment.write_arrow(topic, hourly(10), logs.bootstrap_servers, transactional_id="writer", codec="zstd")
@@ -138,7 +138,7 @@ def test_importing_the_package_loads_neither_arrow_nor_numba() -> None:
     assert shown.stdout.strip() == "[]"
 
 
-def test_the_guide_runs_where_it_needs_no_other_library(catchment_logs: CatchmentLogs) -> None:
+def test_the_guide_runs_as_far_as_it_needs_no_other_library(catchment_logs: CatchmentLogs) -> None:
     blocks = [part.split("```")[0] for part in GUIDE.read_text().split("```python\n")[1:]]
     needs_more = ("polars", "pandas", "duckdb", "TransactionHandle")
     script = "".join(block for block in blocks if not any(name in block for name in needs_more))

@@ -25,11 +25,11 @@ DESCRIBE = DescribeClusterRequest(
 @pytest.mark.parametrize("target", ["any", "controller", 1, Coordinator("g", GROUP), Coordinator("t", TRANSACTION)])
 def test_a_request_reaches_the_broker_that_it_is_for(logs: Logs, target: Target) -> None:
     with Cluster(f"127.0.0.1:1,{logs.bootstrap_servers}") as cluster:
-        answer = cluster.ask(DESCRIBE, to=target)
-        assert [broker.broker_id for broker in answer.brokers] == cluster.broker_ids() == [1]
+        response = cluster.ask(DESCRIBE, to=target)
+        assert [broker.broker_id for broker in response.brokers] == cluster.broker_ids() == [1]
 
 
-def test_a_broker_that_is_not_there_is_told_at_once(logs: Logs) -> None:
+def test_an_unknown_broker_is_reported_at_once(logs: Logs) -> None:
     with Cluster(logs.bootstrap_servers) as cluster:
         with pytest.raises(NoSuchBroker, match="the cluster has no broker 77"):
             cluster.ask(DESCRIBE, to=77)
@@ -37,7 +37,7 @@ def test_a_broker_that_is_not_there_is_told_at_once(logs: Logs) -> None:
             cluster.connection(77)
 
 
-def test_transactions_of_the_second_kind_are_known_by_their_feature(logs: Logs) -> None:
+def test_the_second_transaction_protocol_is_recognised_by_its_feature(logs: Logs) -> None:
     with Cluster(logs.bootstrap_servers) as cluster:
         assert cluster.feature("transaction.version") == 2
         assert cluster.feature("no.such.feature") == 0
@@ -46,12 +46,12 @@ def test_transactions_of_the_second_kind_are_known_by_their_feature(logs: Logs) 
 def test_topics_are_found_by_name_and_by_pattern(logs: Logs) -> None:
     first, second = logs.topic(), logs.topic()
     with Cluster(logs.bootstrap_servers) as cluster:
-        # A refresh waits until the broker has heard of the topics.
+        # A refresh waits until the broker has the metadata of the topics.
         cluster.refresh([first, second])
         assert {first, second} <= set(cluster.topics())
         assert cluster.topics(f"{first}|nothing") == [first]
         assert cluster.topics(first[1:]) == []
-        # A commit makes the group coordinator's topic, which is internal.
+        # A commit creates the group coordinator's topic, which is internal.
         cluster.commit("of-topics", {(first, 0): 0})
         assert "__consumer_offsets" not in cluster.topics()
         assert "__consumer_offsets" in cluster.topics(include_internal=True)
@@ -68,7 +68,7 @@ def test_a_topic_has_partitions_leaders_and_an_id(logs: Logs) -> None:
         assert cluster.topic_id(topic) is not None
 
 
-def test_a_topic_or_partition_that_does_not_exist_is_told(logs: Logs) -> None:
+def test_a_missing_topic_or_partition_is_reported(logs: Logs) -> None:
     topic = logs.topic()
     started_at_s = time.monotonic()
     with Cluster(logs.bootstrap_servers, timeout_s=120) as cluster:
@@ -103,7 +103,7 @@ def test_offsets_are_listed_by_position_and_by_time(logs: Logs) -> None:
             cluster.list_offsets([(topic, 2)], LATEST)
 
 
-def test_the_end_of_committed_records_lies_before_an_open_transaction(logs: Logs) -> None:
+def test_committed_records_end_before_an_open_transaction(logs: Logs) -> None:
     topic = logs.topic()
     topic_partition = (topic, 0)
     logs.fill(topic, [b"a"])
@@ -116,13 +116,13 @@ def test_the_end_of_committed_records_lies_before_an_open_transaction(logs: Logs
         assert cluster.list_offsets([topic_partition], LATEST)[topic_partition].offset == 2
         assert cluster.list_offsets([topic_partition], LATEST, read_committed=True)[topic_partition].offset == 1
         producer.commit_transaction(30)
-        # A coordinator answers when it has decided; the marker, which takes an offset too, comes a moment later.
+        # A coordinator responds when it has decided; the marker, which takes an offset too, is written a moment later.
         wait_until(
             lambda: cluster.list_offsets([topic_partition], LATEST, read_committed=True)[topic_partition].offset == 3
         )
 
 
-def test_what_a_group_commits_is_what_it_finds(logs: Logs) -> None:
+def test_a_group_reads_the_offsets_that_it_committed(logs: Logs) -> None:
     first, second = logs.topic(2), logs.topic()
     topic_partitions = [(first, 0), (first, 1), (second, 0)]
     with Cluster(logs.bootstrap_servers) as cluster:
@@ -137,7 +137,7 @@ def test_what_a_group_commits_is_what_it_finds(logs: Logs) -> None:
         assert cluster.committed(group, []) == {}
 
 
-def test_a_topic_created_anew_is_committed_to_by_its_new_id(catchment_logs: CatchmentLogs) -> None:
+def test_commits_to_a_recreated_topic_use_its_new_id(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic()
     with Cluster(catchment_logs.bootstrap_servers) as cluster:
         cluster.commit("survivor", {(topic, 0): 5})
@@ -159,7 +159,7 @@ def test_new_partitions_are_found_by_a_refresh(catchment_logs: CatchmentLogs) ->
         assert cluster.leader(topic, 1) == Leader(1, 0)
 
 
-def test_errors_survive_the_way_from_one_process_to_another() -> None:
+def test_errors_survive_pickling() -> None:
     error = BrokerError(ErrorCode.topic_authorization_failed, "cannot read t")
     copied = pickle.loads(pickle.dumps(error))
     assert (type(copied), copied.code, str(copied)) == (BrokerError, error.code, str(error))

@@ -1,4 +1,4 @@
-"""A cluster that is not well: what passes by itself is waited for, everything else is told."""
+"""A cluster with failures: retriable errors are retried, everything else is reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cluster(broker: Broker) -> Iterator[Cluster]:
         yield client
 
 
-def test_lost_connections_are_made_again(broker: Broker, cluster: Cluster) -> None:
+def test_lost_connections_are_opened_again(broker: Broker, cluster: Cluster) -> None:
     assert cluster.partitions("t") == [0]
     broker.faults.drop_connections()
     cluster.refresh(["t"])
@@ -59,13 +59,13 @@ def test_lost_connections_are_made_again(broker: Broker, cluster: Cluster) -> No
         ErrorCode.unknown_topic_or_partition,
     ],
 )
-def test_offsets_are_asked_of_the_next_leader(broker: Broker, cluster: Cluster, code: ErrorCode) -> None:
+def test_offsets_are_requested_from_the_new_leader(broker: Broker, cluster: Cluster, code: ErrorCode) -> None:
     broker.faults.answer("ListOffsets", code, 2)
     assert cluster.list_offsets([PLACE], LATEST)[PLACE].offset == 0
     assert broker.faults.answers_left("ListOffsets") == 0
 
 
-def test_an_error_that_lasts_is_told_with_the_partition(broker: Broker, cluster: Cluster) -> None:
+def test_a_lasting_error_is_reported_with_the_partition(broker: Broker, cluster: Cluster) -> None:
     broker.faults.answer("ListOffsets", ErrorCode.topic_authorization_failed, 100)
     with pytest.raises(BrokerError, match="cannot list the offsets of t-0") as raised:
         cluster.list_offsets([PLACE], LATEST)
@@ -73,7 +73,7 @@ def test_an_error_that_lasts_is_told_with_the_partition(broker: Broker, cluster:
     assert broker.faults.answers_left("ListOffsets") == 99
 
 
-def test_a_leader_that_never_settles_is_given_up_in_time(broker: Broker) -> None:
+def test_a_leader_that_keeps_changing_is_an_error_in_time(broker: Broker) -> None:
     broker.faults.answer("ListOffsets", ErrorCode.not_leader_or_follower, 10_000)
     with (
         Cluster(broker.bootstrap_servers, FAST, timeout_s=3) as cluster,
@@ -84,7 +84,7 @@ def test_a_leader_that_never_settles_is_given_up_in_time(broker: Broker) -> None
 
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetCommit", "OffsetFetch"])
 @pytest.mark.parametrize("code", [ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress])
-def test_a_coordinator_that_is_coming_is_waited_for(
+def test_a_coordinator_that_is_loading_is_waited_for(
     broker: Broker, cluster: Cluster, api: str, code: ErrorCode
 ) -> None:
     broker.faults.answer(api, code, 2)
@@ -101,19 +101,19 @@ def test_a_coordinator_that_has_moved_is_looked_for(broker: Broker, cluster: Clu
     assert broker.faults.answers_left("FindCoordinator") == 0
 
 
-def test_a_commit_that_is_refused_says_why(broker: Broker, cluster: Cluster) -> None:
+def test_a_rejected_commit_says_why(broker: Broker, cluster: Cluster) -> None:
     broker.faults.answer("OffsetCommit", ErrorCode.unknown_member_id)
     with pytest.raises(BrokerError, match=r"cannot commit the offsets of group g: .* stop them"):
         cluster.commit("g", {PLACE: 4})
 
 
-def test_a_topic_that_is_not_known_yet_is_waited_for(broker: Broker, cluster: Cluster) -> None:
+def test_a_new_topic_is_waited_for(broker: Broker, cluster: Cluster) -> None:
     broker.faults.answer("Metadata", ErrorCode.unknown_topic_or_partition, 3)
     assert cluster.partitions("t") == [0]
     assert broker.faults.answers_left("Metadata") == 0
 
 
-def test_a_topic_that_may_not_be_read_is_told_at_once(broker: Broker, cluster: Cluster) -> None:
+def test_a_missing_permission_is_reported_at_once(broker: Broker, cluster: Cluster) -> None:
     broker.faults.answer("Metadata", ErrorCode.topic_authorization_failed)
     with pytest.raises(BrokerError, match=r"topic t: .*Ask for access"):
         cluster.partitions("t")
@@ -127,7 +127,7 @@ def test_one_attempt_is_made_where_one_is_wanted(broker: Broker, cluster: Cluste
     assert cluster.ask(metadata_request(()), to=1, once=True).brokers
 
 
-def test_a_cluster_that_is_gone_is_given_up_in_time(broker: Broker) -> None:
+def test_an_unreachable_cluster_is_an_error_in_time(broker: Broker) -> None:
     with Cluster(broker.bootstrap_servers, FAST, timeout_s=3) as cluster:
         assert cluster.partitions("t") == [0]
         broker.stop()
@@ -137,18 +137,18 @@ def test_a_cluster_that_is_gone_is_given_up_in_time(broker: Broker) -> None:
         assert time.monotonic() - started_at_s < 20
 
 
-def test_a_broker_that_falls_silent_leaves_time_to_ask_another(broker: Broker) -> None:
+def test_a_broker_that_stops_responding_leaves_time_to_ask_another(broker: Broker) -> None:
     with Cluster(broker.bootstrap_servers, FAST, timeout_s=10) as cluster:
         assert cluster.partitions("t") == [0]
         broker.faults.delay_connections(60)
         heard = threading.Timer(1, broker.faults.clear)
         heard.start()
-        # The first answer would come after a minute. It is asked for again on another connection, while there is time.
+        # The first response would arrive after a minute. The request is repeated on another connection in time.
         cluster.refresh(["t"])
         heard.join()
 
 
-def test_a_broker_that_is_slow_is_given_up_in_time(broker: Broker) -> None:
+def test_a_slow_broker_is_an_error_in_time(broker: Broker) -> None:
     with Cluster(broker.bootstrap_servers, FAST, timeout_s=3) as cluster:
         assert cluster.partitions("t") == [0]
         broker.faults.delay_connections(30)
@@ -156,7 +156,7 @@ def test_a_broker_that_is_slow_is_given_up_in_time(broker: Broker) -> None:
             cluster.refresh(["t"])
 
 
-def test_older_news_of_a_leader_does_not_replace_newer() -> None:
+def test_older_metadata_of_a_leader_does_not_replace_newer() -> None:
     partition = MetadataResponsePartition(
         error_code=ErrorCode.none,
         partition_index=i32(0),
@@ -172,5 +172,5 @@ def test_older_news_of_a_leader_does_not_replace_newer() -> None:
     newer = Topic(topic.topic_id, {0: Leader(1, 6)})
     assert read_topic(topic, newer) == newer
     assert read_topic(topic, Topic(topic.topic_id, {0: Leader(1, 4)})).leaders == {0: Leader(2, 5)}
-    # Epochs of a topic that was created anew begin again.
+    # The epochs of a recreated topic start again.
     assert read_topic(replace(topic, topic_id=uuid4()), newer).leaders == {0: Leader(2, 5)}

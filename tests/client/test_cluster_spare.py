@@ -1,4 +1,4 @@
-"""Connections that are given back are used again, unless something is wrong with them."""
+"""Released connections are reused, unless something is wrong with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catchment.client.topic_metadata import metadata_request
 QUESTION = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 
 
-def test_a_released_connection_is_lent_again(catchment_logs: CatchmentLogs) -> None:
+def test_a_released_connection_is_reused(catchment_logs: CatchmentLogs) -> None:
     with Cluster(catchment_logs.bootstrap_servers) as cluster:
         (broker_id,) = cluster.broker_ids()
         first, second = cluster.connection(broker_id), cluster.connection(broker_id)
@@ -32,7 +32,7 @@ def test_a_released_connection_is_lent_again(catchment_logs: CatchmentLogs) -> N
     assert not first.is_open
 
 
-def test_a_connection_with_an_answer_to_come_is_closed(catchment_logs: CatchmentLogs) -> None:
+def test_a_connection_with_a_request_in_flight_is_closed(catchment_logs: CatchmentLogs) -> None:
     with Cluster(catchment_logs.bootstrap_servers) as cluster:
         (broker_id,) = cluster.broker_ids()
         connection = cluster.connection(broker_id)
@@ -41,7 +41,7 @@ def test_a_connection_with_an_answer_to_come_is_closed(catchment_logs: Catchment
         assert not connection.is_open
 
 
-def test_a_connection_that_was_lost_meanwhile_is_not_lent(catchment_logs: CatchmentLogs) -> None:
+def test_a_connection_that_was_lost_meanwhile_is_not_reused(catchment_logs: CatchmentLogs) -> None:
     with Cluster(catchment_logs.bootstrap_servers) as cluster:
         (broker_id,) = cluster.broker_ids()
         connection = cluster.connection(broker_id)
@@ -54,7 +54,7 @@ def test_a_connection_that_was_lost_meanwhile_is_not_lent(catchment_logs: Catchm
         assert not connection.is_open
 
 
-def test_an_answer_that_nobody_waits_for_is_not_taken_for_another(
+def test_an_unread_response_is_not_taken_for_another(
     catchment_logs: CatchmentLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = catchment_logs.topic()
@@ -69,7 +69,7 @@ def test_an_answer_that_nobody_waits_for_is_not_taken_for_another(
         assert topic in cluster.topics()
 
 
-def test_producers_in_turn_share_a_connection(catchment_logs: CatchmentLogs) -> None:
+def test_successive_producers_share_a_connection(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic()
     with Cluster(catchment_logs.bootstrap_servers) as cluster:
         connections: set[Connection] = set()
@@ -81,7 +81,7 @@ def test_producers_in_turn_share_a_connection(catchment_logs: CatchmentLogs) -> 
     assert catchment_logs.values(topic) == [b"0", b"1", b"2"]
 
 
-def test_a_producer_begins_with_the_partition_that_it_is_told(catchment_logs: CatchmentLogs) -> None:
+def test_a_producer_starts_with_its_first_partition(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic(partitions=3)
     with Cluster(catchment_logs.bootstrap_servers) as cluster:
         for first in (2, 4):

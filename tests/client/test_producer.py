@@ -1,4 +1,4 @@
-"""Writing: every row once, in order within its partition, where its key says, whatever happens on the way."""
+"""Writing: every row once, in order within its partition, in the partition of its key, whatever fails meanwhile."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_rows_arrive_with_all_their_columns(logs: Logs, cluster: Cluster) -> Non
     assert second.timestamp()[1] >= before_ms - 1
 
 
-def test_a_topic_that_is_missing_is_created_as_brokers_do_for_producers(logs: Logs, cluster: Cluster) -> None:
-    topic = f"{logs.topic()}-anew"
+def test_a_missing_topic_is_created_as_brokers_do_for_producers(logs: Logs, cluster: Cluster) -> None:
+    topic = f"{logs.topic()}-new"
     with Producer(cluster) as producer:
         producer.write(topic, table([b"first"]))
     assert [one.value() for one in logs.messages(topic)] == [b"first"]
 
 
-def test_a_topic_that_brokers_do_not_create_is_told() -> None:
+def test_a_missing_topic_that_brokers_do_not_create_is_reported() -> None:
     with (
         Broker(settings={"auto.create.topics.enable": "false"}) as broker,
         Cluster(broker.bootstrap_servers) as connected,
@@ -75,14 +75,14 @@ def test_a_topic_that_brokers_do_not_create_is_told() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_any_codec_packs_is_read_by_others(logs: Logs, cluster: Cluster, codec: Codec) -> None:
+def test_other_clients_read_every_codec(logs: Logs, cluster: Cluster, codec: Codec) -> None:
     topic = logs.topic()
     with Producer(cluster, codec=codec, max_batch_bytes=2000) as producer:
         producer.write(topic, table(numbered(1000)))
     assert logs.values(topic) == numbered(1000)
 
 
-def test_keys_go_where_other_clients_send_them(logs: Logs, cluster: Cluster) -> None:
+def test_keys_go_to_the_same_partitions_as_with_other_clients(logs: Logs, cluster: Cluster) -> None:
     ours, theirs = logs.topic(partitions=7), logs.topic(partitions=7)
     keys = [f"key {number}".encode() for number in range(200)]
     with Producer(cluster) as producer:
@@ -95,7 +95,7 @@ def test_keys_go_where_other_clients_send_them(logs: Logs, cluster: Cluster) -> 
         assert logs.values(ours, partition) == logs.values(theirs, partition)
 
 
-def test_partitions_that_are_added_get_rows_from_a_process_that_knew_the_topic_before(
+def test_added_partitions_get_rows_from_a_running_producer(
     catchment_logs: CatchmentLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = catchment_logs.topic()
@@ -125,7 +125,7 @@ def test_a_row_may_name_a_partition_that_was_just_added(catchment_logs: Catchmen
 
 
 @pytest.mark.parametrize("partition", [-1, 3])
-def test_a_partition_that_is_not_there_is_told_at_once(catchment_logs: CatchmentLogs, partition: int) -> None:
+def test_a_missing_partition_is_reported_at_once(catchment_logs: CatchmentLogs, partition: int) -> None:
     topic = catchment_logs.topic(partitions=3)
     with (
         Cluster(catchment_logs.bootstrap_servers) as cluster,
@@ -135,7 +135,7 @@ def test_a_partition_that_is_not_there_is_told_at_once(catchment_logs: Catchment
         producer.write(topic, table([b"lost"]), partition=partition)
 
 
-def test_rows_without_a_key_spread_over_all_partitions_in_their_order(logs: Logs, cluster: Cluster) -> None:
+def test_rows_without_a_key_go_to_all_partitions_in_order(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic(partitions=3)
     with Producer(cluster) as producer:
         producer.write(topic, table(numbered(9000)))
@@ -144,7 +144,7 @@ def test_rows_without_a_key_spread_over_all_partitions_in_their_order(logs: Logs
     assert [value for partition in range(3) for value in logs.values(topic, partition)] == numbered(9000)
 
 
-def test_small_writes_without_a_key_take_turns(logs: Logs, cluster: Cluster) -> None:
+def test_small_writes_without_a_key_rotate_partitions(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic(partitions=3)
     with Producer(cluster) as producer:
         for number in range(6):
@@ -163,7 +163,7 @@ def test_a_row_may_name_its_partition(logs: Logs, cluster: Cluster) -> None:
     assert [logs.values(topic, partition) for partition in range(3)] == [[b"b"], [b"a", b"b", b"c"], [b"a", b"c"]]
 
 
-def test_a_batch_that_the_topic_does_not_take_ends_the_producer(logs: Logs, cluster: Cluster) -> None:
+def test_a_rejected_batch_ends_the_producer(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic(max_message_bytes="1000")
     producer = Producer(cluster)
     producer.write(topic, table([b"x" * 2000]))
@@ -178,7 +178,7 @@ def test_a_batch_that_the_topic_does_not_take_ends_the_producer(logs: Logs, clus
 @pytest.mark.parametrize(
     "error", ["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION"]
 )
-def test_errors_that_pass_neither_lose_nor_repeat_nor_reorder(catchment_logs: CatchmentLogs, error: str) -> None:
+def test_retriable_errors_neither_lose_nor_repeat_nor_reorder(catchment_logs: CatchmentLogs, error: str) -> None:
     topic = catchment_logs.topic(partitions=3)
     faults = catchment_logs.broker.faults
     with Cluster(catchment_logs.bootstrap_servers) as cluster, Producer(cluster, max_batch_bytes=2000) as producer:
@@ -193,7 +193,7 @@ def test_errors_that_pass_neither_lose_nor_repeat_nor_reorder(catchment_logs: Ca
         assert written[topic, partition].record_count == 2000
 
 
-def test_answers_that_are_lost_neither_lose_nor_repeat(catchment_logs: CatchmentLogs) -> None:
+def test_lost_responses_neither_lose_nor_repeat(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic()
     faults = catchment_logs.broker.faults
     with Cluster(catchment_logs.bootstrap_servers) as cluster, Producer(cluster, max_batch_bytes=500) as producer:
@@ -204,7 +204,7 @@ def test_answers_that_are_lost_neither_lose_nor_repeat(catchment_logs: Catchment
     assert catchment_logs.values(topic) == expected
 
 
-def test_a_broker_that_is_killed_and_comes_back_has_every_row_once() -> None:
+def test_a_killed_and_restarted_broker_has_every_row_once() -> None:
     with Broker() as broker:
         logs = CatchmentLogs(broker)
         topic = logs.topic()
@@ -219,7 +219,7 @@ def test_a_broker_that_is_killed_and_comes_back_has_every_row_once() -> None:
         assert logs.values(topic) == numbered(500, "before") + numbered(500, "after")
 
 
-def test_rows_that_find_no_broker_in_time_are_an_error() -> None:
+def test_rows_without_a_broker_in_time_are_an_error() -> None:
     with Broker() as broker:
         broker.create_topic("topic")
         cluster = Cluster(broker.bootstrap_servers, {"retry.backoff.ms": "10"}, timeout_s=1)
@@ -228,13 +228,13 @@ def test_rows_that_find_no_broker_in_time_are_an_error() -> None:
         producer.flush()
         broker.stop()
         producer.write("topic", table([b"lost"]))
-        with pytest.raises(TimedOut, match="partition 0 of topic took no records in time"):
+        with pytest.raises(TimedOut, match="partition 0 of topic topic accepted no records in time"):
             producer.flush()
         producer.close()
         cluster.close()
 
 
-def test_a_broker_that_falls_silent_is_an_error_in_time() -> None:
+def test_a_broker_that_stops_responding_is_an_error_in_time() -> None:
     with Broker() as broker, Cluster(broker.bootstrap_servers) as cluster:
         broker.create_topic("topic")
         with closing(Producer(cluster, delivery_timeout_s=3)) as producer:
@@ -242,7 +242,7 @@ def test_a_broker_that_falls_silent_is_an_error_in_time() -> None:
             producer.flush()
             broker.faults.delay_connections(20)
             producer.write("topic", table([b"late"]))
-            with pytest.raises(TimedOut, match="took no records in time"):
+            with pytest.raises(TimedOut, match="accepted no records in time"):
                 producer.flush()
 
 

@@ -36,7 +36,7 @@ with Cluster(servers) as cluster:
 @pytest.fixture(params=["first protocol", "second protocol"])
 def cluster(logs: Logs, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     if request.param == "first protocol":
-        # As of a cluster that has agreed on no transaction.version.
+        # As in a cluster without a finalized transaction.version.
         monkeypatch.setattr(Cluster, "feature", lambda self, name: 0)
     with Cluster(logs.bootstrap_servers) as connected:
         assert connected.feature("transaction.version") == (0 if request.param == "first protocol" else 2)
@@ -66,7 +66,7 @@ def test_only_what_is_committed_is_seen(logs: Logs, cluster: Cluster, transactio
     assert [logs.settled_values(topic, partition) for partition in range(2)] == [[b"0", b"2"], [b"0", b"2"]]
 
 
-def test_a_transaction_with_nothing_in_it_ends_at_once(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
+def test_an_empty_transaction_ends_at_once(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
     topic = logs.topic()
     with Producer(cluster, transactional_id=transactional_id) as producer:
         for end in (producer.commit, producer.abort, producer.commit):
@@ -96,8 +96,8 @@ def test_a_block_that_fails_aborts(logs: Logs, cluster: Cluster, transactional_i
 
 
 @pytest.fixture
-def loses_answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """The ends of transactions, whether they commit, whose answers are lost; each once."""
+def loses_responses(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The ends of transactions whose responses are lost, each once; True for a commit."""
     lost: list[bool] = []
 
     def end_unheard(cluster: Cluster, handle: TransactionHandle, commit: bool) -> TransactionHandle:
@@ -111,11 +111,11 @@ def loses_answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return lost
 
 
-def test_what_made_a_block_fail_is_told_though_the_abort_fails_as_well(
-    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+def test_the_first_error_is_reported_even_if_the_abort_fails_as_well(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_responses: list[bool]
 ) -> None:
     topic = logs.topic()
-    loses_answers.append(False)
+    loses_responses.append(False)
 
     def write_and_fail() -> None:
         with Producer(cluster, transactional_id=transactional_id) as producer:
@@ -129,11 +129,11 @@ def test_what_made_a_block_fail_is_told_though_the_abort_fails_as_well(
     assert "could not be aborted: no answer from the played broker" in note
 
 
-def test_a_block_that_only_leaves_a_transaction_open_is_told_that_the_abort_failed(
-    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+def test_leaving_a_transaction_open_reports_that_the_abort_failed(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_responses: list[bool]
 ) -> None:
     topic = logs.topic()
-    loses_answers.append(False)
+    loses_responses.append(False)
 
     def write_and_leave() -> None:
         with Producer(cluster, transactional_id=transactional_id) as producer:
@@ -144,11 +144,11 @@ def test_a_block_that_only_leaves_a_transaction_open_is_told_that_the_abort_fail
         write_and_leave()
 
 
-def test_a_commit_without_an_answer_is_said_to_be_unknown(
-    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+def test_the_outcome_of_a_commit_without_a_response_is_unknown(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_responses: list[bool]
 ) -> None:
     topic = logs.topic()
-    loses_answers.append(True)
+    loses_responses.append(True)
 
     def write() -> None:
         with Producer(cluster, transactional_id=transactional_id) as producer:
@@ -156,21 +156,21 @@ def test_a_commit_without_an_answer_is_said_to_be_unknown(
             producer.write(topic, table(b"perhaps"))
             producer.commit()
 
-    with pytest.raises(TimedOut, match=r"is committed is unknown.*: no answer from the played broker\. Commit again"):
+    with pytest.raises(TimedOut, match=r"it is unknown whether.*: no answer from the played broker\. Commit again"):
         write()
     assert logs.settled_values(topic) == [b"perhaps"]
 
 
-def test_a_commit_without_an_answer_may_be_repeated(
-    logs: Logs, cluster: Cluster, transactional_id: str, loses_answers: list[bool]
+def test_a_commit_without_a_response_may_be_repeated(
+    logs: Logs, cluster: Cluster, transactional_id: str, loses_responses: list[bool]
 ) -> None:
     topic = logs.topic()
-    loses_answers.append(True)
+    loses_responses.append(True)
     with Producer(cluster, transactional_id=transactional_id) as producer:
         for value in (b"first", b"second"):
             producer.begin()
             producer.write(topic, table(value))
-            if loses_answers:
+            if loses_responses:
                 with pytest.raises(TimedOut):
                     producer.commit()
             producer.commit()
@@ -196,7 +196,9 @@ def test_offsets_are_committed_with_the_transaction(logs: Logs, cluster: Cluster
         assert cluster.committed(transactional_id, [topic_partition])[topic_partition].offset == 11
 
 
-def test_after_a_failure_abort_makes_the_producer_as_new(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
+def test_after_a_failure_and_an_abort_the_producer_is_usable_again(
+    logs: Logs, cluster: Cluster, transactional_id: str
+) -> None:
     topic = logs.topic(partitions=2, max_message_bytes="1000")
     with Producer(cluster, transactional_id=transactional_id) as producer:
         producer.begin()
@@ -213,7 +215,7 @@ def test_after_a_failure_abort_makes_the_producer_as_new(logs: Logs, cluster: Cl
     assert [logs.settled_values(topic, partition) for partition in range(2)] == [[b"again"], [b"again"]]
 
 
-def test_a_first_batch_that_is_refused_can_be_aborted(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
+def test_a_rejected_first_batch_can_be_aborted(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
     topic = logs.topic(max_message_bytes="1000")
     with Producer(cluster, transactional_id=transactional_id) as producer:
         producer.begin()
@@ -269,7 +271,7 @@ def test_another_process_ends_the_transaction_and_may_do_so_twice(
     assert logs.settled_values(topic) == [b"handed over"]
 
 
-def test_a_commit_after_an_abort_is_refused(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
+def test_a_commit_after_an_abort_is_rejected(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
     topic, producer, handle = open_transaction(logs, cluster, transactional_id)
     producer.close()
     end_transaction(cluster, handle, commit=False)
@@ -280,7 +282,7 @@ def test_a_commit_after_an_abort_is_refused(logs: Logs, cluster: Cluster, transa
     assert logs.settled_values(topic) == []
 
 
-def test_a_commit_after_another_producer_took_over_is_refused(
+def test_a_commit_after_another_producer_took_over_is_rejected(
     logs: Logs, cluster: Cluster, transactional_id: str
 ) -> None:
     topic, producer, handle = open_transaction(logs, cluster, transactional_id)
@@ -292,20 +294,20 @@ def test_a_commit_after_another_producer_took_over_is_refused(
     assert logs.settled_values(topic) == []
 
 
-def test_a_commit_after_the_time_out_is_refused(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
+def test_a_commit_after_the_timeout_is_rejected(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
     topic = logs.topic()
     with closing(Producer(cluster, transactional_id=transactional_id, transaction_timeout_ms=100)) as producer:
         producer.begin()
         producer.write(topic, table(b"too late"))
         producer.flush()
         logs.fill(topic, [b"plain"])
-        # What was written behind it can be read as soon as the server has aborted it.
+        # The records after it can be read as soon as the server has aborted it.
         with Reader(cluster, [Span(topic, 0, 0)], columns=["value"]) as reader:
             seen = next(read.batch for _ in range(300) for read in reader.poll(0.1))
         assert seen.column("value").to_pylist() == [b"plain"]
         with pytest.raises(BrokerError) as caught:
             end_transaction(cluster, producer.handle(), commit=True)
-    # In the second protocol the epoch before the server's own abort is known to be the one that it ended.
+    # In the second protocol, the epoch before the server's own abort is known to be the aborted one.
     assert caught.value.code in FENCED | {ErrorCode.invalid_txn_state}
 
 

@@ -1,4 +1,4 @@
-"""Reading: everything between the ends and nothing else, from whoever leads, on both kinds of server."""
+"""Reading: exactly the records between the ends, from the current leaders, on both kinds of server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_values(reader: Reader) -> dict[int, list[bytes]]:
     return found
 
 
-def test_a_span_gives_the_records_between_its_ends(logs: Logs, cluster: Cluster) -> None:
+def test_a_span_returns_the_records_between_its_ends(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic()
     logs.fill(topic, numbered(100))
     with Reader(cluster, [Span(topic, 0, 10, 60)], columns=("offset", "value")) as reader:
@@ -47,13 +47,13 @@ def test_a_span_gives_the_records_between_its_ends(logs: Logs, cluster: Cluster)
     assert rows == [{"offset": number, "value": f"value-{number}".encode()} for number in range(10, 60)]
 
 
-def test_an_empty_span_asks_nobody(logs: Logs, cluster: Cluster) -> None:
+def test_an_empty_span_sends_no_request(logs: Logs, cluster: Cluster) -> None:
     with Reader(cluster, [Span("there is no such topic", 0, 5, 5)]) as reader:
         assert reader.is_finished
         assert list(reader) == []
 
 
-def test_many_partitions_are_read_in_many_small_answers_of_one_session(logs: Logs, cluster: Cluster) -> None:
+def test_many_partitions_are_read_in_many_small_responses_of_one_session(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic(partitions=5)
     expected = {}
     for partition in range(5):
@@ -73,7 +73,7 @@ def test_every_codec_is_read(logs: Logs, cluster: Cluster, codec: str) -> None:
         assert read_values(reader) == {0: numbered(500)[3:499]}
 
 
-def test_only_a_reader_of_everything_sees_what_was_aborted(logs: Logs, cluster: Cluster) -> None:
+def test_only_uncommitted_reads_see_aborted_records(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic()
     logs.transaction(topic, numbered(3, "kept"), commit=True)
     logs.transaction(topic, numbered(3, "aborted"), commit=False)
@@ -86,7 +86,7 @@ def test_only_a_reader_of_everything_sees_what_was_aborted(logs: Logs, cluster: 
         assert read_values(reader) == {0: numbered(3, "kept") + numbered(3, "aborted") + numbered(3, "plain")}
 
 
-def test_a_batch_larger_than_the_limits_is_read_all_the_same(logs: Logs, cluster: Cluster) -> None:
+def test_a_batch_larger_than_the_limits_is_read(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic()
     large = [b"x" * 50_000, b"y" * 60_000, b"z"]
     logs.fill(topic, large)
@@ -94,7 +94,7 @@ def test_a_batch_larger_than_the_limits_is_read_all_the_same(logs: Logs, cluster
         assert read_values(reader) == {0: large}
 
 
-def test_a_reader_without_an_end_finds_what_is_written_while_it_waits(logs: Logs, cluster: Cluster) -> None:
+def test_a_reader_without_an_end_reads_new_records(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic(partitions=2)
     logs.fill(topic, numbered(2, "before"))
     with Reader(cluster, [Span(topic, 0, 0), Span(topic, 1, 0)]) as reader:
@@ -108,7 +108,7 @@ def test_a_reader_without_an_end_finds_what_is_written_while_it_waits(logs: Logs
     assert (found.partition, found.batch.column("value")[0].as_py()) == (1, b"after-0")
 
 
-def test_offsets_that_retention_has_removed_are_named(logs: Logs, cluster: Cluster) -> None:
+def test_offsets_that_retention_has_deleted_are_reported(logs: Logs, cluster: Cluster) -> None:
     topic = logs.topic()
     logs.fill(topic, numbered(10))
     admin = AdminClient({"bootstrap.servers": logs.bootstrap_servers})
@@ -117,7 +117,7 @@ def test_offsets_that_retention_has_removed_are_named(logs: Logs, cluster: Clust
     with Reader(cluster, [Span(topic, 0, 0, 10)]) as reader, pytest.raises(OffsetOutOfRange) as caught:
         list(reader)
     assert (caught.value.offset, caught.value.log_start, caught.value.log_end) == (0, 4, 10)
-    assert f"offset 0 is gone: partition 0 of topic {topic} holds offsets 4 to 10" in str(caught.value)
+    assert f"offset 0 is deleted: partition 0 of topic {topic} has the offsets 4 to 10" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
@@ -133,12 +133,12 @@ def test_an_end_that_is_not_reached_in_time_is_an_error(logs: Logs, cluster: Clu
     logs.fill(topic, numbered(3))
     with (
         Reader(cluster, [Span(topic, 0, 0, 4)], timeout_s=3, limits=SMALL) as reader,
-        pytest.raises(TimedOut, match="gives no records from offset 3"),
+        pytest.raises(TimedOut, match="returns no records from offset 3"),
     ):
         list(reader)
 
 
-def test_a_topic_that_is_not_there_is_an_error(logs: Logs, cluster: Cluster) -> None:
+def test_a_missing_topic_is_an_error(logs: Logs, cluster: Cluster) -> None:
     with (
         Reader(cluster, [Span("absent", 0, 0, 4)], timeout_s=3) as reader,
         pytest.raises(BrokerError, match="absent"),
@@ -146,7 +146,7 @@ def test_a_topic_that_is_not_there_is_an_error(logs: Logs, cluster: Cluster) -> 
         list(reader)
 
 
-def test_a_partition_named_twice_is_refused(logs: Logs, cluster: Cluster) -> None:
+def test_a_partition_named_twice_is_rejected(logs: Logs, cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="named twice"):
         Reader(cluster, [Span("topic", 0, 0, 1), Span("topic", 0, 1, 2)])
 
@@ -162,7 +162,7 @@ def test_a_partition_named_twice_is_refused(logs: Logs, cluster: Cluster) -> Non
         "UNKNOWN_TOPIC_ID",
     ],
 )
-def test_errors_that_pass_are_survived_in_the_middle_of_a_session(catchment_logs: CatchmentLogs, error: str) -> None:
+def test_a_reader_survives_retriable_errors_in_a_session(catchment_logs: CatchmentLogs, error: str) -> None:
     topic = catchment_logs.topic(partitions=3)
     expected = {partition: numbered(300, f"p{partition}") for partition in range(3)}
     for partition, values in expected.items():
@@ -183,7 +183,7 @@ def test_errors_that_pass_are_survived_in_the_middle_of_a_session(catchment_logs
     assert found == expected
 
 
-def test_an_error_that_does_not_pass_is_raised(catchment_logs: CatchmentLogs) -> None:
+def test_an_error_that_is_not_retriable_is_raised(catchment_logs: CatchmentLogs) -> None:
     topic = catchment_logs.topic()
     catchment_logs.broker.faults.answer("Fetch", "TOPIC_AUTHORIZATION_FAILED")
     with (
@@ -194,7 +194,7 @@ def test_an_error_that_does_not_pass_is_raised(catchment_logs: CatchmentLogs) ->
         list(reader)
 
 
-def test_a_reader_goes_on_where_it_was_when_the_broker_is_killed_and_comes_back() -> None:
+def test_a_reader_continues_after_a_restart_of_a_killed_broker() -> None:
     with Broker() as broker:
         logs = CatchmentLogs(broker)
         topic = logs.topic()

@@ -1,4 +1,4 @@
-"""Reading from several brokers while leaders move, and past offsets that compaction emptied: brokers played by the test."""
+"""Reading from several brokers while leaders move, and past offsets that compaction removed, with brokers played by the test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_partitions_of_several_brokers_are_read_together(played: PlayedCluster) 
     assert found == {0: list(range(10)), 1: [2, 3, 4, 5], 2: [9]}
 
 
-def test_a_partition_that_is_read_to_its_end_is_forgotten_and_the_session_closed(played: PlayedCluster) -> None:
+def test_a_partition_that_is_read_to_its_end_is_dropped_and_the_session_closed(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1), 1: Leader(0, 1)}
     values(reader_of(played, Span("topic", 0, 0, 2), Span("topic", 1, 0, 5)))
     requests = played.brokers[0].requests
@@ -36,7 +36,7 @@ def test_a_partition_that_is_read_to_its_end_is_forgotten_and_the_session_closed
 
 
 @pytest.mark.parametrize("code", [ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch])
-def test_a_partition_whose_leader_moves_is_read_on_at_the_new_one(played: PlayedCluster, code: ErrorCode) -> None:
+def test_a_partition_whose_leader_moves_is_read_from_the_new_one(played: PlayedCluster, code: ErrorCode) -> None:
     played.leaders = {0: Leader(0, 1), 1: Leader(0, 1)}
     old, new = played.brokers
     reads = iter(reader_of(played, Span("topic", 0, 0, 6), Span("topic", 1, 0, 6)))
@@ -56,7 +56,7 @@ def test_a_partition_whose_leader_moves_is_read_on_at_the_new_one(played: Played
     assert played.refreshed >= 1
 
 
-def test_a_broker_that_goes_down_is_left_for_the_one_that_leads_after_it(played: PlayedCluster) -> None:
+def test_after_a_broker_goes_down_the_new_leader_is_read(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1)}
     reads = iter(reader_of(played, Span("topic", 0, 0, 8)))
     found = [next(reads) for _ in range(3)]
@@ -70,7 +70,7 @@ def test_a_broker_that_goes_down_is_left_for_the_one_that_leads_after_it(played:
     assert [read.batch.column("value")[0].as_py() for read in found] == [b"%d" % number for number in range(8)]
 
 
-def test_a_broker_that_falls_silent_is_given_up(played: PlayedCluster) -> None:
+def test_a_broker_that_stops_responding_is_abandoned(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1)}
     reads = iter(reader_of(played, Span("topic", 0, 0, 8), timeout_s=2))
     found = [next(reads) for _ in range(3)]
@@ -84,7 +84,7 @@ def test_a_broker_that_falls_silent_is_given_up(played: PlayedCluster) -> None:
     assert [read.batch.column("value")[0].as_py() for read in found] == [b"%d" % number for number in range(8)]
 
 
-def test_a_partition_without_a_leader_holds_up_no_other(played: PlayedCluster) -> None:
+def test_a_partition_without_a_leader_does_not_delay_others(played: PlayedCluster) -> None:
     played.leaders = {1: Leader(0, 1)}
     spans = [Span("topic", 0, 0, 10), Span("topic", 1, 0, 10)]
     reads = iter(reader_of(played, *spans))
@@ -98,14 +98,14 @@ def test_a_partition_without_a_leader_holds_up_no_other(played: PlayedCluster) -
     assert [read.partition for read in reads] == [0] * 10
 
 
-def test_a_leader_that_is_not_found_in_time_is_the_error(played: PlayedCluster) -> None:
+def test_a_leader_that_is_not_found_in_time_is_an_error(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1)}
     played.brokers[0].error = lambda partition: ErrorCode.not_leader_or_follower
     with pytest.raises(BrokerError, match=r"cannot read partition 0 of topic topic.*NOT_LEADER_OR_FOLLOWER"):
         values(reader_of(played, Span("topic", 0, 0, 8), timeout_s=2))
 
 
-def test_offsets_before_the_end_that_compaction_emptied_are_passed(played: PlayedCluster) -> None:
+def test_offsets_that_compaction_removed_are_skipped(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1), 1: Leader(1, 1)}
     played.brokers[0].high_watermark = 20
     reader = reader_of(played, Span("topic", 0, 0, 20), Span("topic", 1, 0, 10))
@@ -113,18 +113,18 @@ def test_offsets_before_the_end_that_compaction_emptied_are_passed(played: Playe
     assert reader.positions == {("topic", 0): 20, ("topic", 1): 10}
 
 
-def test_where_the_local_part_begins_is_asked_again_if_nobody_could_tell(played: PlayedCluster) -> None:
+def test_the_local_log_start_is_requested_again_after_an_error(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1)}
     played.brokers[0].high_watermark = 20
     played.failing_looks = [
-        Unreachable("nobody is there"),
+        Unreachable("no broker is there"),
         BrokerError(ErrorCode.not_leader_or_follower, "cannot list the offsets of topic-0"),
     ]
     assert values(reader_of(played, Span("topic", 0, 0, 20))) == {0: list(range(10))}
     assert played.failing_looks == []
 
 
-def test_records_in_remote_storage_that_are_slow_to_come_are_not_passed(played: PlayedCluster) -> None:
+def test_slow_records_in_remote_storage_are_not_skipped(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1)}
     broker = played.brokers[0]
     played.local_start, broker.log_end, broker.high_watermark = 8, 3, 10
@@ -142,7 +142,7 @@ def test_records_in_remote_storage_that_are_slow_to_come_are_not_passed(played: 
     assert [int(read.batch.column("value")[0].as_py()) for read in found] == list(range(10))
 
 
-def test_a_broker_that_holds_the_reader_back_has_not_emptied_anything(played: PlayedCluster) -> None:
+def test_throttled_responses_do_not_count_as_empty(played: PlayedCluster) -> None:
     played.leaders = {0: Leader(0, 1)}
     broker = played.brokers[0]
     reads = iter(reader_of(played, Span("topic", 0, 0, 5)))
@@ -160,7 +160,7 @@ def test_a_broker_that_holds_the_reader_back_has_not_emptied_anything(played: Pl
     assert [read.batch.column("value")[0].as_py() for read in found] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_records_that_are_damaged_or_of_an_old_format_are_an_error_that_names_the_partition(
+def test_corrupt_records_or_those_of_an_old_format_are_an_error_that_names_the_partition(
     played: PlayedCluster,
 ) -> None:
     played.leaders = {0: Leader(0, 1)}

@@ -1,4 +1,4 @@
-"""Nothing is passed over in silence: not by what fails beside it, not after an error, not by a poll that is left early."""
+"""No record is skipped silently: not because of a failure of another partition, after an error, or by a poll that is left early."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def played(played: PlayedCluster) -> PlayedCluster:
 
 
 def read_all(reader: Reader) -> dict[int, list[int]]:
-    """Twenty records, of two partitions that have no end."""
+    """Twenty records, of two partitions without an end."""
     found: dict[int, list[int]] = {0: [], 1: []}
     with reader:
         while sum(map(len, found.values())) < 20:
@@ -34,7 +34,7 @@ def read_all(reader: Reader) -> dict[int, list[int]]:
 
 
 def refuse_in_the_middle(played: PlayedCluster, refused: int, code: ErrorCode) -> None:
-    """Answer one fetch of a partition with an error, in one answer with records of the other."""
+    """Respond to one fetch of a partition with an error, together with records of the other."""
     broker = played.brokers[0]
 
     def error(partition: int) -> ErrorCode:
@@ -47,12 +47,12 @@ def refuse_in_the_middle(played: PlayedCluster, refused: int, code: ErrorCode) -
 @pytest.mark.parametrize(
     "failure",
     [
-        Unreachable("nobody is there"),
-        TimedOut("nobody answers"),
+        Unreachable("no broker is there"),
+        TimedOut("no broker responds"),
         BrokerError(ErrorCode.network_exception, "cannot list the offsets of topic-1"),
     ],
 )
-def test_an_offset_that_cannot_be_looked_up_loses_neither_its_partition_nor_what_came_with_it(
+def test_a_failed_offset_lookup_loses_neither_its_partition_nor_other_records(
     played: PlayedCluster, refused: int, failure: ClientError
 ) -> None:
     refuse_in_the_middle(played, refused, ErrorCode.offset_out_of_range)
@@ -61,7 +61,7 @@ def test_an_offset_that_cannot_be_looked_up_loses_neither_its_partition_nor_what
     assert played.failing_looks == []
 
 
-def test_an_error_is_raised_again_and_nothing_is_read_behind_it(played: PlayedCluster) -> None:
+def test_an_error_is_raised_again_and_nothing_is_read_after_it(played: PlayedCluster) -> None:
     refuse_in_the_middle(played, 1, ErrorCode.topic_authorization_failed)
     reader = reader_of(played, *ENDLESS)
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_an_error_is_raised_again_and_nothing_is_read_behind_it(played: PlayedCl
             read_all(reader)
 
 
-def test_records_that_are_damaged_are_not_passed_by_the_next_poll(played: PlayedCluster) -> None:
+def test_the_next_poll_does_not_skip_corrupt_records(played: PlayedCluster) -> None:
     (batch,) = encode(pyarrow.record_batch({"value": [b"x" * 100]}), timestamp_ms=0)
     played.brokers[0].strange_records = batch.data[:-1] + b"y"
     reader = reader_of(played, *ENDLESS)
@@ -78,7 +78,7 @@ def test_records_that_are_damaged_are_not_passed_by_the_next_poll(played: Played
             read_all(reader)
 
 
-def test_what_a_poll_did_not_hand_out_comes_with_the_next(played: PlayedCluster) -> None:
+def test_records_that_a_poll_did_not_return_come_with_the_next(played: PlayedCluster) -> None:
     found: dict[int, list[int]] = {0: [], 1: []}
     with reader_of(played, *[span._replace(end=10) for span in ENDLESS]) as reader:
         while not reader.is_finished:
@@ -87,12 +87,12 @@ def test_what_a_poll_did_not_hand_out_comes_with_the_next(played: PlayedCluster)
     assert found == EVERYTHING
 
 
-def test_an_answer_that_cannot_be_read_is_asked_for_again(played: PlayedCluster) -> None:
-    played.brokers[0].strange_answers = 1
+def test_a_fetch_with_a_malformed_response_is_repeated(played: PlayedCluster) -> None:
+    played.brokers[0].strange_responses = 1
     assert read_all(reader_of(played, *ENDLESS)) == EVERYTHING
 
 
-def test_an_answer_that_can_never_be_read_is_an_error_of_the_client(played: PlayedCluster) -> None:
-    played.brokers[0].strange_answers = 10_000
-    with pytest.raises(Unreachable, match="no answer from played:9092"):
+def test_a_response_that_is_always_malformed_is_a_client_error(played: PlayedCluster) -> None:
+    played.brokers[0].strange_responses = 10_000
+    with pytest.raises(Unreachable, match="invalid response from played:9092"):
         read_all(reader_of(played, *ENDLESS, timeout_s=0.2))

@@ -1,4 +1,4 @@
-"""What the client's settings mean, and what people are told of those that are wrong."""
+"""The settings of the client, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_without_settings_the_connection_is_plain() -> None:
     assert settings.request_timeout_s == 30
 
 
-def test_settings_that_the_protocol_has_no_use_for_are_left_alone() -> None:
+def test_settings_that_the_security_protocol_does_not_use_are_ignored() -> None:
     assert ConnectionSettings.read(LOGIN).credentials is None
     assert ConnectionSettings.read({"security.protocol": "ssl", "sasl.mechanism": "GSSAPI"}).tls is not None
 
 
-def test_names_of_librdkafka_and_of_kafka_are_both_known() -> None:
+def test_names_of_librdkafka_and_of_kafka_are_both_accepted() -> None:
     given = {"security.protocol": "SASL_PLAINTEXT", **LOGIN, "sasl.mechanisms": "scram-sha-512"}
     del given["sasl.mechanism"]
     credentials = ConnectionSettings.read(given).credentials
@@ -41,7 +41,7 @@ def test_names_of_librdkafka_and_of_kafka_are_both_known() -> None:
     assert "secret" not in repr(credentials)
 
 
-def test_milliseconds_are_read_as_such() -> None:
+def test_milliseconds_are_parsed() -> None:
     settings = ConnectionSettings.read(
         {"request.timeout.ms": "1500", "retry.backoff.ms": "20", "socket.connection.setup.timeout.ms": "250"}
     )
@@ -49,7 +49,7 @@ def test_milliseconds_are_read_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"ssl.ca.locaton": "x"}, r"unknown client setting ssl\.ca\.locaton\. Did you mean ssl\.ca\.location\?"),
         ({"ssl.keystore.pem": "x"}, r"unknown client setting ssl\.keystore\.pem"),
@@ -64,12 +64,12 @@ def test_milliseconds_are_read_as_such() -> None:
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "dns"}, "cannot be 'dns'"),
     ],
 )
-def test_a_wrong_setting_is_told_with_what_to_do(given: dict[str, str], told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_an_invalid_setting_is_reported_with_what_to_do(given: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
         Cluster("127.0.0.1:1", given)
 
 
-def test_a_file_that_is_no_certificate_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_certificate_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "authority.pem"
     file.write_text("not a certificate")
     with pytest.raises(SettingsError, match="the TLS settings do not work"):
@@ -82,7 +82,7 @@ def test_a_directory_of_authorities_may_be_named(tmp_path: Path) -> None:
     assert settings.tls.get_ca_certs() == []
 
 
-def test_the_brokers_name_is_checked_unless_that_is_turned_off() -> None:
+def test_the_host_name_of_the_broker_is_checked_unless_that_is_disabled() -> None:
     name = "ssl.endpoint.identification.algorithm"
     checked = ConnectionSettings.read({"security.protocol": "SSL"}).tls
     unchecked = ConnectionSettings.read({"security.protocol": "SSL", name: ""}).tls
@@ -94,9 +94,9 @@ def test_the_brokers_name_is_checked_unless_that_is_turned_off() -> None:
 
 def test_the_reference_names_every_setting_and_its_default() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "client.md").read_text()
-    told = dict(re.findall(r"^\| `([a-z.]+)` \|(?: `([^`|]*)`)? \|", page, re.MULTILINE))
-    assert {name: told.get(name) for name in DEFAULTS} == DEFAULTS
-    assert told.keys() <= DEFAULTS.keys()
+    message = dict(re.findall(r"^\| `([a-z.]+)` \|(?: `([^`|]*)`)? \|", page, re.MULTILINE))
+    assert {name: message.get(name) for name in DEFAULTS} == DEFAULTS
+    assert message.keys() <= DEFAULTS.keys()
     assert all(f"`{name}`" in page for name in KNOWN_SETTINGS)
 
 
@@ -109,7 +109,7 @@ def test_the_reference_names_every_setting_and_its_default() -> None:
         ("::1", ("::1", 9092)),
     ],
 )
-def test_addresses_are_read_as_people_write_them(address: str, expected: tuple[str, int]) -> None:
+def test_addresses_are_parsed(address: str, expected: tuple[str, int]) -> None:
     assert split_address(address) == expected
 
 
@@ -118,6 +118,6 @@ def test_a_list_of_servers_is_split_at_commas() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "broker:port", ":9092", "broker:0", "broker:65536", "a:1,,b:2"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_an_invalid_address_is_rejected(address: str) -> None:
     with pytest.raises(SettingsError, match="is not an address"):
         split_addresses(address)

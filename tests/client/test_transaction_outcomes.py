@@ -1,4 +1,4 @@
-"""What became of transactions, told by the log where the coordinator no longer tells; and many of them ended at once."""
+"""Outcomes of transactions, from the log if the coordinator no longer has them; and many transactions ended at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catchment.client.transactions import TransactionHandle, end_transaction, en
 
 
 def write(cluster: Cluster, topic: str, transactional_id: str) -> tuple[TransactionHandle, Witness]:
-    """An open transaction, and a record of it."""
+    """An open transaction, and one of its records."""
     with closing(Producer(cluster, transactional_id=transactional_id)) as producer:
         producer.begin()
         producer.write(topic, pyarrow.table({"value": [b"1", b"2"]}), partition=0)
@@ -28,7 +28,7 @@ def write(cluster: Cluster, topic: str, transactional_id: str) -> tuple[Transact
 
 
 @pytest.mark.parametrize(("commit", "outcome"), [(True, Outcome.COMMITTED), (False, Outcome.ABORTED)])
-def test_the_log_tells_how_a_transaction_ended_after_its_id_was_used_again(
+def test_the_log_shows_how_a_transaction_ended_after_its_id_was_used_again(
     logs: Logs, commit: bool, outcome: Outcome
 ) -> None:
     topic = logs.topic()
@@ -53,7 +53,7 @@ def test_an_open_transaction_has_no_outcome_yet(catchment_logs: CatchmentLogs) -
         end_transaction(cluster, handle, commit=False)
 
 
-def test_a_witness_that_is_gone_tells_nothing(logs: Logs) -> None:
+def test_without_its_witness_the_outcome_of_a_transaction_is_unknown(logs: Logs) -> None:
     topic = logs.topic()
     admin = AdminClient({"bootstrap.servers": logs.bootstrap_servers})
     with Cluster(logs.bootstrap_servers) as cluster:
@@ -96,7 +96,7 @@ def test_many_transactions_are_ended_together_and_again(logs: Logs) -> None:
     assert logs.settled_values(topic) == [b"1", b"2"] * len(handles)
 
 
-def test_ends_outlast_a_lost_connection(logs: Logs) -> None:
+def test_ending_transactions_survives_a_lost_connection(logs: Logs) -> None:
     topic = logs.topic()
     with Cluster(logs.bootstrap_servers) as cluster:
         handles = [write(cluster, topic, f"lost-{topic}-{number}")[0] for number in range(3)]

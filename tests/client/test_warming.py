@@ -1,4 +1,4 @@
-"""The compiled loops: compiled once, whatever they are called with, and also where nothing can be cached."""
+"""The compiled loops: compiled once for every kind of input, and also without a cache."""
 
 from __future__ import annotations
 

@@ -301,5 +301,5 @@ def test_an_answer_about_200_000_partitions_passes() -> None:
     topic = b"\x00\x00" + compact(b"orders") + b"\x01" * 16 + b"\x00" + unsigned_varint(1001)
     partition = b"\x00\x00" + bytes(12) + (b"\x04" + bytes(12)) * 2 + b"\x01" + b"\x00"
     wire += (topic + partition * counts["partitions"] + bytes(4) + b"\x00") * counts["topics"] + b"\x00\x00" + b"\x00"
-    answer = decode_response(3, 13, wire)
-    assert sum(len(each.partitions) for each in answer.topics) == 200_000
+    response = decode_response(3, 13, wire)
+    assert sum(len(each.partitions) for each in response.topics) == 200_000

@@ -28,7 +28,7 @@ def framed(payload: bytes) -> bytes:
     return len(payload).to_bytes(4) + payload
 
 
-def answer(correlation_id: int, version: int = 13) -> bytes:
+def response(correlation_id: int, version: int = 13) -> bytes:
     return framed(encode_response_header(correlation_id, 3, version) + encode_response(METADATA, version))
 
 
@@ -44,10 +44,10 @@ def test_answers_come_out_in_order_however_the_bytes_are_cut() -> None:
     client = ClientProtocol()
     client.request(ASK, 13)
     client.request(ASK, 9)
-    stream = answer(0, 13) + answer(1, 9)
-    answers = [one for byte in stream for one in client.receive(bytes((byte,)))]
-    assert [(one.correlation_id, one.api_version) for one in answers] == [(0, 13), (1, 9)]
-    assert [one.decode().cluster_id for one in answers] == ["c", "c"]
+    stream = response(0, 13) + response(1, 9)
+    responses = [one for byte in stream for one in client.receive(bytes((byte,)))]
+    assert [(one.correlation_id, one.api_version) for one in responses] == [(0, 13), (1, 9)]
+    assert [one.decode().cluster_id for one in responses] == ["c", "c"]
     assert client.pending == 0
 
 
@@ -55,7 +55,10 @@ def test_several_answers_in_one_piece() -> None:
     client = ClientProtocol()
     for _ in range(3):
         client.request(ASK, 13)
-    assert [one.correlation_id for one in client.receive(memoryview(answer(0) + answer(1) + answer(2)[:5]))] == [0, 1]
+    assert [one.correlation_id for one in client.receive(memoryview(response(0) + response(1) + response(2)[:5]))] == [
+        0,
+        1,
+    ]
     assert client.pending == 1
 
 
@@ -78,11 +81,11 @@ def test_produce_without_acknowledgement_awaits_no_answer() -> None:
 @pytest.mark.parametrize(
     "stream",
     [
-        pytest.param(answer(1), id="another correlation id"),
+        pytest.param(response(1), id="another correlation id"),
         pytest.param(b"\x00\x00\x00\x02\x00\x00", id="shorter than a header"),
         pytest.param(b"\x00\x00\x04\x01", id="one byte beyond the limit"),
         pytest.param(b"\xff\xff\xff\xff", id="a negative length"),
-        pytest.param(answer(0) * 2, id="an answer to no request"),
+        pytest.param(response(0) * 2, id="an answer to no request"),
     ],
 )
 def test_what_is_no_answer_is_malformed(stream: bytes) -> None:

@@ -14,7 +14,7 @@ from kio.serial import entity_reader, entity_writer
 
 from catchment.protocol import fetch
 from catchment.protocol.errors import MalformedRequest
-from catchment.protocol.fetch import PartitionAnswer, PartitionRequest, TopicAnswer
+from catchment.protocol.fetch import PartitionRequest, PartitionResponse, TopicResponse
 
 VERSIONS = range(4, 19)
 ORDERS = UUID(int=7)
@@ -117,10 +117,10 @@ def test_kio_reads_the_answer_that_was_meant(
     version: int, records: bytes, aborted: list[tuple[int, int]] | None, offset: int
 ) -> None:
     key = next(iter(_topic(version).values()))
-    good = PartitionAnswer(1, 0, offset, offset, offset, aborted, 6, records)
+    good = PartitionResponse(1, 0, offset, offset, offset, aborted, 6, records)
     code = ErrorCode.fenced_leader_epoch
-    bad = PartitionAnswer(2, code.value, diverging_epoch=(3, 4), current_leader=(5, 6))
-    pieces = fetch.encode_response([TopicAnswer(key, [good, bad, good])], version, error_code=0, session_id=12)
+    bad = PartitionResponse(2, code.value, diverging_epoch=(3, 4), current_leader=(5, 6))
+    pieces = fetch.encode_response([TopicResponse(key, [good, bad, good])], version, error_code=0, session_id=12)
     encoded = b"".join(pieces)
     response, size = entity_reader(_kio(version, "response").FetchResponse)(encoded, 0)
     assert size == len(encoded)

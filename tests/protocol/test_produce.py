@@ -15,7 +15,7 @@ from kio.serial import entity_reader, entity_writer
 
 from catchment.protocol import produce
 from catchment.protocol.errors import MalformedRequest
-from catchment.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest, TopicAnswer, TopicData
+from catchment.protocol.produce import PartitionData, PartitionResponse, ProduceRequest, TopicData, TopicResponse
 
 VERSIONS = range(3, 14)
 names = st.text(min_size=1, max_size=20)
@@ -95,8 +95,8 @@ def test_a_request_cut_at_any_byte_is_malformed(version: int) -> None:
 @given(st.integers(-1, 1 << 60), st.integers(-1, 1 << 40), st.none() | names)
 def test_kio_reads_the_answer_that_was_meant(version: int, offset: int, time_ms: int, text: str | None) -> None:
     key = next(iter(_topic(version, "orders").values()))
-    failed = PartitionAnswer(2, ErrorCode.not_leader_or_follower.value, error_message=text, current_leader=(3, 9))
-    topics = [TopicAnswer(key, [PartitionAnswer(1, 0, offset, time_ms, 5), failed])]
+    failed = PartitionResponse(2, ErrorCode.not_leader_or_follower.value, error_message=text, current_leader=(3, 9))
+    topics = [TopicResponse(key, [PartitionResponse(1, 0, offset, time_ms, 5), failed])]
     encoded = produce.encode_response(topics, version, throttle_time_ms=11)
     response, size = entity_reader(_kio(version, "response").ProduceResponse)(encoded, 0)
     assert size == len(encoded)

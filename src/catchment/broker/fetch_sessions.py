@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kio.schema.errors import ErrorCode
 
 from catchment.protocol.errors import ApiError
-from catchment.protocol.fetch import FetchRequest, PartitionAnswer, PartitionRequest
+from catchment.protocol.fetch import FetchRequest, PartitionRequest, PartitionResponse
 from catchment.protocol.produce import TopicKey
 
 NO_SESSION = 0
@@ -68,7 +68,7 @@ class FetchSession:
                 else:
                     known.request = partition
 
-    def should_send(self, request: FetchRequest, asked: SessionPartition, answer: PartitionAnswer) -> bool:
+    def should_send(self, request: FetchRequest, asked: SessionPartition, answer: PartitionResponse) -> bool:
         """Whether the response must include the partition. A partition with data moves to the back, so that every one gets its turn."""
         has_data = len(answer.records) > 0
         is_new = (

@@ -19,7 +19,7 @@ from catchment.client.topic_metadata import TopicPartition
 
 Isolation = Literal["committed", "uncommitted"]
 Position = int | datetime | Mapping[int, int]
-"""An offset for every partition, a moment with a time zone, or an offset for each partition by its number."""
+"""An offset for every partition, a time with a time zone, or an offset for each partition by its number."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,10 +35,10 @@ def read_arrow(
     isolation: Isolation = "committed",
     settings: Mapping[str, str] | None = None,
 ) -> pyarrow.Table:
-    """The records of a topic as a table, partition after partition and in order within each.
+    """Read the records of a topic as a table, partition after partition and in order within each.
 
-    `start` is the first record and `end` the first that is left out; `latest` is the end of the topic at the time of the
-    call, and an offset behind it means the same. Columns that are not asked for cost nothing. `settings` are a client's, by
+    `start` is the first offset to read and `end` the first not to read; `latest` is the end of the topic at the time of the
+    call, and a larger offset means the same. Columns that are not requested cost nothing. `settings` are client settings with
     Kafka's names.
     """
     wanted = DEFAULT_COLUMNS if columns is None else tuple(columns)
@@ -63,9 +63,9 @@ def scan_arrow(
     isolation: Isolation = "committed",
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The same records as `read_arrow`, batch by batch as they come, so that a topic need not fit into memory.
+    """Read the same records as `read_arrow`, batch by batch as they arrive, so that a topic need not fit into memory.
 
-    Each batch is of one partition, in order; partitions come mixed.
+    Each batch is of one partition, in order; batches of different partitions are interleaved.
     """
     wanted = DEFAULT_COLUMNS if columns is None else tuple(columns)
     with Cluster(bootstrap_servers, settings or {}) as cluster:
@@ -85,11 +85,11 @@ def write_arrow(
     transactional_id: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> dict[int, Written]:
-    """Append rows to a topic and wait until they are safe; what each partition got.
+    """Append rows to a topic and wait until they are acknowledged. Returns what each partition got.
 
-    The columns are value and, where they are there, key, headers, timestamp and partition. A row goes to `partition`, to
-    that of its column, to that of its key's hash as with the Java client, or in turn. With a transactional id, readers of
-    committed records get all rows, or none if this fails; TimedOut of the commit says that it is unknown which.
+    The columns are value and optionally key, headers, timestamp and partition. A row goes to `partition`, to the partition of its
+    column, to that of its key's hash as with the Java client, or in turn. With a transactional id, committed reads see all rows,
+    or none if the call fails; if the commit raises TimedOut, it is unknown which.
     """
     with (
         Cluster(bootstrap_servers, settings or {}) as cluster,
@@ -112,7 +112,7 @@ def spans_between(
     partitions: Iterable[int] | None = None,
     isolation: Isolation = "committed",
 ) -> list[Span]:
-    """What to read of a topic's partitions; `read_arrow` says what the parameters mean."""
+    """What to read of the partitions of a topic, with the parameters of `read_arrow`."""
     if isolation not in ("committed", "uncommitted"):
         raise ValueError(f"isolation is 'committed' or 'uncommitted', not {isolation!r}")
     read_committed = isolation == "committed"
@@ -143,9 +143,9 @@ def _resolve(
     if isinstance(position, datetime):
         if position.tzinfo is None:
             raise ValueError(f"{position} has no time zone: give it one, such as datetime.UTC")
-        # Logs know milliseconds: of the moments within one, the first record at or after them is that of the next one.
+        # Logs have timestamps in milliseconds: for a time within one, the first record at or after it is that of the next one.
         time_ms = -((_EPOCH - position) // timedelta(milliseconds=1))
-        # Times before the epoch mean something else to brokers.
+        # Negative times have special meanings for brokers.
         found = _offsets(cluster, topic_partitions, max(0, time_ms), read_committed)
         return {
             topic_partition: offset if offset >= 0 else latest[topic_partition]
@@ -157,7 +157,7 @@ def _resolve(
         return latest
     if position == "earliest":
         return _offsets(cluster, topic_partitions, EARLIEST, read_committed)
-    raise ValueError(f"{position!r} is no position: name an offset, a moment, 'earliest' or 'latest'")
+    raise ValueError(f"{position!r} is not a position: give an offset, a time, 'earliest' or 'latest'")
 
 
 def _offsets(

@@ -1,6 +1,6 @@
-"""A cluster as a client sees it: its brokers, who leads which partition, and where partitions and groups stand.
+"""A cluster as a client sees it: its brokers, the leaders of partitions, and the offsets of partitions and groups.
 
-What is known of a topic is kept until `refresh`, so a call for every partition costs one request for the topic. A cluster
+The metadata of a topic is cached until `refresh`, so a call for every partition costs one request for the topic. A cluster
 belongs to one thread of one process.
 """
 
@@ -23,7 +23,7 @@ from catchment.client.topic_metadata import NO_LEADER, Leader, Topic, TopicParti
 
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "Coordinator", "Leader", "Target"]
 
-# A topic that was just created takes a moment until every broker knows it.
+# It takes a moment until every broker has the metadata of a new topic.
 _NEW_TOPIC_S: Final = 1.0
 _SETTLING: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available})
 
@@ -34,7 +34,7 @@ class Cluster(Brokers):
     def __init__(
         self, bootstrap_servers: str, settings: Mapping[str, str] | None = None, *, timeout_s: float = 30
     ) -> None:
-        """`settings` have the names that Kafka's clients give them. A call takes `timeout_s` unless it says otherwise."""
+        """`settings` have the names of Kafka's clients. A call takes at most `timeout_s` unless it says otherwise."""
         super().__init__(bootstrap_servers, settings or {}, timeout_s)
         self._topics: dict[str, Topic] = {}
         self._heard_at_s: dict[str, float] = {}
@@ -45,13 +45,13 @@ class Cluster(Brokers):
             matches = re.compile(pattern or ".*").fullmatch
         except re.error as error:
             raise SettingsError(f"{pattern!r} is not a regular expression: {error}") from error
-        answer = self.read_metadata(None, self.deadline())
+        response = self.read_metadata(None, self.deadline())
         return sorted(
-            one.name for one in answer.topics if (include_internal or not one.is_internal) and matches(one.name)
+            one.name for one in response.topics if (include_internal or not one.is_internal) and matches(one.name)
         )
 
     def partitions(self, topic: str, *, create: bool = False, max_age_s: float = math.inf) -> list[int]:
-        """The partitions of a topic as last heard of, not longer ago than that; `refresh` says what `create` does."""
+        """The partitions of a topic, from metadata that is at most `max_age_s` old. `refresh` says what `create` does."""
         if time.monotonic() - self._heard_at_s.get(topic, -math.inf) > max_age_s:
             self.refresh([topic], create=create)
         return list(self._topic(topic, create=create).leaders)
@@ -61,7 +61,7 @@ class Cluster(Brokers):
         return self._topic(topic).topic_id
 
     def leader(self, topic: str, partition: int) -> Leader:
-        """Who leads a partition as last heard of, waiting for an election if nobody does."""
+        """The leader of a partition, from cached metadata. Waits for an election if there is none."""
         backoff = self.backoff(self.deadline())
         if partition not in self._topic(topic).leaders:
             self.refresh([topic])
@@ -74,24 +74,24 @@ class Cluster(Brokers):
             self.refresh([topic])
 
     def known_leader(self, topic: str, partition: int) -> Leader:
-        """Who leads a partition as last heard of, without asking anybody; a BrokerError that `refresh` may cure if nobody does."""
+        """The leader of a partition, from cached metadata. Raises a BrokerError, which `refresh` may resolve, if there is none."""
         if topic not in self._topics:
-            raise BrokerError(ErrorCode.unknown_topic_or_partition, f"nothing was heard of topic {topic}")
+            raise BrokerError(ErrorCode.unknown_topic_or_partition, f"there is no metadata of topic {topic}")
         leaders = self._topics[topic].leaders
         if partition not in leaders:
             raise BrokerError(
                 ErrorCode.unknown_topic_or_partition,
                 f"topic {topic} has no partition {partition}: it has {len(leaders)}",
-                "Partitions are counted from 0.",
+                "Partitions are numbered from 0.",
             )
         if leaders[partition].broker_id == NO_LEADER:
             raise BrokerError(ErrorCode.leader_not_available, f"{topic}-{partition} has no leader")
         return leaders[partition]
 
     def refresh(self, topics: Iterable[str], *, create: bool = False, deadline: Deadline | None = None) -> None:
-        """Hear anew of these topics: after a change of leader, or to find new partitions.
+        """Fetch the metadata of these topics again, after a change of leader or to find new partitions.
 
-        With `create`, topics that are missing are created if the brokers do so for producers (`auto.create.topics.enable`).
+        With `create`, missing topics are created if the brokers do so for producers (`auto.create.topics.enable`).
         """
         wanted = list(topics)
         deadline = deadline or self.deadline()
@@ -115,13 +115,13 @@ class Cluster(Brokers):
     def list_offsets(
         self, topic_partitions: Iterable[TopicPartition], when: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, offsets.OffsetAt]:
-        """Where partitions begin (`EARLIEST`) or end (`LATEST`), or their first record at or after a time in ms."""
+        """The first (`EARLIEST`) or last (`LATEST`) offset of partitions, or that of the first record at or after a time in ms."""
         return offsets.list_offsets(self, topic_partitions, when, read_committed, self.backoff(self.deadline()))
 
     def committed(
         self, group: str, topic_partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, offsets.Position]:
-        """What a group has committed for these partitions; those without a commit are left out."""
+        """The committed offsets of a group for these partitions, without those that have none."""
         return offsets.committed(self, group, topic_partitions)
 
     def commit(self, group: str, positions: Mapping[TopicPartition, int | offsets.Position]) -> None:

@@ -1,6 +1,6 @@
-"""What a client of a cluster is told when something does not work: what happened, to what, and what to do next.
+"""The errors of the client: what happened, to what, and what to do next.
 
-All of it is a `ClientError`. What repeating can cure has been repeated before one of these is raised.
+Each is a `ClientError`. Retriable errors have been retried before one of these is raised.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 _UNREACHABLE: Final = "Check that the broker is up and that its advertised.listeners can be reached from here."
-_SLOW: Final = "Check that the broker is well, or allow more time."
+_SLOW: Final = "Check that the broker is healthy, or allow more time."
 _CREATE: Final = "Create it, or check its spelling."
 _GRANT: Final = "Ask for access to it, or connect as another user with sasl.username and sasl.password."
-_MEMBERS: Final = "Its members are still at work: stop them, or commit to another group."
+_MEMBERS: Final = "The group has members: stop them, or commit to another group."
 _FENCED: Final = "Another producer has taken over its transactional id: give every producer an id of its own."
 _LEADERLESS: Final = "Start the brokers that have its replicas."
 
@@ -36,7 +36,7 @@ _ADVICE: Final[dict[ErrorCode, str]] = {
 
 
 class ClientError(Exception):
-    """Whatever a client could not do."""
+    """The base of all errors of the client."""
 
     def __init__(self, message: str, advice: str | None = None) -> None:
         super().__init__(message, advice)
@@ -48,47 +48,47 @@ class ClientError(Exception):
 
 
 class SettingsError(ClientError):
-    """Settings that are wrong in themselves or for this cluster, so that no repetition helps."""
+    """Settings that are invalid in themselves or for this cluster, so that no retry helps."""
 
 
 class RecordTooLarge(ClientError):
-    """A record that does not fit into a batch by itself."""
+    """A record that does not fit into a batch of its own."""
 
 
 class Unreachable(ClientError):
-    """A connection that could not be made, or that was lost before the answer."""
+    """A connection that could not be opened, or that was lost before the response."""
 
     def __init__(self, message: str, advice: str | None = _UNREACHABLE) -> None:
         super().__init__(message, advice)
 
 
 class NoSuchBroker(Unreachable):
-    """A broker that the cluster does not name among its living ones."""
+    """A broker that is not among the running brokers of the cluster."""
 
 
 class TimedOut(ClientError):
-    """An answer that did not come in time."""
+    """A response that did not arrive in time."""
 
     def __init__(self, message: str, advice: str | None = _SLOW) -> None:
         super().__init__(message, advice)
 
 
 class BrokerError(ClientError):
-    """An error code in a broker's answer."""
+    """An error code in a broker's response."""
 
     def __init__(self, code: ErrorCode, message: str, advice: str | None = None) -> None:
-        """`message` says what was tried on what, and may hold the broker's own words."""
+        """`message` says what failed for what, and may contain the broker's own message."""
         super().__init__(f"{message} ({code.name.upper()})", advice or _ADVICE.get(code))
         self.args = (code, message, advice)
         self.code = code
 
 
 def raise_for(code: ErrorCode, subject: str, broker_message: str | None = None) -> None:
-    """Raise what an error code says of `subject`, such as "cannot commit for group g"; nothing where there is no error."""
+    """Raise the BrokerError of a code for `subject`, such as "cannot commit for group g". Does nothing without an error."""
     if code is not ErrorCode.none:
         raise BrokerError(code, f"{subject}: {broker_message or code.name.replace('_', ' ')}")
 
 
 def passes(error: ClientError) -> bool:
-    """Whether it may pass by itself: there was no answer, or one that says so."""
+    """Whether a retry may succeed: there was no response, or one with a retriable error."""
     return error.code.retriable if isinstance(error, BrokerError) else isinstance(error, Unreachable | TimedOut)

@@ -1,6 +1,6 @@
-"""Offsets: where partitions begin and end, and where groups stand.
+"""Offsets: the first and last ones of partitions, and the committed ones of groups.
 
-A group is committed to as by a consumer without a group's protocol, so it must have no members.
+Offsets are committed as by a consumer without group management, so the group must have no members.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 EARLIEST: Final = -2
 LATEST: Final = -1
 EARLIEST_LOCAL: Final = -4
-"""Where the part of a log begins that is on the disks of brokers; what is before it is in remote storage (KIP-405)."""
+"""The start of the part of a log that is on the disks of brokers; what is before it is in remote storage (KIP-405)."""
 
 NOT_FOUND: Final = -1
-"""What is found where no record is as late as asked for."""
+"""The offset if no record has such a late timestamp."""
 
 _NO_OFFSET: Final = -1
 _NO_EPOCH: Final = -1
 _NO_GENERATION: Final = -1
 _CONSUMER: Final = BrokerId(-1)
 _REMOTE_READ: Final = i32Timedelta.parse(timedelta(seconds=30))
-# What a better idea of who leads the partition cures.
+# Errors that fresh metadata resolves.
 _STALE_LEADER: Final = frozenset(
     {
         ErrorCode.fenced_leader_epoch,
@@ -58,7 +58,7 @@ Result = TypeVar("Result")
 
 
 class OffsetAt(NamedTuple):
-    """An offset found, or `NOT_FOUND`; the record's time, -1 if not asked."""
+    """The offset, or `NOT_FOUND`, and the record's timestamp, -1 if it was not requested."""
 
     offset: int
     timestamp_ms: int
@@ -66,7 +66,7 @@ class OffsetAt(NamedTuple):
 
 
 class Position(NamedTuple):
-    """What a group has committed for one partition: the offset of the next record to read."""
+    """The committed offset of a group for one partition: that of the next record to read."""
 
     offset: int
     leader_epoch: int = _NO_EPOCH
@@ -76,7 +76,7 @@ class Position(NamedTuple):
 def list_offsets(
     cluster: Cluster, topic_partitions: Iterable[TopicPartition], when: int, read_committed: bool, backoff: Backoff
 ) -> dict[TopicPartition, OffsetAt]:
-    """Ask every leader for its partitions, and the new leaders for those that were refused."""
+    """Ask every leader for its partitions, and the new leaders for those that were rejected."""
     found: dict[TopicPartition, OffsetAt] = {}
     wanted = list(dict.fromkeys(topic_partitions))
     left = wanted
@@ -95,7 +95,7 @@ def list_offsets(
 
 
 def _check_refused(refused: Mapping[TopicPartition, ErrorCode], backoff: Backoff) -> None:
-    """Pause before the next attempt, or raise if there is no use or no time for one."""
+    """Pause before the next attempt, or raise if the error is not retriable or there is no time left."""
     lasting = [topic_partition for topic_partition, code in refused.items() if code not in _STALE_LEADER]
     if lasting or not backoff.pause():
         topic, partition = topic_partition = (lasting or list(refused))[0]
@@ -112,7 +112,7 @@ def _list_of_leader(
     try:
         topics = cluster.ask(request, to=broker_id, once=True).topics
     except (Unreachable, TimedOut):
-        # The leader may be another by now.
+        # There may be another leader by now.
         for topic in request.topics:
             refused |= {(topic.name, one.partition_index): ErrorCode.network_exception for one in topic.partitions}
         return
@@ -150,7 +150,7 @@ def _list_request(
 def committed(
     cluster: Cluster, group: str, topic_partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, Position]:
-    """Offsets that a transaction is about to commit are waited for (KIP-447)."""
+    """Waits for offsets that an open transaction is about to commit (KIP-447)."""
     wanted = _by_topic(topic_partitions)
 
     def attempt() -> dict[TopicPartition, Position]:
@@ -164,15 +164,15 @@ def committed(
         )
         asked = OffsetFetchRequestGroup(group_id=GroupId(group), topics=topics)
         request = OffsetFetchRequest(groups=(asked,), require_stable=True)
-        answer = cluster.ask(request, to=Coordinator(group, GROUP), error_of=_fetch_error)
-        raise_for(_fetch_error(answer), f"cannot read the offsets of group {group}")
+        response = cluster.ask(request, to=Coordinator(group, GROUP), error_of=_fetch_error)
+        raise_for(_fetch_error(response), f"cannot read the offsets of group {group}")
         names = {cluster.topic_id(topic): topic for topic in wanted}
         return {
-            # Up to version 9 topics come by name, later by id.
+            # Topics are named up to version 9, and have ids later.
             (topic.name or names[topic.topic_id], one.partition_index): Position(
                 one.committed_offset, one.committed_leader_epoch, one.metadata or ""
             )
-            for topic in answer.groups[0].topics
+            for topic in response.groups[0].topics
             for one in topic.partitions
             if one.committed_offset != _NO_OFFSET
         }
@@ -181,7 +181,7 @@ def committed(
 
 
 def commit(cluster: Cluster, group: str, positions: Mapping[TopicPartition, int | Position]) -> None:
-    """All of the positions are committed, or the first error is raised; others may have been committed then."""
+    """Commit all of the positions, or raise the first error; other positions may have been committed then."""
     wanted = _by_topic(positions)
 
     def attempt() -> None:
@@ -200,8 +200,8 @@ def commit(cluster: Cluster, group: str, positions: Mapping[TopicPartition, int 
             group_instance_id=None,
             topics=topics,
         )
-        answer = cluster.ask(request, to=Coordinator(group, GROUP), error_of=_commit_error)
-        raise_for(_commit_error(answer), f"cannot commit the offsets of group {group}")
+        response = cluster.ask(request, to=Coordinator(group, GROUP), error_of=_commit_error)
+        raise_for(_commit_error(response), f"cannot commit the offsets of group {group}")
 
     if wanted:
         _with_topic_ids(cluster, wanted, attempt)
@@ -217,13 +217,13 @@ def _commit_partition(partition: int, given: int | Position) -> OffsetCommitRequ
     )
 
 
-def _fetch_error(answer: Any) -> ErrorCode:
-    (group,) = answer.groups
+def _fetch_error(response: Any) -> ErrorCode:
+    (group,) = response.groups
     return _first_error([group.error_code, *(one.error_code for topic in group.topics for one in topic.partitions)])
 
 
-def _commit_error(answer: Any) -> ErrorCode:
-    return _first_error(one.error_code for topic in answer.topics for one in topic.partitions)
+def _commit_error(response: Any) -> ErrorCode:
+    return _first_error(one.error_code for topic in response.topics for one in topic.partitions)
 
 
 def _first_error(codes: Iterable[ErrorCode]) -> ErrorCode:
@@ -231,7 +231,7 @@ def _first_error(codes: Iterable[ErrorCode]) -> ErrorCode:
 
 
 def _with_topic_ids(cluster: Cluster, topics: Iterable[str], attempt: Callable[[], Result]) -> Result:
-    """Try again with fresh ids if a topic has been deleted and created anew."""
+    """Retry with new topic ids if a topic has been deleted and created again."""
     try:
         return attempt()
     except BrokerError as error:

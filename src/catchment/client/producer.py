@@ -1,10 +1,10 @@
-"""Rows of Arrow columns into topics: every row once, in order within its partition, in a transaction if wanted.
+"""Produce the rows of Arrow columns: every row once, in order within its partition, in a transaction if wanted.
 
     with Producer(cluster) as producer:
         producer.write("orders", table)
 
-A transaction may be begun here and ended elsewhere: `flush`, pass `handle()` on, and let another process call
-`end_transaction`. After that this producer must `hand_over`, for it no longer knows whether its transaction is open.
+One process may begin a transaction and another end it: `flush`, pass on the `handle()`, and let the other process call
+`end_transaction`. Then this producer must `hand_over`, because it cannot know whether its transaction is still open.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from catchment.client.topic_metadata import TopicPartition
 from catchment.client.transactions import NEWEST_PRODUCE_OF_FIRST, TransactionHandle, Transactions, end_transaction
 
 _SPREAD_BYTES: Final = 64 * 1024 * 1024
-_ANSWER_TIMEOUT_S: Final = 40.0
+_RESPONSE_TIMEOUT_S: Final = 40.0
 """A broker may wait 30 s for replicas."""
 _METADATA_AGE_S: Final = 10.0
-"""Partitions that are added to a topic get rows after this time, from every process that writes."""
+"""How old metadata may be: partitions that are added to a topic get rows after this time."""
 _ENCODED_BATCHES: Final = 4
-"""So many batches are encoded while others are on their way."""
+"""How many batches are encoded while others are in flight."""
 _NO_TIMEOUT: Final = i32Timedelta.parse(timedelta(milliseconds=2**31 - 1))
 
 
 class Producer:
-    """An idempotent producer; with a transactional id, a transactional one. For one thread."""
+    """An idempotent producer, or a transactional one if it has a transactional id. For one thread."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class Producer:
         delivery_timeout_s: float = 120.0,
         first_partition: int = 0,
     ) -> None:
-        """With a transactional id this takes the id over: an open transaction of a producer before it is aborted.
+        """With a transactional id, the producer takes it over: an open transaction of an earlier producer is aborted.
 
-        Rows are sent in batches of at most `max_batch_bytes`; one that is larger goes alone, up to `max_record_bytes`.
+        Rows are sent in batches of at most `max_batch_bytes`. A larger row is sent alone, up to `max_record_bytes`.
 
-        Rows without a key go to the partitions in turn, beginning with `first_partition` (modulo how many there are): a
-        producer that writes few rows is told another one each time it is made.
+        Rows without a key go to the partitions in turn, starting with `first_partition` modulo their number. Give another one to
+        each producer that writes only a few rows.
         """
         self._cluster = cluster
         self._codec = codec
@@ -77,8 +77,8 @@ class Producer:
             self._transactions = Transactions(cluster, transactional_id, transaction_timeout_ms)
             self._handle = self._transactions.init_producer_id()
             newest_produce = NEWEST_PRODUCE_OF_FIRST if self._transactions.names_partitions else None
-        answer_timeout_s = min(_ANSWER_TIMEOUT_S, delivery_timeout_s)
-        self._sender = Sender(cluster, transactional_id, newest_produce, answer_timeout_s)
+        response_timeout_s = min(_RESPONSE_TIMEOUT_S, delivery_timeout_s)
+        self._sender = Sender(cluster, transactional_id, newest_produce, response_timeout_s)
         self._partitioner = Partitioner(first_partition)
         self._in_transaction = False
         self._added: set[TopicPartition] = set()
@@ -98,35 +98,35 @@ class Producer:
         except ClientError as failure:
             if error is None:
                 raise
-            # What made the block fail is what people should see.
+            # The first failure is the one to report.
             error.add_note(f"After that, the transaction could not be aborted: {failure}")
         finally:
             self.close()
 
     def close(self) -> None:
-        """Give the connections back. What is not flushed is lost; an open transaction stays open until its time-out."""
+        """Release the connections. Rows that are not flushed are lost. An open transaction stays open until its timeout."""
         self._sender.close()
 
     @property
     def has_written(self) -> bool:
-        """Whether the open transaction has anything in it: one that has not cannot be ended by its handle."""
+        """Whether the open transaction has written anything. If not, it cannot be ended by its handle."""
         return bool(self._added) or self._has_offsets
 
     def handle(self) -> TransactionHandle:
-        """What another process needs to end the open transaction. Flush before you pass it on."""
+        """What another process needs to end the open transaction. Call `flush` before you pass it on."""
         self._require_transaction()
         return self._handle
 
     def write(self, topic: str, rows: pyarrow.RecordBatch | pyarrow.Table, *, partition: int | None = None) -> None:
-        """Send rows with the columns value and, if there, key, headers, timestamp and partition.
+        """Send rows with the columns value and optionally key, headers, timestamp and partition.
 
-        A row goes to `partition`, else to that of its column partition, else to that of its key's hash, else in turn. A topic
-        that is missing is created if the brokers do so for producers. This returns before the rows are acknowledged; `flush`
-        and `commit` wait for that.
+        A row goes to `partition`, else to the partition of its column partition, else to that of its key's hash, else in turn.
+        A missing topic is created if the brokers do so for producers. The call returns before the rows are acknowledged;
+        `flush` and `commit` wait for that.
         """
         if self._transactions is not None:
             self._require_transaction()
-        # A table's chunks may be small, and so would be the batches made of them.
+        # A table's chunks may be small, and so would be their batches.
         chunks = rows.combine_chunks().to_batches() if isinstance(rows, pyarrow.Table) else [rows]
         for chunk in chunks:
             for piece in _pieces(chunk, _SPREAD_BYTES):
@@ -134,25 +134,25 @@ class Producer:
                     self._write_partition((topic, number), share)
 
     def flush(self) -> dict[TopicPartition, Written]:
-        """Wait until all rows are acknowledged; what was written since the last flush, by topic and partition."""
+        """Wait until all rows are acknowledged. Returns what was written since the last flush, by topic and partition."""
         return self._sender.flush()
 
     def begin(self) -> None:
         """Begin a transaction."""
         if self._transactions is None:
-            raise ClientError("this producer has no transactional id", "Name one when you make it.")
+            raise ClientError("this producer has no transactional id", "Set transactional_id when you create it.")
         if self._in_transaction:
             raise ClientError("a transaction is open already", "Commit or abort it first.")
         self._in_transaction = True
 
     def send_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets for a group with the transaction: the next ones to be read, by topic and partition."""
+        """Commit offsets for a group with the transaction: the offsets of the next records to read, by topic and partition."""
         transactions = self._require_transaction()
         transactions.send_offsets(self._handle, group, positions)
         self._has_offsets = True
 
     def commit(self) -> None:
-        """Wait until all rows are acknowledged, and make them visible together. It may be called again after TimedOut."""
+        """Wait until all rows are acknowledged, and commit the transaction. May be called again after TimedOut."""
         self._require_transaction()
         self.flush()
         try:
@@ -161,13 +161,13 @@ class Producer:
             if not passes(error):
                 raise
             raise TimedOut(
-                f"whether the transaction of {self._handle.transactional_id} is committed is unknown, for the commit was "
-                f"not answered in time: {error.message}",
-                "Commit again, which does no harm if it is, or look for its rows before you write them again.",
+                f"it is unknown whether the transaction of {self._handle.transactional_id} is committed, because the commit had "
+                f"no response in time: {error.message}",
+                "Commit again, which does no harm if it is committed, or look for its rows before you write them again.",
             ) from error
 
     def abort(self) -> None:
-        """Give up what the transaction wrote. Afterwards the producer is as new, whatever had failed before."""
+        """Abort the transaction. The producer can be used again afterwards, whatever failed before."""
         transactions = self._require_transaction()
         self._sender.drain()
         has_gaps = self._sender.failure is not None or not self._sender.is_idle
@@ -175,12 +175,12 @@ class Producer:
         handle = self._handle
         self._end(commit=False)
         if has_gaps and self._handle == handle:
-            # Sequence numbers of batches that never arrived are missing: only a new epoch may begin at 0.
+            # Sequence numbers of lost batches are missing, so only a new epoch may start at 0.
             self._handle = transactions.init_producer_id(self._handle)
             self._sender.restart_sequences()
 
     def hand_over(self) -> None:
-        """Leave the open transaction to whoever has its handle. The next one needs a producer of its own."""
+        """Leave the open transaction to the process that has its handle. The next transaction needs a new producer."""
         self._require_transaction()
         self.flush()
         self._forget_transaction()
@@ -191,7 +191,7 @@ class Producer:
         partitions = self._cluster.partitions(topic, create=True, max_age_s=_METADATA_AGE_S)
         highest = highest_partition(rows) if partition is None else partition
         if highest >= len(partitions):
-            # It may just have been added.
+            # The partition may just have been added.
             partitions = self._cluster.partitions(topic, max_age_s=0)
         if partition is None:
             return self._partitioner.split(rows, len(partitions))
@@ -253,9 +253,9 @@ def _new_producer(cluster: Cluster) -> TransactionHandle:
         producer_id=ProducerId(-1),
         producer_epoch=i16(-1),
     )
-    answer = cluster.ask(request)
-    raise_for(answer.error_code, "cannot get a producer id")
-    return TransactionHandle("", answer.producer_id, answer.producer_epoch)
+    response = cluster.ask(request)
+    raise_for(response.error_code, "cannot get a producer id")
+    return TransactionHandle("", response.producer_id, response.producer_epoch)
 
 
 def _pieces(rows: pyarrow.RecordBatch, size_bytes: int) -> Iterator[pyarrow.RecordBatch]:

@@ -1,14 +1,14 @@
-"""Records of many partitions as Arrow batches, from their leaders wherever these are at the moment.
+"""Read the records of many partitions as Arrow batches from their current leaders.
 
     with Cluster("localhost:9092") as cluster, Reader(cluster, [Span("orders", 0, start=0, end=1000)]) as reader:
         for read in reader:
             print(read.partition, read.batch.num_rows)
 
-While a batch is decoded and used, the next answer of its broker is already on its way. A partition is read in its order;
-nothing is said of the order between partitions.
+While a batch is decoded and used, the next response of its broker is already in flight. The records of a partition are in
+order; there is no order between partitions.
 
 Gaps
-    A log that an unclean election cut back is noticed only where the offset to read next has gone with it (KIP-320).
+    A log that an unclean leader election truncated is detected only if the next offset to read is gone (KIP-320).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from catchment.client.topic_metadata import TopicPartition
 
 
 class Read(NamedTuple):
-    """Some rows of one partition; reading goes on at `next_offset`."""
+    """Some rows of one partition. `next_offset` is the offset to read next."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 class FetchBuffer:
-    """What was fetched, in its order."""
+    """Fetched records that are not decoded yet, in order."""
 
     def __init__(self, columns: tuple[str, ...], *, validate_crc: bool) -> None:
         self._columns = columns
@@ -53,12 +53,12 @@ class FetchBuffer:
         return len(self._fetched)
 
     def add(self, fetched: Fetched, end_offset: int | None) -> None:
-        """Keep a fetch, of which rows up to `end_offset` are wanted."""
+        """Add fetched records, of which the rows before `end_offset` are wanted."""
         self._fetched.append((fetched, end_offset))
 
     def take(self) -> Read:
-        """The rows of the first fetch, or some of them if its records unpack to a lot; there may be none for us."""
-        # Loading Numba takes longer than most plans do, and processes that only plan read nothing.
+        """The rows of the first fetch, or some of them if its records unpack to a lot. There may be none in range."""
+        # Numba takes longer to load than most plans take, and processes that only plan decode nothing.
         from catchment.client.columns.decoding import decode
 
         fetched, end_offset = self._fetched[0]
@@ -82,13 +82,13 @@ class FetchBuffer:
 
 _PAUSE_S: Final = 0.05
 _PATIENCE: Final = 0.5
-"""The share of the time-out that one answer may take."""
+"""The fraction of the timeout that one response may take."""
 _EMPTY_ANSWERS: Final = 3
-"""After so many answers without records, there are none before the end: compaction has removed them."""
+"""After this many responses without records there are none before the end: compaction has removed them."""
 
 
 class Span(NamedTuple):
-    """What to read of a partition: from `start` up to but not including `end`, or on and on."""
+    """What to read of a partition: from `start` up to but not including `end`, or without an end."""
 
     topic: str
     partition: int
@@ -97,13 +97,13 @@ class Span(NamedTuple):
 
 
 class OffsetOutOfRange(ClientError):
-    """Records to be read that are not there: retention has overtaken the reader, or the topic was created anew."""
+    """The offset to read is not in the log: retention has deleted it, or the topic was created again."""
 
     def __init__(self, topic: str, partition: int, offset: int, log_start: int, log_end: int) -> None:
-        lost = f"offset {offset} is gone" if offset < log_start else f"offset {offset} has not been written"
+        lost = f"offset {offset} is deleted" if offset < log_start else f"offset {offset} has not been written"
         super().__init__(
-            f"{lost}: partition {partition} of topic {topic} holds offsets {log_start} to {log_end}",
-            "Start again within these, and if they were deleted too early, raise the topic's retention.",
+            f"{lost}: partition {partition} of topic {topic} has the offsets {log_start} to {log_end}",
+            "Start again within these offsets. If records were deleted too early, raise the retention of the topic.",
         )
         self.args = (topic, partition, offset, log_start, log_end)
         self.topic, self.partition, self.offset = topic, partition, offset
@@ -111,9 +111,9 @@ class OffsetOutOfRange(ClientError):
 
 
 class Reader:
-    """Reads spans. A partition without progress for `timeout_s`, where there should be some, ends it with an error.
+    """Reads spans. Raises an error if a partition with records makes no progress for `timeout_s`.
 
-    An error is the end: it is raised from then on, so that nobody reads on behind records that were not handed out.
+    After an error every call raises it again, so that no caller reads on after records that it did not get.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Reader:
         self.close()
 
     def __iter__(self) -> Iterator[Read]:
-        """Everything up to the ends of the spans."""
+        """All records up to the ends of the spans."""
         while not self.is_finished:
             yield from self.poll(self._timeout_s)
 
@@ -165,11 +165,11 @@ class Reader:
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """Where each partition is fetched next; that is ahead of what was handed out unless a poll has come to its end."""
+        """The next offset to fetch of each partition. It is ahead of the returned records unless a poll has been iterated to its end."""
         return dict(self._positions)
 
     def poll(self, timeout_s: float) -> Iterator[Read]:
-        """What the brokers send next; nothing if that takes longer than `timeout_s`. What is not iterated comes next time."""
+        """The next records; none if they take longer than `timeout_s`. What is not iterated is returned by the next call."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -183,7 +183,7 @@ class Reader:
             raise
 
     def close(self) -> None:
-        """Let the brokers forget the sessions, and close the connections."""
+        """Close the fetch sessions and the connections."""
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()
@@ -199,7 +199,7 @@ class Reader:
             self._homeless[topic_partition] = None
 
     def _fetch(self, deadline_s: float) -> None:
-        """Wait until there is something to hand out, or nothing left to wait for."""
+        """Wait until there are records to return, or nothing is left to wait for."""
         while self._progress_at_s and not self._buffer:
             self._settle_homeless()
             self._send_requests()
@@ -212,7 +212,7 @@ class Reader:
                 self._check_progress()
 
     def _settle_homeless(self) -> None:
-        """Find the leader of each partition that has none, or is at one that did not want it."""
+        """Find the leader of each partition that has none, or whose broker rejected it."""
         if not self._homeless or time.monotonic() < self._resume_at_s:
             return
         try:
@@ -231,7 +231,7 @@ class Reader:
         try:
             leader = self._cluster.known_leader(*topic_partition)
         except BrokerError as error:
-            # Others need not wait for its election.
+            # The other partitions need not wait for its election.
             self._trouble(topic_partition, error)
             return
         fetcher = self._fetchers.get(leader.broker_id)
@@ -253,7 +253,7 @@ class Reader:
                 self._lose(broker_id, error)
 
     def _receive(self, timeout_s: float) -> None:
-        """Take the next answers; the requests after those are sent before this returns."""
+        """Receive the next responses, and send the requests after them."""
         asked = {fetcher.connection: broker_id for broker_id, fetcher in self._fetchers.items() if fetcher.is_waiting}
         if not asked:
             time.sleep(min(timeout_s, _PAUSE_S))
@@ -268,24 +268,24 @@ class Reader:
         self._leave_silent()
 
     def _leave_silent(self) -> None:
-        """Give up connections on which an answer is long due, early enough to try others."""
+        """Close connections on which a response is overdue, early enough to try other brokers."""
         for broker_id, fetcher in list(self._fetchers.items()):
             if fetcher.is_waiting and time.monotonic() - fetcher.asked_at_s > self._patience_s:
-                self._lose(broker_id, TimedOut(f"broker {broker_id} does not answer"))
+                self._lose(broker_id, TimedOut(f"broker {broker_id} does not respond"))
 
     def _take(self, fetcher: BrokerFetcher) -> None:
-        for topic_partition, answer in fetcher.receive():
-            if answer.error_code != ErrorCode.none:
-                self._part(fetcher, topic_partition, ErrorCode(answer.error_code))
+        for topic_partition, response in fetcher.receive():
+            if response.error_code != ErrorCode.none:
+                self._part(fetcher, topic_partition, ErrorCode(response.error_code))
                 continue
             self._troubled_since_s.pop(topic_partition, None)
-            records = fetcher.take(topic_partition, answer, self._positions[topic_partition])
+            records = fetcher.take(topic_partition, response, self._positions[topic_partition])
             if records is not None:
                 self._buffer.add(records, self._ends[topic_partition])
                 self._progress(topic_partition, records.next_offset)
                 if topic_partition not in self._progress_at_s:
                     fetcher.session.drop(topic_partition)
-        if fetcher.empty_answers >= _EMPTY_ANSWERS:
+        if fetcher.empty_responses >= _EMPTY_ANSWERS:
             for topic_partition in fetcher.session.topic_partitions:
                 self._pass_gap(fetcher, topic_partition)
 
@@ -307,13 +307,13 @@ class Reader:
                 raise
             self._leave(fetcher, topic_partition, error)
             return
-        # What is in remote storage may be slow to come, and answers without records say nothing of it (KIP-405).
+        # Records in remote storage may be slow to arrive, so responses without records do not mean that there are none (KIP-405).
         if self._positions[topic_partition] >= local_start:
             self._progress(topic_partition, end)
             fetcher.session.drop(topic_partition)
 
     def _part(self, fetcher: BrokerFetcher, topic_partition: TopicPartition, code: ErrorCode) -> None:
-        """A broker does not serve a partition: look for its leader, unless the error says that there is no point in that."""
+        """Handle an error of a partition: look for its leader again, unless the error is not retriable."""
         topic, partition = topic_partition
         error: ClientError = BrokerError(
             code, f"cannot read partition {partition} of topic {topic}: {code.name.replace('_', ' ')}"
@@ -357,7 +357,7 @@ class Reader:
             end = self._ends[topic, partition]
             if end is not None and now_s - since_s > self._timeout_s:
                 raise self._homeless.get((topic, partition)) or TimedOut(
-                    f"partition {partition} of topic {topic} gives no records from offset "
-                    f"{self._positions[topic, partition]} on, and was to be read to {end}",
-                    "An open transaction may hold them back; or nothing has been written there yet.",
+                    f"partition {partition} of topic {topic} returns no records from offset "
+                    f"{self._positions[topic, partition]} on, but was to be read to {end}",
+                    "An open transaction may hold them back, or nothing has been written there yet.",
                 )

@@ -1,6 +1,6 @@
-"""The client's settings, by the names that Kafka's clients and librdkafka give them.
+"""The client's settings, with the names of Kafka's clients and librdkafka.
 
-A name that is not known is refused, with the nearest that is: a misspelt `ssl.ca.location` must not pass in silence.
+An unknown name is rejected with a suggestion: a misspelt `ssl.ca.location` must not be ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, Literal, Self
 from catchment.client.errors import SettingsError
 
 DEFAULT_BATCH_BYTES: Final = 1_000_000
-"""A little less than brokers accept unless told otherwise."""
+"""A little less than brokers accept by default."""
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -47,11 +47,11 @@ KNOWN_SETTINGS: Final = frozenset(DEFAULTS) | frozenset(_ALIASES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Who the client is, and how it shows that."""
+    """The user, and how to authenticate."""
 
     mechanism: str
     username: str
-    # A password does not belong into a traceback or a log.
+    # A password does not belong in a traceback or a log.
     password: str
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """How to connect, read once; `credentials` and `tls` are None where the protocol has no use for them."""
+    """How to connect. `credentials` and `tls` are None if the security protocol does not use them."""
 
     client_id: str
     tls: ssl.SSLContext | None
@@ -72,7 +72,7 @@ class ConnectionSettings:
 
     @classmethod
     def read(cls, settings: Mapping[str, str]) -> Self:
-        """The settings given, and defaults for the others; SettingsError says what is wrong with which of them."""
+        """Parse the given settings, with defaults for the others. The SettingsError names the setting and the problem."""
         texts = dict(DEFAULTS)
         for name, value in settings.items():
             if name not in KNOWN_SETTINGS:
@@ -91,7 +91,7 @@ class ConnectionSettings:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """`host:port`, `[ipv6]:port`, or a host alone on Kafka's usual port."""
+    """`host:port`, `[ipv6]:port`, or a host alone on Kafka's default port."""
     host, separator, port_text = address.rpartition(":")
     if not separator or (host.count(":") > 0 and not host.startswith("[")):
         host, port_text = address, str(DEFAULT_PORT)
@@ -102,7 +102,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def split_addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
-    """The addresses of a comma-separated list, of which there is at least one."""
+    """The addresses of a comma-separated list with at least one entry."""
     return [split_address(server.strip()) for server in bootstrap_servers.split(",")]
 
 
@@ -119,7 +119,7 @@ def _choice(texts: Mapping[str, str], name: str, choices: tuple[str, ...]) -> st
 
 
 def _seconds(texts: Mapping[str, str], name: str) -> float:
-    # Numbers may come as numbers from those who write their settings in Python.
+    # Callers may give numbers as numbers.
     text = str(texts[name])
     if not text.isdecimal() or int(text) == 0:
         raise SettingsError(f"{name} cannot be {text!r}", "Give a whole number of milliseconds above 0.")
@@ -147,7 +147,7 @@ def _tls(texts: Mapping[str, str]) -> ssl.SSLContext:
     authority = texts["ssl.ca.location"] or None
     in_directory = authority is not None and Path(authority).is_dir()
     try:
-        # An authority that is named is the only one trusted, as with Kafka's own clients.
+        # A given authority is the only one trusted, as with Kafka's own clients.
         context = ssl.create_default_context(
             cafile=None if in_directory else authority, capath=authority if in_directory else None
         )

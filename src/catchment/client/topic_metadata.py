@@ -1,4 +1,4 @@
-"""What Metadata says of topics: their ids, their partitions, and who leads those."""
+"""The metadata of topics: their ids, their partitions, and the leaders of these."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TopicPartition = tuple[str, int]
 
 
 class Leader(NamedTuple):
-    """The broker that leads a partition, `NO_LEADER` if none does, and since which epoch (-1 if it is not told)."""
+    """The leader of a partition, `NO_LEADER` if there is none, and its epoch (-1 if it is unknown)."""
 
     broker_id: int
     epoch: int
 
 
 class Topic(NamedTuple):
-    """A topic as a broker knew it when asked; brokers before 2.8 have no ids for topics."""
+    """The metadata of a topic. Brokers before 2.8 have no topic ids."""
 
     topic_id: UUID | None
     leaders: dict[int, Leader]
 
 
 def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
-    """Ask for these topics, or for all; with `create` a broker that makes topics by itself makes those that are missing."""
+    """A request for these topics, or for all. With `create`, a broker that creates topics automatically creates missing ones."""
     wanted = None
     if topics is not None:
         wanted = tuple([MetadataRequestTopic(topic_id=None, name=TopicName(topic)) for topic in topics])
@@ -38,7 +38,7 @@ def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> M
 
 
 def read_topic(answered: Any, known: Topic | None) -> Topic:
-    """A topic out of an answer, which may be older than what is known: the later epoch counts (KIP-320)."""
+    """The metadata of a topic. The response may be older than what is known: the later epoch is used (KIP-320)."""
     leaders = {
         one.partition_index: Leader(one.leader_id, one.leader_epoch)
         for one in sorted(answered.partitions, key=lambda one: int(one.partition_index))

@@ -1,8 +1,8 @@
-"""What became of transactions: which are open, and whether one that is over was committed.
+"""The outcome of transactions: which are open, and whether one that has ended was committed.
 
-The coordinator's answers do not always tell: a transactional id may have been used again since, or have expired. The log
-does. An offset that a transaction wrote to is its witness: once the last stable offset has passed it, a reader of committed
-records either finds it or does not, and that never changes.
+The coordinator does not always know: a transactional id may have been used again since, or have expired. The log knows. An
+offset that a transaction wrote to is its witness: once the last stable offset has passed it, a committed read either finds
+the record or does not, and that never changes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Outcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """Retention, compaction or the end of the topic has removed the witness."""
+    """Retention, compaction or the deletion of the topic has removed the witness."""
 
 
 class Witness(NamedTuple):
-    """One record that a transaction wrote; the topic's id tells it from one of the same name made later."""
+    """One record that a transaction wrote. The topic id distinguishes the topic from a later one of the same name."""
 
     topic: str
     topic_id: str
@@ -43,7 +43,7 @@ class Witness(NamedTuple):
 
 
 def outcome_of(cluster: Cluster, witness: Witness) -> Outcome:
-    """Whether the transaction that wrote a record was committed; TimedOut if it, or one before it, stays open."""
+    """Whether the transaction that wrote a record was committed. Raises TimedOut if it, or one before it, stays open."""
     try:
         cluster.refresh([witness.topic])
     except BrokerError as error:
@@ -60,16 +60,16 @@ def outcome_of(cluster: Cluster, witness: Witness) -> Outcome:
 
 
 def ongoing_transactions(cluster: Cluster, prefix: str) -> list[str]:
-    """The transactional ids with this prefix that have a transaction open now."""
+    """The transactional ids with this prefix that have an open transaction."""
     request = ListTransactionsRequest(
         state_filters=(_ONGOING,), producer_id_filters=(), duration_filter=_ANY_AGE, transactional_id_pattern=None
     )
     brokers: list[Target] = list(cluster.broker_ids())
     found: list[str] = []
-    for broker_id, answer in zip(
+    for broker_id, response in zip(
         brokers, cluster.ask_together([(request, broker_id) for broker_id in brokers]), strict=True
     ):
-        heard = cluster.ask(request, to=broker_id) if answer is None else answer
+        heard = cluster.ask(request, to=broker_id) if response is None else response
         raise_for(heard.error_code, f"cannot list the transactions of broker {broker_id}")
         found += [one.transactional_id for one in heard.transaction_states if one.transactional_id.startswith(prefix)]
     return sorted(found)
@@ -83,13 +83,13 @@ def _becomes_stable(cluster: Cluster, witness: Witness) -> bool:
         cluster.list_offsets([topic_partition], LATEST, read_committed=True)[topic_partition].offset <= witness.offset
     ):
         if cluster.list_offsets([topic_partition], LATEST)[topic_partition].offset <= witness.offset:
-            # An unclean election has cut the log back.
+            # An unclean leader election has truncated the log.
             return False
         if not backoff.pause():
             raise TimedOut(
                 f"partition {witness.partition} of topic {witness.topic} has an open transaction at or before offset "
-                f"{witness.offset}, so whether what was written there counts cannot be told",
-                "`catchment transaction list --state Ongoing` shows it; it ends with its time-out at the latest.",
+                f"{witness.offset}, so it is unknown whether the record there was committed",
+                "`catchment transaction list --state Ongoing` shows the transaction; it ends with its timeout at the latest.",
             )
     return True
 

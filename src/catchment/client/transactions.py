@@ -1,8 +1,8 @@
-"""A transaction's requests to its coordinator: begun by one process, ended by any that knows its handle.
+"""The requests of a transaction to its coordinator. One process may begin a transaction and another end it by its handle.
 
-There are two protocols. In the first, a producer names each partition to the coordinator before it writes there. In the
-second (KIP-890), writing is enough, and every end of a transaction raises the epoch, so that nothing late gets into the next
-one. A cluster that has agreed on `transaction.version` 2 is spoken to in the second.
+There are two protocols. In the first, a producer adds each partition at the coordinator before it writes there. In the second
+(KIP-890) a write adds the partition, and every end of a transaction increments the epoch, so that no late write gets into the
+next one. The second is used if the cluster has finalized `transaction.version` 2.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NEWEST_OFFSET_COMMIT_OF_FIRST: Final = 4
 
 
 class TransactionHandle(NamedTuple):
-    """All that it takes to end a transaction. It may be stored, and used by another process."""
+    """What is needed to end a transaction. It may be stored, and used by another process."""
 
     transactional_id: str
     producer_id: int
@@ -52,14 +52,14 @@ class TransactionHandle(NamedTuple):
 
 
 def end_transaction(cluster: Cluster, handle: TransactionHandle, commit: bool) -> TransactionHandle:
-    """Commit or abort what was written under a handle; the same end may be asked for again.
+    """Commit or abort what was written with a handle. The same call may be repeated.
 
-    The handle that is returned is for the producer's next transaction. BrokerError says that the transaction is over in
-    another way: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH where a later producer has taken the id over, INVALID_TXN_STATE
-    where it was ended the other way round or nothing was written, and one of the three after its time-out.
+    The returned handle is for the producer's next transaction. A BrokerError means that the transaction has ended in another
+    way: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH if a later producer has taken over the transactional id, INVALID_TXN_STATE if
+    it was ended the other way or nothing was written, and one of the three after its timeout.
     """
     verb = "commit" if commit else "abort"
-    answer = _settle(
+    response = _settle(
         cluster,
         _end_request(handle, commit),
         Coordinator(handle.transactional_id, TRANSACTION),
@@ -67,21 +67,21 @@ def end_transaction(cluster: Cluster, handle: TransactionHandle, commit: bool) -
         lambda answered: [answered.error_code],
         _newest_end(cluster),
     )
-    if answer.producer_id < 0:
+    if response.producer_id < 0:
         return handle
-    return TransactionHandle(handle.transactional_id, answer.producer_id, answer.producer_epoch)
+    return TransactionHandle(handle.transactional_id, response.producer_id, response.producer_epoch)
 
 
 def end_transactions(cluster: Cluster, handles: Sequence[TransactionHandle], commit: bool) -> list[ErrorCode]:
-    """The same for many at once: for each handle, none or the code that `end_transaction` would raise."""
+    """End many transactions at once: for each handle, none or the code that `end_transaction` would raise."""
     requests = [(_end_request(one, commit), Coordinator(one.transactional_id, TRANSACTION)) for one in handles]
     codes: list[ErrorCode] = []
-    for handle, answer in zip(
+    for handle, response in zip(
         handles, cluster.ask_together(requests, newest_version=_newest_end(cluster)), strict=True
     ):
-        code = None if answer is None else answer.error_code
+        code = None if response is None else response.error_code
         if code is not ErrorCode.none:
-            # It may pass by itself; if it does not, a second answer is as good as the first.
+            # The error may be retriable; if it is not, `end_transaction` gets the same response.
             code = _end_alone(cluster, handle, commit)
         codes.append(code)
     return codes
@@ -109,7 +109,7 @@ def _newest_end(cluster: Cluster) -> int | None:
 
 
 class Transactions:
-    """The coordinator of one transactional id, as its producer speaks to it."""
+    """The coordinator of one transactional id, for its producer."""
 
     def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
         self._cluster = cluster
@@ -117,12 +117,12 @@ class Transactions:
         self._timeout_ms = timeout_ms
         self._coordinator = Coordinator(transactional_id, TRANSACTION)
         self.names_partitions = cluster.feature(FEATURE) < SECOND_PROTOCOL
-        """Whether this is the first protocol, in which partitions are named to the coordinator."""
+        """Whether the first protocol is used, in which partitions are added at the coordinator."""
 
     def init_producer_id(self, known: TransactionHandle | None = None) -> TransactionHandle:
-        """Take the id over: a transaction that is open under it is aborted, producers before this one are fenced.
+        """Take over the transactional id: an open transaction is aborted, and earlier producers are fenced.
 
-        With the handle known so far, only its owner's epoch is raised, and a producer that was itself fenced is told so.
+        With the current handle, only the epoch is incremented, and a producer that was fenced itself gets an error.
         """
         request = InitProducerIdRequest(
             transactional_id=TransactionalId(self._transactional_id),
@@ -131,11 +131,11 @@ class Transactions:
             producer_epoch=i16(-1 if known is None else known.epoch),
         )
         subject = f"cannot begin transactions as {self._transactional_id}"
-        answer = _settle(self._cluster, request, self._coordinator, subject, lambda answered: [answered.error_code])
-        return TransactionHandle(self._transactional_id, answer.producer_id, answer.producer_epoch)
+        response = _settle(self._cluster, request, self._coordinator, subject, lambda answered: [answered.error_code])
+        return TransactionHandle(self._transactional_id, response.producer_id, response.producer_epoch)
 
     def add_partitions(self, handle: TransactionHandle, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Name partitions that will be written to."""
+        """Add partitions before they are written to."""
         topics = tuple(
             AddPartitionsToTxnTopic(name=TopicName(topic), partitions=tuple(i32(number) for number in numbers))
             for topic, numbers in _by_topic(topic_partitions).items()
@@ -161,7 +161,7 @@ class Transactions:
         )
 
     def send_offsets(self, handle: TransactionHandle, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Let offsets be committed for a group at the moment when the transaction is."""
+        """Commit offsets for a group when the transaction commits."""
         subject = f"cannot add offsets of group {group} to the transaction of {self._transactional_id}"
         if self.names_partitions:
             added = AddOffsetsToTxnRequest(
@@ -221,18 +221,18 @@ def _settle(
     codes_of: Callable[[Any], Collection[ErrorCode]],
     newest_version: int | None = None,
 ) -> Any:
-    """Ask until the answer has no error that passes by itself, such as the end of the transaction before."""
+    """Repeat the request until the response has no retriable error, such as that the previous transaction has not ended."""
 
-    def error_of(answer: Any) -> ErrorCode:
-        return _worst(codes_of(answer))
+    def error_of(response: Any) -> ErrorCode:
+        return _worst(codes_of(response))
 
-    answer = cluster.ask(request, to=to, error_of=error_of, newest_version=newest_version)
-    raise_for(error_of(answer), subject)
-    return answer
+    response = cluster.ask(request, to=to, error_of=error_of, newest_version=newest_version)
+    raise_for(error_of(response), subject)
+    return response
 
 
 def _worst(codes: Collection[ErrorCode]) -> ErrorCode:
-    """The code that says why; where one partition is refused, the others are only said not to have been tried."""
+    """The code of the cause: if one partition is rejected, the others only have the code that they were not tried."""
     errors = [code for code in codes if code is not ErrorCode.none]
     reasons = [code for code in errors if code is not ErrorCode.operation_not_attempted]
     return next(iter(reasons or errors), ErrorCode.none)

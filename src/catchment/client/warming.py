@@ -1,6 +1,6 @@
-"""Compile every loop of the Arrow client ahead of its first use, which would otherwise wait some seconds for it.
+"""Compile every loop of the Arrow client ahead of its first use, which would otherwise take some seconds.
 
-Once compiled, the machine code is found in Numba's cache: the next process takes it from there in milliseconds.
+Numba caches the machine code, so the next process loads it in milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SENT_COLUMNS: Final = ("key", "value", "headers", "timestamp")
 
 
 def warm() -> None:
-    """Send one record through every compiled loop."""
+    """Encode and decode one record with every compiled loop."""
     record = {"key": b"k", "value": b"v", "headers": [{"key": "h", "value": b"x"}], "timestamp": 0}
     schema = pa.schema([(name, COLUMN_TYPES[name]) for name in _SENT_COLUMNS])
     rows = pa.RecordBatch.from_pylist([record], schema=schema)

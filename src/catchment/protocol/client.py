@@ -25,7 +25,7 @@ _PRODUCE_KEY: Final = 0
 _LARGEST_CORRELATION_ID: Final = 2**31 - 1
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """One response: what it answers, and its body."""
 
     correlation_id: int
@@ -77,10 +77,10 @@ class ClientProtocol:
             self._pending.append(_Pending(correlation_id, api_key, version))
         return _LENGTH.pack(len(header) + len(body)) + header + body
 
-    def receive(self, data: memoryview | bytes) -> list[Answer]:
+    def receive(self, data: memoryview | bytes) -> list[Response]:
         """Take bytes as they come and return the answers that are complete; MalformedRequest if they are not answers."""
         self._received += data
-        answers = []
+        responses = []
         position = 0
         while len(self._received) - position >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._received, position)
@@ -89,12 +89,12 @@ class ClientProtocol:
             end = position + _LENGTH.size + length
             if end > len(self._received):
                 break
-            answers.append(self.answer(bytes(self._received[position + _LENGTH.size : end])))
+            responses.append(self.parse_response(bytes(self._received[position + _LENGTH.size : end])))
             position = end
         del self._received[:position]
-        return answers
+        return responses
 
-    def answer(self, frame: memoryview | bytes) -> Answer:
+    def parse_response(self, frame: memoryview | bytes) -> Response:
         """The answer in a whole frame without its length, for those who cut frames themselves. Its body is a part of it."""
         if not self._pending:
             raise MalformedRequest("a response to no request")
@@ -102,4 +102,4 @@ class ClientProtocol:
         correlation_id, body_offset = parse_response_header(frame, expected.api_key, expected.api_version)
         if correlation_id != expected.correlation_id:
             raise MalformedRequest(f"response {correlation_id} where {expected.correlation_id} was due")
-        return Answer(*expected, frame[body_offset:])
+        return Response(*expected, frame[body_offset:])

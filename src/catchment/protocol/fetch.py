@@ -28,8 +28,8 @@ _PARTITION_12 = struct.Struct(">iiqiqi")
 _REPLICA_STATE = struct.Struct(">iq")
 _THROTTLE = struct.Struct(">i")
 _THROTTLE_AND_SESSION = struct.Struct(">ihi")
-_ANSWER_4 = struct.Struct(">ihqq")
-_ANSWER_5 = struct.Struct(">ihqqq")
+_RESPONSE_4 = struct.Struct(">ihqq")
+_RESPONSE_5 = struct.Struct(">ihqqq")
 _I32 = struct.Struct(">i")
 _TRANSACTION = struct.Struct(">qq")
 _EPOCH_END = struct.Struct(">iqb")
@@ -69,7 +69,7 @@ class FetchRequest(NamedTuple):
     uses_topic_ids: bool
 
 
-class PartitionAnswer(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition: int
     error_code: int
     high_watermark: int = -1
@@ -83,9 +83,9 @@ class PartitionAnswer(NamedTuple):
     current_leader: tuple[int, int] | None = None
 
 
-class TopicAnswer(NamedTuple):
+class TopicResponse(NamedTuple):
     topic: TopicKey
-    partitions: list[PartitionAnswer]
+    partitions: list[PartitionResponse]
 
 
 def decode_request(data: memoryview, position: int, version: int) -> FetchRequest:
@@ -152,7 +152,7 @@ def _partition_request(reader: WireReader, version: int) -> PartitionRequest:
 
 
 def encode_response(
-    topics: list[TopicAnswer], version: int, *, error_code: int = 0, session_id: int = 0, throttle_time_ms: int = 0
+    topics: list[TopicResponse], version: int, *, error_code: int = 0, session_id: int = 0, throttle_time_ms: int = 0
 ) -> list[Piece]:
     """The body as pieces: small ones joined, each partition's records as they are."""
     flexible = version >= FIRST_FLEXIBLE
@@ -168,14 +168,14 @@ def encode_response(
         key = topic.topic
         head += key.bytes if isinstance(key, UUID) else wire.string(key, flexible=flexible)
         head += wire.array_length(len(topic.partitions), flexible=flexible)
-        for answer in topic.partitions:
-            size = len(answer.records)
-            head += _partition_head(answer, version, size)
+        for response in topic.partitions:
+            size = len(response.records)
+            head += _partition_head(response, version, size)
             if size:
-                pieces += (head, answer.records)
+                pieces += (head, response.records)
                 head = bytearray()
             if flexible:
-                head += _partition_tags(answer)
+                head += _partition_tags(response)
         if flexible:
             head += wire.NO_TAGS
     if flexible:
@@ -185,26 +185,26 @@ def encode_response(
     return pieces
 
 
-def _partition_head(answer: PartitionAnswer, version: int, records_size: int) -> bytes:
+def _partition_head(response: PartitionResponse, version: int, records_size: int) -> bytes:
     flexible = version >= FIRST_FLEXIBLE
-    encoded = _ANSWER_5.pack(*answer[:5]) if version >= 5 else _ANSWER_4.pack(*answer[:4])
-    aborted = answer.aborted
+    encoded = _RESPONSE_5.pack(*response[:5]) if version >= 5 else _RESPONSE_4.pack(*response[:4])
+    aborted = response.aborted
     if aborted is None:
         encoded += b"\x00" if flexible else _NULL_ARRAY
     else:
         encoded += wire.array_length(len(aborted), flexible=flexible)
         encoded += b"".join(_TRANSACTION.pack(*entry) + (wire.NO_TAGS if flexible else b"") for entry in aborted)
     if version >= 11:
-        encoded += _I32.pack(answer.preferred_read_replica)
+        encoded += _I32.pack(response.preferred_read_replica)
     return encoded + (wire.unsigned_varint(records_size + 1) if flexible else _I32.pack(records_size))
 
 
-def _partition_tags(answer: PartitionAnswer) -> bytes:
-    if answer.diverging_epoch is None and answer.current_leader is None:
+def _partition_tags(response: PartitionResponse) -> bytes:
+    if response.diverging_epoch is None and response.current_leader is None:
         return wire.NO_TAGS
     fields = {}
-    if answer.diverging_epoch is not None:
-        fields[0] = _EPOCH_END.pack(*answer.diverging_epoch, 0)
-    if answer.current_leader is not None:
-        fields[1] = _LEADER.pack(*answer.current_leader, 0)
+    if response.diverging_epoch is not None:
+        fields[0] = _EPOCH_END.pack(*response.diverging_epoch, 0)
+    if response.current_leader is not None:
+        fields[1] = _LEADER.pack(*response.current_leader, 0)
     return wire.tagged_fields(fields)

@@ -19,8 +19,8 @@ FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
 
 _ACKS_AND_TIMEOUT = struct.Struct(">hi")
-_ANSWER = struct.Struct(">ihqq")
-_ANSWER_WITH_START = struct.Struct(">ihqqq")
+_RESPONSE = struct.Struct(">ihqq")
+_RESPONSE_WITH_START = struct.Struct(">ihqqq")
 _I32 = struct.Struct(">i")
 _ONE = 2
 """A compact array's length is written one higher."""
@@ -59,7 +59,7 @@ class ManyPartitions(Exception):
     """The request names more topics and partitions than are to be decoded now."""
 
 
-class PartitionAnswer(NamedTuple):
+class PartitionResponse(NamedTuple):
     partition: int
     error_code: int
     base_offset: int = -1
@@ -72,9 +72,9 @@ class PartitionAnswer(NamedTuple):
     """The index in the batch of each record that was at fault, and why (KIP-467)."""
 
 
-class TopicAnswer(NamedTuple):
+class TopicResponse(NamedTuple):
     topic: TopicKey
-    partitions: list[PartitionAnswer]
+    partitions: list[PartitionResponse]
 
 
 def decode_request(data: memoryview, position: int, version: int, at_most: int = _ANY_NUMBER) -> ProduceRequest:
@@ -129,18 +129,18 @@ def decode_any(data: memoryview, position: int, version: int, at_most: int = _AN
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def encode_response(topics: list[TopicAnswer], version: int, throttle_time_ms: int = 0) -> bytes:
+def encode_response(topics: list[TopicResponse], version: int, throttle_time_ms: int = 0) -> bytes:
     flexible = version >= FIRST_FLEXIBLE
     if flexible and len(topics) == 1 and len(topics[0].partitions) == 1:
-        answer = topics[0].partitions[0]
-        if answer.error_code == 0:
-            return _encode_usual(topics[0].topic, answer, throttle_time_ms)
+        response = topics[0].partitions[0]
+        if response.error_code == 0:
+            return _encode_usual(topics[0].topic, response, throttle_time_ms)
     pieces = [wire.array_length(len(topics), flexible=flexible)]
     for topic in topics:
         key = topic.topic
         pieces.append(key.bytes if isinstance(key, UUID) else wire.string(key, flexible=flexible))
         pieces.append(wire.array_length(len(topic.partitions), flexible=flexible))
-        pieces += [_partition(answer, version) for answer in topic.partitions]
+        pieces += [_partition(response, version) for response in topic.partitions]
         if flexible:
             pieces.append(wire.NO_TAGS)
     pieces.append(_I32.pack(throttle_time_ms))
@@ -149,27 +149,27 @@ def encode_response(topics: list[TopicAnswer], version: int, throttle_time_ms: i
     return b"".join(pieces)
 
 
-def _encode_usual(topic: TopicKey, answer: PartitionAnswer, throttle_time_ms: int) -> bytes:
+def _encode_usual(topic: TopicKey, response: PartitionResponse, throttle_time_ms: int) -> bytes:
     """One partition that took its batch: no record errors, no message, no tags."""
     key = topic.bytes if isinstance(topic, UUID) else wire.string(topic, flexible=True)
-    return b"\x02" + key + _ONE_GOOD_PARTITION.pack(_ONE, *answer[:5], 1, 0, 0, 0, throttle_time_ms, 0)
+    return b"\x02" + key + _ONE_GOOD_PARTITION.pack(_ONE, *response[:5], 1, 0, 0, 0, throttle_time_ms, 0)
 
 
-def _partition(answer: PartitionAnswer, version: int) -> bytes:
+def _partition(response: PartitionResponse, version: int) -> bytes:
     if version < 5:
-        return _ANSWER.pack(*answer[:4])
-    encoded = _ANSWER_WITH_START.pack(*answer[:5])
+        return _RESPONSE.pack(*response[:4])
+    encoded = _RESPONSE_WITH_START.pack(*response[:5])
     if version < 8:
         return encoded
     flexible = version >= FIRST_FLEXIBLE
-    encoded += wire.array_length(len(answer.record_errors), flexible=flexible)
-    for index, message in answer.record_errors:
+    encoded += wire.array_length(len(response.record_errors), flexible=flexible)
+    for index, message in response.record_errors:
         encoded += _I32.pack(index) + wire.nullable_string(message, flexible=flexible)
         if flexible:
             encoded += wire.NO_TAGS
-    encoded += wire.nullable_string(answer.error_message, flexible=flexible)
+    encoded += wire.nullable_string(response.error_message, flexible=flexible)
     if not flexible:
         return encoded
-    if version >= 10 and answer.current_leader is not None:
-        return encoded + wire.tagged_fields({0: _LEADER.pack(*answer.current_leader, 0)})
+    if version >= 10 and response.current_leader is not None:
+        return encoded + wire.tagged_fields({0: _LEADER.pack(*response.current_leader, 0)})
     return encoded + wire.NO_TAGS

@@ -114,8 +114,8 @@ async def _answer_with(code: ErrorCode, route: Route, context: RequestContext, r
         from catchment.broker.handlers.fetch import FetchAnswer
 
         topics = [
-            fetch.TopicAnswer(
-                topic.topic, [fetch.PartitionAnswer(asked.partition, code.value) for asked in topic.partitions]
+            fetch.TopicResponse(
+                topic.topic, [fetch.PartitionResponse(asked.partition, code.value) for asked in topic.partitions]
             )
             for topic in request.topics
         ]
@@ -127,12 +127,12 @@ async def _answer_with(code: ErrorCode, route: Route, context: RequestContext, r
     return error_answer(route.key, request, code)
 
 
-def _produce_answer(code: ErrorCode, request: produce.ProduceRequest) -> list[produce.TopicAnswer] | None:
+def _produce_answer(code: ErrorCode, request: produce.ProduceRequest) -> list[produce.TopicResponse] | None:
     if request.acks == 0:
         raise ApiError(code)
     return [
-        produce.TopicAnswer(
-            topic.topic, [produce.PartitionAnswer(data.partition, code.value) for data in topic.partitions]
+        produce.TopicResponse(
+            topic.topic, [produce.PartitionResponse(data.partition, code.value) for data in topic.partitions]
         )
         for topic in request.topics
     ]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import Producer
 
-from catchment.protocol.client import Answer, ClientProtocol
+from catchment.protocol.client import ClientProtocol, Response
 from catchment.testing.embedded import Broker
 
 _DEADLINE_S = 150
@@ -27,7 +27,7 @@ class Wire:
         host, _, first_port = broker.bootstrap_servers.rpartition(":")
         self._socket = socket.create_connection((host, port or int(first_port)), timeout=_DEADLINE_S)
         self._protocol = ClientProtocol("test")
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[Response] = deque()
 
     def __enter__(self) -> "Wire":
         return self

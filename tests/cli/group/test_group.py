@@ -200,7 +200,7 @@ def test_a_broker_that_is_gone_is_told_by_its_address(run: Run, command: list[st
 def test_a_plain_listener_is_not_spoken_to_where_tls_is_asked_for(run: Run) -> None:
     result = run("group", "list", "-X", "security.protocol=SSL", "--timeout", 1)
     assert result.exit_code == 1
-    assert "Check that the listener speaks TLS" in result.stderr
+    assert "Check that the listener uses TLS" in result.stderr
 
 
 def test_a_broker_without_groups_lists_none() -> None:

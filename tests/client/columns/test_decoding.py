@@ -21,7 +21,7 @@ from catchment.protocol.records import Record, encode_batch, encode_record, numb
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_loops() -> None:
-    """So that no example of a property has to wait for the compiler."""
+    """Compile first, so that no example of a property waits for the compiler."""
     warm()
 
 
@@ -48,7 +48,7 @@ def marker(producer_id: int, *, commit: bool, at: int) -> bytes:
 
 
 @given(logs(), st.lists(st.sampled_from(ALL_COLUMNS), min_size=1, unique=True))
-def test_rows_equal_those_of_the_record_reader_whichever_columns_are_asked_for(data: bytes, columns: list[str]) -> None:
+def test_rows_equal_those_of_the_record_reader_for_any_columns(data: bytes, columns: list[str]) -> None:
     result = decoded(data, columns)
     assert result.batch.schema == record_schema(columns)
     assert result.batch.to_pylist() == [{name: row[name] for name in columns} for row in expected_rows(data)]
@@ -65,14 +65,14 @@ def test_only_offsets_in_range_give_rows_and_the_next_offset_stays_in_it(data: b
     assert decoded(data, ["offset"], result.next_offset, end_offset=end).batch.num_rows == 0
 
 
-def test_a_partial_batch_at_the_end_is_passed_over() -> None:
+def test_a_partial_batch_at_the_end_is_ignored() -> None:
     whole, cut = batch_of(b"a", b"b", at=10), batch_of(b"c", at=12)
     for size in range(len(cut)):
         assert decoded(whole + cut[:size], ["value"]).next_offset == 12
     assert decoded(cut[:-1], ["value"], 12) == Decoded(pa.RecordBatch.from_pylist([], record_schema(["value"])), 12)
 
 
-def test_the_next_offset_is_behind_records_that_compaction_took() -> None:
+def test_the_next_offset_is_after_records_that_compaction_removed() -> None:
     lost_its_last = encode_batch([Record(b"k", b"kept", (), 2, 0)], base_offset=100, last_offset_delta=9)
     lost_all = encode_batch([], base_offset=110, last_offset_delta=4)
     result = decoded(lost_its_last + lost_all, ["offset"], 100)
@@ -80,7 +80,7 @@ def test_the_next_offset_is_behind_records_that_compaction_took() -> None:
     assert result.next_offset == 115
 
 
-def test_control_batches_give_no_rows_but_move_on() -> None:
+def test_control_batches_have_no_rows_but_advance_the_offset() -> None:
     data = batch_of(b"a", at=0, producer_id=7, is_transactional=True) + marker(7, commit=True, at=1)
     assert values(data) == [b"a"]
     assert decoded(data, ["value"]).next_offset == 2
@@ -109,7 +109,7 @@ def test_a_transaction_aborted_before_the_fetched_range_still_drops_its_batches(
     assert values(data, 50, aborted=[(7, 20)]) == [b"kept"]
 
 
-def test_a_batch_that_fails_its_crc_is_refused_by_its_offset() -> None:
+def test_a_batch_with_a_wrong_crc_is_rejected_by_its_offset() -> None:
     damaged = bytearray(batch_of(b"a", at=0) + batch_of(b"b", at=1))
     damaged[-2] ^= 1
     with pytest.raises(CorruptRecords, match=r"orders-3 .* the batch at 1 does not match its CRC"):
@@ -118,26 +118,26 @@ def test_a_batch_that_fails_its_crc_is_refused_by_its_offset() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_of_the_old_formats_are_refused_by_name(magic: int) -> None:
+def test_messages_of_the_old_formats_are_rejected_by_name(magic: int) -> None:
     message = struct.pack(">qiIbb", 5, 30, 0, magic, 0) + bytes(24)
     with pytest.raises(OldMessageFormat, match=f"format {magic}"):
         values(message)
 
 
-def test_batches_whose_offsets_go_backwards_are_refused() -> None:
-    with pytest.raises(CorruptRecords, match="a batch from 4 to 5 comes where 6 or more is due"):
+def test_batches_whose_offsets_go_backwards_are_rejected() -> None:
+    with pytest.raises(CorruptRecords, match="a batch from 4 to 5 where offset 6 or more was expected"):
         values(batch_of(b"a", at=5) + batch_of(b"b", at=4))
 
 
 @pytest.mark.parametrize(
     ("base_offset", "last_offset_delta"), [(10, -1), (2**63 - 1, 0), (2**63 - 5, 2**31 - 1), (-1, 0)]
 )
-def test_batches_that_end_nowhere_are_refused(base_offset: int, last_offset_delta: int) -> None:
+def test_batches_with_an_overflowing_end_are_rejected(base_offset: int, last_offset_delta: int) -> None:
     with pytest.raises(CorruptRecords, match=f"a batch from {base_offset} to "):
         values(batch_of(b"a", at=base_offset, last_offset_delta=last_offset_delta))
 
 
-def test_little_that_unpacks_to_much_is_given_in_parts() -> None:
+def test_small_data_that_unpacks_to_a_lot_is_returned_in_parts() -> None:
     data = b"".join(batch_of(bytes(50_000), at=offset, compression=Compression.ZSTD) for offset in range(5))
     offsets: list[int] = []
     parts = position = 0
@@ -149,7 +149,7 @@ def test_little_that_unpacks_to_much_is_given_in_parts() -> None:
     assert (offsets, parts) == ([0, 1, 2, 3, 4], 3)
 
 
-def test_a_batch_that_unpacks_to_more_than_it_may_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_unpacks_to_more_than_its_bound_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.client.columns.decoding.LARGEST_BATCH_BYTES", 1000)
     fits = batch_of(bytes(900), at=0, compression=Compression.GZIP)
     assert values(fits) == [bytes(900)]
@@ -157,7 +157,7 @@ def test_a_batch_that_unpacks_to_more_than_it_may_is_refused(monkeypatch: pytest
         values(batch_of(bytes(1001), at=0, compression=Compression.GZIP))
 
 
-def test_a_time_that_arrow_cannot_hold_is_refused_only_where_times_are_asked_for() -> None:
+def test_a_time_that_arrow_cannot_hold_is_rejected_only_if_times_are_requested() -> None:
     data = encode_batch([Record(None, b"v")], base_timestamp_ms=2**62)
     assert values(data) == [b"v"]
     with pytest.raises(CorruptRecords, match="leave out the column timestamp"):
@@ -170,13 +170,13 @@ def test_header_names_that_are_not_utf_8_become_text_as_in_java() -> None:
     assert headers == [{"key": "\ufffd-é", "value": b"1"}, {"key": "plain", "value": None}]
 
 
-def test_a_header_without_a_name_is_refused() -> None:
+def test_a_header_without_a_name_is_rejected() -> None:
     record = bytearray(encode_record(Record(None, None, (("", None),))))
     assert record[-2:] == b"\x00\x01"
     record[-2] = 1
     data = bytearray(encode_batch([Record(None, None, (("", None),))]))
     data[-len(record) :] = record
-    with pytest.raises(CorruptRecords, match="the batch at 0 has a header without a name"):
+    with pytest.raises(CorruptRecords, match="the batch at 0 has a header without a key"):
         decoded(bytes(data), validate_crc=False)
 
 
@@ -189,7 +189,7 @@ def test_a_header_without_a_name_is_refused() -> None:
         (["xyz"], "there are key, "),
     ],
 )
-def test_columns_that_are_not_there_are_refused(columns: list[str], complaint: str) -> None:
+def test_unknown_columns_are_rejected(columns: list[str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         decoded(b"", columns)
 
@@ -200,7 +200,7 @@ def test_all_kinds_of_buffers_are_read() -> None:
         assert decoded(buffer, DEFAULT_COLUMNS).batch.column("value").to_pylist() == [b"a"]
 
 
-def test_many_rows_of_a_long_topic_name_are_right() -> None:
+def test_many_rows_of_a_long_topic_name_are_decoded() -> None:
     data = encode_batch(numbered([(None, None)] * 100_000))
     topic = "t" * 249
     names = decode(data, ["topic"], topic=topic, partition=0, start_offset=0).batch.column("topic")

@@ -1,6 +1,6 @@
-"""Bytes that lie: decoding raises or gives well-formed rows, and never reads a byte behind what it was given.
+"""Malformed bytes: decoding raises or returns well-formed rows, and never reads a byte after the given ones.
 
-The damaged bytes end where a page begins that must not be touched, so a read beyond them would end the test run.
+The malformed bytes end where a protected page begins, so a read beyond them would end the test run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def placed() -> Iterator[Placed]:
 
 
 def attempt(data: memoryview, columns: tuple[str, ...] = ALL_COLUMNS, *, validate_crc: bool = False) -> Decoded | None:
-    """What decoding gives, checked to be well formed; None if it refuses the bytes."""
+    """The decoded rows, checked to be well formed; None if decoding rejects the bytes."""
     try:
         result = decode(data, columns, topic=TOPIC, partition=PARTITION, start_offset=0, validate_crc=validate_crc)
     except (CorruptRecords, OldMessageFormat):
@@ -64,7 +64,7 @@ def attempt(data: memoryview, columns: tuple[str, ...] = ALL_COLUMNS, *, validat
 
 
 @given(data=logs(), positions=flips)
-def test_flipped_bits_are_refused_or_give_well_formed_rows(
+def test_flipped_bits_are_rejected_or_decoded_to_well_formed_rows(
     placed: Placed, data: bytes, positions: list[tuple[int, int]]
 ) -> None:
     damaged = bytearray(data or one_batch)
@@ -76,9 +76,7 @@ def test_flipped_bits_are_refused_or_give_well_formed_rows(
 
 
 @given(positions=flips)
-def test_flipped_bits_behind_the_leader_epoch_are_found_by_the_crc(
-    placed: Placed, positions: list[tuple[int, int]]
-) -> None:
+def test_the_crc_detects_flipped_bits_after_the_leader_epoch(placed: Placed, positions: list[tuple[int, int]]) -> None:
     damaged = bytearray(one_batch)
     first_covered = 17
     for position, bit in positions:
@@ -94,11 +92,11 @@ def test_flipped_bits_behind_the_leader_epoch_are_found_by_the_crc(
 @example(payload=b"\x0c\x00\x00\x00\x01\x01\x00", count=1)
 @example(payload=b"\x0c\x00\x00\x00\x01\x01\x02", count=1)
 @example(payload=b"\x0c\x00\x00\x00\x7f\x01\x00", count=1)
-def test_any_payload_is_read_or_refused_as_by_the_record_reader(placed: Placed, payload: bytes, count: int) -> None:
+def test_any_payload_is_decoded_or_rejected_as_by_the_record_reader(placed: Placed, payload: bytes, count: int) -> None:
     batch = bytearray(encode_batch([], base_timestamp_ms=0) + payload)
     batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
     batch[57:61] = count.to_bytes(4, "big", signed=True)
-    # A record's time may be one that Arrow cannot hold; that is another test's matter.
+    # A record's timestamp may be one that Arrow cannot hold; another test is about that.
     result = attempt(placed(bytes(batch)), tuple(name for name in ALL_COLUMNS if name != "timestamp"))
     try:
         expected = list(iterate_records(payload, count))
@@ -112,7 +110,7 @@ def test_any_payload_is_read_or_refused_as_by_the_record_reader(placed: Placed, 
         ]
 
 
-def test_every_truncation_of_a_payload_is_refused(placed: Placed) -> None:
+def test_every_truncation_of_a_payload_is_rejected(placed: Placed) -> None:
     payload = one_batch[HEADER_SIZE:]
     for size in range(len(payload)):
         cut = bytearray(one_batch[: HEADER_SIZE + size])
@@ -121,7 +119,7 @@ def test_every_truncation_of_a_payload_is_refused(placed: Placed) -> None:
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
-def test_compressed_records_that_are_cut_are_refused(placed: Placed, codec: Compression) -> None:
+def test_truncated_compressed_records_are_rejected(placed: Placed, codec: Compression) -> None:
     whole = encode_batch(numbered([(b"key", b"value" * 50)] * 20), compression=codec)
     assert attempt(placed(whole), validate_crc=True) is not None
     for size in range(HEADER_SIZE, len(whole)):
@@ -130,13 +128,13 @@ def test_compressed_records_that_are_cut_are_refused(placed: Placed, codec: Comp
         assert attempt(placed(bytes(cut))) is None
 
 
-def test_a_batch_that_claims_billions_of_records_is_refused_before_memory_is_taken(placed: Placed) -> None:
+def test_a_batch_that_claims_billions_of_records_is_rejected_before_memory_is_taken(placed: Placed) -> None:
     batch = bytearray(one_batch)
     batch[57:61] = (2**31 - 1).to_bytes(4, "big")
     assert attempt(placed(bytes(batch))) is None
 
 
-def test_records_that_claim_billions_of_headers_are_refused_before_memory_is_taken(placed: Placed) -> None:
+def test_records_that_claim_billions_of_headers_are_rejected_before_memory_is_taken(placed: Placed) -> None:
     body = b"\x00\x00\x00\x01\x01" + varint(2**31 - 1)
     payload = 2 * (varint(len(body)) + body)
     batch = bytearray(encode_batch([]) + payload)
@@ -146,7 +144,7 @@ def test_records_that_claim_billions_of_headers_are_refused_before_memory_is_tak
 
 
 @given(data=logs())
-def test_sound_bytes_before_the_guarded_page_are_all_read(placed: Placed, data: bytes) -> None:
+def test_valid_bytes_before_the_guarded_page_are_all_read(placed: Placed, data: bytes) -> None:
     if len(data) > min(_ROOM_BYTES, LIMIT_BYTES):
         return
     result = attempt(placed(data), validate_crc=True)

@@ -1,4 +1,4 @@
-"""Arrow rows as batches: what is read back is what was written, by our own readers and by others'."""
+"""Arrow rows as batches: our own readers and those of others read what was written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ rows = st.fixed_dictionaries(
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_loops() -> None:
-    """So that no example of a property has to wait for the compiler."""
+    """Compile first, so that no example of a property waits for the compiler."""
     warm()
 
 
@@ -139,11 +139,11 @@ def produce(cluster: Cluster, topic: str, batch: EncodedBatch) -> None:
     named = TopicProduceData(name=TopicName(topic), topic_id=cluster.topic_id(topic), partition_data=(data,))
     timeout = i32Timedelta.parse(timedelta(seconds=30))
     request = ProduceRequest(transactional_id=None, acks=i16(-1), timeout=timeout, topic_data=(named,))
-    answer = cluster.ask(request, to=cluster.leader(topic, 0).broker_id)
-    assert [part.error_code.name for one in answer.responses for part in one.partition_responses] == ["none"]
+    response = cluster.ask(request, to=cluster.leader(topic, 0).broker_id)
+    assert [part.error_code.name for one in response.responses for part in one.partition_responses] == ["none"]
 
 
-def test_sequences_go_on_from_batch_to_batch_and_wrap() -> None:
+def test_sequence_numbers_continue_from_batch_to_batch_and_wrap_around() -> None:
     table = pa.table({"value": [b"x" * 50] * 10})
     batches = encode(
         table, timestamp_ms=0, max_batch_bytes=200, producer_id=1, producer_epoch=0, base_sequence=2**31 - 3
@@ -166,7 +166,7 @@ def test_small_chunks_of_a_table_share_a_batch() -> None:
     ]
 
 
-def test_slices_of_arrays_give_their_own_rows() -> None:
+def test_slices_of_arrays_have_their_own_rows() -> None:
     written = [
         {"key": b"k%d" % n, "value": None if n % 3 else b"v", "headers": [{"key": str(n), "value": b"h"}] * (n % 2)}
         for n in range(30)
@@ -177,14 +177,14 @@ def test_slices_of_arrays_give_their_own_rows() -> None:
     ]
 
 
-def test_records_that_do_not_shrink_are_sent_as_they_are() -> None:
+def test_records_that_do_not_shrink_are_sent_uncompressed() -> None:
     table = pa.table({"value": [b"\x17"]})
     (plain,) = encode(table, timestamp_ms=0)
     for codec in CODECS:
         assert encode(table, codec=codec, timestamp_ms=0) == [plain]
 
 
-def test_the_largest_record_fits_and_one_byte_more_is_refused_by_its_row() -> None:
+def test_the_largest_record_fits_and_one_byte_more_is_rejected() -> None:
     fitting = pa.table({"value": [b"", b"x" * 100]})
     size = len(encode(fitting.slice(1), timestamp_ms=0)[0].data)
     assert [batch.record_count for batch in encode(fitting, timestamp_ms=0, max_batch_bytes=size)] == [1, 1]
@@ -192,7 +192,7 @@ def test_the_largest_record_fits_and_one_byte_more_is_refused_by_its_row() -> No
         encode(fitting, timestamp_ms=0, max_batch_bytes=size - 1)
 
 
-def test_a_record_that_is_larger_than_a_batch_goes_alone_and_in_order() -> None:
+def test_a_record_that_is_larger_than_a_batch_is_sent_alone_and_in_order() -> None:
     values = [b"a", b"x" * 300, b"b", b"c", b"y" * 400]
     table = pa.table({"value": values})
     largest = len(encode(table.slice(4), timestamp_ms=0)[0].data)
@@ -215,7 +215,7 @@ KINDS: Final = (
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_bytes_and_text_of_every_kind_are_taken(kind: pa.DataType) -> None:
+def test_bytes_and_text_of_every_type_are_accepted(kind: pa.DataType) -> None:
     column = pa.array(["abc", None, "xyz"]).cast(kind)
     batches = encode(pa.table({"value": column}), timestamp_ms=0)
     assert [row["value"] for row in decoded(batches)] == [b"abc", None, b"xyz"]
@@ -231,7 +231,7 @@ def test_bytes_and_text_of_every_kind_are_taken(kind: pa.DataType) -> None:
         ({"value": [b"v"], "headers": [[{"key": None, "value": b"x"}]]}, "row 0 has a header without a key"),
     ],
 )
-def test_columns_of_other_kinds_are_refused_by_name(columns: dict[str, list[Any]], complaint: str) -> None:
+def test_columns_of_other_types_are_rejected_by_name(columns: dict[str, list[Any]], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         encode(pa.table(columns), timestamp_ms=0)
 

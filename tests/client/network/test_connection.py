@@ -1,4 +1,4 @@
-"""One connection: requests ahead of answers, answers in pieces, and servers that do not keep to the protocol."""
+"""One connection: requests ahead of responses, responses in pieces, and servers that violate the protocol."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def connect(address: str, timeout_s: float = 10) -> Connection:
     return Connection(*split_address(address), ConnectionSettings.read({}), timeout_s)
 
 
-def test_requests_sent_ahead_are_answered_in_their_order(logs: Logs) -> None:
+def test_responses_to_requests_sent_ahead_are_in_order(logs: Logs) -> None:
     with Cluster(logs.bootstrap_servers) as cluster, cluster.connection(1) as connection:
         tickets = [connection.send(metadata_request(topics)) for topics in ((), None, ())]
         assert connection.pending == 3
-        answers = [connection.receive() for _ in tickets]
-        assert [answer.correlation_id for answer in answers] == tickets
-        assert all(answer.decode().brokers for answer in answers)
+        responses = [connection.receive() for _ in tickets]
+        assert [response.correlation_id for response in responses] == tickets
+        assert all(response.decode().brokers for response in responses)
         assert connection.pending == 0
 
 
-def test_an_answer_that_comes_in_pieces_is_kept_until_it_is_whole() -> None:
+def test_a_response_in_pieces_is_kept_until_it_is_complete() -> None:
     goes_on = threading.Event()
 
     def script(peer: Peer) -> None:
@@ -60,14 +60,14 @@ def test_an_answer_that_comes_in_pieces_is_kept_until_it_is_whole() -> None:
         assert connection.is_open
 
 
-def test_waiting_tells_which_connections_have_an_answer() -> None:
+def test_wait_returns_the_connections_with_a_response() -> None:
     goes_on = threading.Event()
 
     def script(peer: Peer) -> None:
         peer.greet()
         asked = peer.request()
         assert goes_on.wait(10)
-        peer.answer(asked, EMPTY)
+        peer.respond(asked, EMPTY)
         peer.request()
 
     with scripted(script) as address, connect(address) as asking, connect(address) as silent:
@@ -77,7 +77,7 @@ def test_waiting_tells_which_connections_have_an_answer() -> None:
         assert wait([asking, silent], 10) == [asking]
 
 
-def test_a_broker_that_knows_only_the_oldest_question_for_its_versions_is_asked_that() -> None:
+def test_an_old_broker_gets_the_oldest_api_versions_request() -> None:
     asked_versions: list[int] = []
 
     def script(peer: Peer) -> None:
@@ -86,7 +86,7 @@ def test_a_broker_that_knows_only_the_oldest_question_for_its_versions_is_asked_
         peer.send(frame_of(asked, versions_response(ErrorCode.unsupported_version), 0))
         asked = peer.request()
         asked_versions.append(asked.api_version)
-        peer.answer(asked, versions_response(ErrorCode.none))
+        peer.respond(asked, versions_response(ErrorCode.none))
 
     with scripted(script) as address, connect(address) as connection:
         assert asked_versions == [3, 0]
@@ -94,7 +94,7 @@ def test_a_broker_that_knows_only_the_oldest_question_for_its_versions_is_asked_
         assert connection.feature("transaction.version") == 0
 
 
-def test_an_api_that_the_broker_does_not_serve_is_named() -> None:
+def test_an_api_that_the_broker_does_not_support_is_named() -> None:
     with (
         scripted(Peer.greet) as address,
         connect(address) as connection,
@@ -106,16 +106,16 @@ def test_an_api_that_the_broker_does_not_serve_is_named() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (b"\x7f\xff\xff\xff", "an answer claims 2147483647 bytes"),
-        (b"\xff\xff\xff\xff", "an answer claims -1 bytes"),
+        (b"\x7f\xff\xff\xff", "a response claims 2147483647 bytes"),
+        (b"\xff\xff\xff\xff", "a response claims -1 bytes"),
         (b"\0\0\0\0", "shorter than a response header"),
         (b"\0\0\0\x05\0\0\0\x63\0", "response 99 where 1 was due"),
         (b"\0\0\0\x05\0\0\0\x01\0", "end inside a varint"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "an answer claims 1213486160 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "a response claims 1213486160 bytes"),
         (b"\0\0", "it closed the connection"),
     ],
 )
-def test_what_is_no_answer_ends_the_connection(reply: bytes, reason: str) -> None:
+def test_an_invalid_response_closes_the_connection(reply: bytes, reason: str) -> None:
     def script(peer: Peer) -> None:
         peer.greet()
         peer.request()
@@ -127,19 +127,19 @@ def test_what_is_no_answer_ends_the_connection(reply: bytes, reason: str) -> Non
         assert not connection.is_open
 
 
-def test_after_a_question_without_an_answer_the_connection_is_not_used_again() -> None:
+def test_after_a_request_without_a_response_the_connection_is_not_used_again() -> None:
     def script(peer: Peer) -> None:
         peer.greet()
         peer.request()
         peer.request()
 
     with scripted(script) as address, connect(address) as connection:
-        with pytest.raises(TimedOut, match=f"no answer from {address}"):
+        with pytest.raises(TimedOut, match=f"no response from {address}"):
             connection.ask(QUESTION, 0.05)
         assert not connection.is_open
 
 
-def test_a_server_that_accepts_and_is_silent_is_given_up_in_time() -> None:
+def test_a_server_that_accepts_but_does_not_respond_is_an_error_in_time() -> None:
     started_at_s = time.monotonic()
 
     def script(peer: Peer) -> None:
@@ -151,6 +151,6 @@ def test_a_server_that_accepts_and_is_silent_is_given_up_in_time() -> None:
     assert time.monotonic() - started_at_s < 20
 
 
-def test_an_address_that_nobody_has_is_told() -> None:
+def test_an_address_that_does_not_exist_is_reported() -> None:
     with pytest.raises(Unreachable, match=r"cannot connect to no-such-host\.invalid:9092"):
         connect("no-such-host.invalid")

@@ -1,4 +1,4 @@
-"""The messages of SASL, against the examples of the RFCs and against servers that lie."""
+"""The messages of SASL, compared with the examples of the RFCs, and with malicious servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def exchange(mechanism: str = "SCRAM-SHA-256", user: str = "user") -> Exchange:
     return authenticate(Credentials(mechanism=mechanism, username=user, password="pencil"), NONCE)
 
 
-def test_plain_sends_name_and_password_and_is_content() -> None:
+def test_plain_sends_name_and_password() -> None:
     messages = exchange("PLAIN")
     assert next(messages) == b"\0user\0pencil"
     with pytest.raises(StopIteration):
@@ -38,7 +38,7 @@ def test_a_name_is_escaped() -> None:
     assert next(exchange(user="a=b,c")) == f"n,,n=a=3Db=2Cc,r={NONCE}".encode()
 
 
-def test_every_exchange_has_a_nonce_of_its_own() -> None:
+def test_every_exchange_has_its_own_nonce() -> None:
     credentials = Credentials(mechanism="SCRAM-SHA-512", username="user", password="pencil")
     assert next(authenticate(credentials)) != next(authenticate(credentials))
 
@@ -46,29 +46,29 @@ def test_every_exchange_has_a_nonce_of_its_own() -> None:
 @pytest.mark.parametrize(
     "signature", [b"v=AAAATRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", b"e=other-error", b"", b"\xff"]
 )
-def test_a_server_that_does_not_know_the_password_is_found_out(signature: bytes) -> None:
+def test_a_server_that_does_not_know_the_password_is_detected(signature: bytes) -> None:
     messages = exchange()
     next(messages)
     messages.send(CHALLENGE.encode())
-    with pytest.raises(SettingsError, match="failed to prove who it is"):
+    with pytest.raises(SettingsError, match="failed to prove its identity"):
         messages.send(signature)
 
 
 @pytest.mark.parametrize(
-    ("challenge", "told"),
+    ("challenge", "message"),
     [
-        ("", "makes no sense"),
-        ("e=other-error", "makes no sense"),
-        (f"r={SERVER_NONCE},s=not base64,i=4096", "makes no sense"),
-        (f"r={SERVER_NONCE},s={SALT},i=many", "makes no sense"),
-        (f"r={NONCE},s={SALT},i=4096", "is not an answer to ours"),
-        (f"r=of-another,s={SALT},i=4096", "is not an answer to ours"),
+        ("", "is malformed"),
+        ("e=other-error", "is malformed"),
+        (f"r={SERVER_NONCE},s=not base64,i=4096", "is malformed"),
+        (f"r={SERVER_NONCE},s={SALT},i=many", "is malformed"),
+        (f"r={NONCE},s={SALT},i=4096", "is not a response to ours"),
+        (f"r=of-another,s={SALT},i=4096", "is not a response to ours"),
         (f"r={SERVER_NONCE},s={SALT},i=4095", "asks for 4095 SCRAM iterations"),
         (f"r={SERVER_NONCE},s={SALT},i=1000001", "asks for 1000001 SCRAM iterations"),
     ],
 )
-def test_a_challenge_that_is_none_is_refused(challenge: str, told: str) -> None:
+def test_an_invalid_challenge_is_rejected(challenge: str, message: str) -> None:
     messages = exchange()
     next(messages)
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=message):
         messages.send(challenge.encode())

@@ -1,4 +1,4 @@
-"""TLS and SASL against Apache Kafka, and what people are told when a setting is wrong."""
+"""TLS and SASL with Apache Kafka, and the errors for wrong settings."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
         yield secure
 
 
-def answers(kafka: SecureKafka, listener: str, settings: dict[str, str], timeout_s: float = 20) -> bool:
-    """Whether the broker names itself at that listener, which takes two connections if it is not the bootstrap one."""
+def can_connect(kafka: SecureKafka, listener: str, settings: dict[str, str], timeout_s: float = 20) -> bool:
+    """Whether requests to that listener succeed. It takes two connections if it is not the bootstrap one."""
     with Cluster(kafka.address(listener), settings, timeout_s=timeout_s) as cluster:
         with cluster.connection(1) as connection:
             assert connection.name == kafka.address(listener)
@@ -45,74 +45,74 @@ def sasl(mechanism: str, user: str = USER, password: str = PASSWORD) -> dict[str
 
 
 def test_a_listener_with_tls_is_reached(kafka: SecureKafka) -> None:
-    assert answers(kafka, "SSL", tls(kafka))
+    assert can_connect(kafka, "SSL", tls(kafka))
 
 
-def test_a_client_certificate_with_an_encrypted_key_is_shown(kafka: SecureKafka) -> None:
+def test_a_client_certificate_with_an_encrypted_key_is_sent(kafka: SecureKafka) -> None:
     client = {
         "ssl.certificate.location": str(kafka.client.certificate),
         "ssl.key.location": str(kafka.client.key),
         "ssl.key.password": KEY_PASSWORD,
     }
-    assert answers(kafka, "MUTUAL", tls(kafka) | client)
+    assert can_connect(kafka, "MUTUAL", tls(kafka) | client)
     with pytest.raises(SettingsError, match="the TLS settings do not work"):
-        answers(kafka, "MUTUAL", tls(kafka) | client | {"ssl.key.password": "not this"})
+        can_connect(kafka, "MUTUAL", tls(kafka) | client | {"ssl.key.password": "not this"})
 
 
 def test_a_listener_that_asks_for_a_client_certificate_says_so(kafka: SecureKafka) -> None:
     with pytest.raises(SettingsError, match=r"ssl\.certificate\.location"):
-        answers(kafka, "MUTUAL", tls(kafka))
+        can_connect(kafka, "MUTUAL", tls(kafka))
 
 
-def test_a_certificate_of_a_strange_authority_is_refused(kafka: SecureKafka) -> None:
+def test_a_certificate_of_an_unknown_authority_is_rejected(kafka: SecureKafka) -> None:
     with pytest.raises(SettingsError, match=r"is not trusted.*ssl\.ca\.location"):
-        answers(kafka, "SSL", tls(kafka, ssl_ca_location=str(kafka.stranger)))
+        can_connect(kafka, "SSL", tls(kafka, ssl_ca_location=str(kafka.other_authority)))
 
 
-def test_a_certificate_for_another_host_is_refused_unless_it_is_accepted(kafka: SecureKafka) -> None:
+def test_a_certificate_for_another_host_is_rejected_unless_the_check_is_disabled(kafka: SecureKafka) -> None:
     with pytest.raises(SettingsError, match=r"is not trusted.*127"):
-        answers(kafka, "MISNAMED", tls(kafka))
-    assert answers(kafka, "MISNAMED", tls(kafka, ssl_endpoint_identification_algorithm="none"))
+        can_connect(kafka, "MISNAMED", tls(kafka))
+    assert can_connect(kafka, "MISNAMED", tls(kafka, ssl_endpoint_identification_algorithm="none"))
 
 
-def test_tls_with_a_plain_listener_is_told(kafka: SecureKafka) -> None:
-    with pytest.raises(Unreachable, match="Check that the listener speaks TLS"):
-        answers(kafka, "PLAINTEXT", tls(kafka), timeout_s=5)
+def test_tls_with_a_plain_listener_is_reported(kafka: SecureKafka) -> None:
+    with pytest.raises(Unreachable, match="Check that the listener uses TLS"):
+        can_connect(kafka, "PLAINTEXT", tls(kafka), timeout_s=5)
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_PLAINTEXT"])
-def test_a_plain_client_is_told_to_name_the_security_protocol(kafka: SecureKafka, listener: str) -> None:
+def test_the_error_of_a_plain_client_names_the_security_protocol(kafka: SecureKafka, listener: str) -> None:
     with pytest.raises(Unreachable, match=r"security\.protocol"):
-        answers(kafka, listener, {}, timeout_s=5)
+        can_connect(kafka, listener, {}, timeout_s=5)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
-def test_a_user_is_let_in_with_the_password(kafka: SecureKafka, mechanism: str) -> None:
-    assert answers(kafka, "SASL_PLAINTEXT", sasl(mechanism))
-    assert answers(kafka, "SASL_SSL", sasl(mechanism) | tls(kafka) | {"security.protocol": "sasl_ssl"})
+def test_a_user_authenticates_with_the_password(kafka: SecureKafka, mechanism: str) -> None:
+    assert can_connect(kafka, "SASL_PLAINTEXT", sasl(mechanism))
+    assert can_connect(kafka, "SASL_SSL", sasl(mechanism) | tls(kafka) | {"security.protocol": "sasl_ssl"})
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
-def test_a_name_with_the_signs_that_scram_uses_is_let_in(kafka: SecureKafka, mechanism: str) -> None:
-    assert answers(kafka, "SASL_PLAINTEXT", sasl(mechanism, ODD_USER))
+def test_a_user_name_with_special_characters_of_scram_authenticates(kafka: SecureKafka, mechanism: str) -> None:
+    assert can_connect(kafka, "SASL_PLAINTEXT", sasl(mechanism, ODD_USER))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
-def test_a_wrong_password_is_told_at_once(kafka: SecureKafka, mechanism: str) -> None:
+def test_a_wrong_password_is_reported_at_once(kafka: SecureKafka, mechanism: str) -> None:
     started_at_s = time.monotonic()
     with pytest.raises(BrokerError, match=r"cannot authenticate as alice.*sasl\.password") as raised:
-        answers(kafka, "SASL_PLAINTEXT", sasl(mechanism, password="wrong"), timeout_s=120)
+        can_connect(kafka, "SASL_PLAINTEXT", sasl(mechanism, password="wrong"), timeout_s=120)
     assert raised.value.code is ErrorCode.sasl_authentication_failed
     assert time.monotonic() - started_at_s < 20
 
 
-def test_a_mechanism_that_the_listener_lacks_is_told_with_those_it_has(kafka: SecureKafka) -> None:
+def test_an_unsupported_mechanism_is_reported_with_the_supported_ones(kafka: SecureKafka) -> None:
     with pytest.raises(BrokerError, match="it offers PLAIN, not SCRAM-SHA-512") as raised:
-        answers(kafka, "BRIEF", sasl("SCRAM-SHA-512"))
+        can_connect(kafka, "BRIEF", sasl("SCRAM-SHA-512"))
     assert raised.value.code is ErrorCode.unsupported_sasl_mechanism
 
 
-def test_a_session_that_ends_is_followed_by_another(kafka: SecureKafka) -> None:
+def test_a_session_that_ends_is_replaced(kafka: SecureKafka) -> None:
     with Cluster(kafka.address("BRIEF"), sasl("PLAIN")) as cluster, cluster.connection(1) as connection:
         deadline_s = time.monotonic() + 30
         asked = 0
@@ -124,7 +124,7 @@ def test_a_session_that_ends_is_followed_by_another(kafka: SecureKafka) -> None:
         assert cluster.broker_ids() == [1]
 
 
-def test_commands_that_ask_single_brokers_are_let_in_too(kafka: SecureKafka) -> None:
+def test_commands_for_single_brokers_authenticate_too(kafka: SecureKafka) -> None:
     settings = sasl("SCRAM-SHA-256") | tls(kafka) | {"security.protocol": "SASL_SSL"}
     with open_requests(kafka.address("SASL_SSL"), settings, 20) as requests:
         assert requests.broker_ids() == [1]

@@ -1,4 +1,4 @@
-"""The partition of a key is the one that Java's client would choose."""
+"""The partition of a key is the same as with Java's client."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ HASHES_OF_JAVA = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_loops() -> None:
-    """So that no example of a property has to wait for the compiler."""
+    """Compile first, so that no example of a property waits for the compiler."""
     warm()
 
 
 def test_hashes_are_java_s() -> None:
-    # With so many partitions, the partition is the hash without its sign.
+    # With this many partitions, the partition is the hash without its sign.
     chosen = partition_of(pa.array(HASHES_OF_JAVA), 1 << 31)
     assert chosen.tolist() == [value & 0x7FFFFFFF for value in HASHES_OF_JAVA.values()]
 
@@ -47,6 +47,6 @@ def test_text_is_hashed_as_its_utf_8_bytes() -> None:
     assert partition_of(pa.array(["é"]), 97) == partition_of(pa.array(["é".encode()]), 97)
 
 
-def test_no_partitions_are_refused() -> None:
+def test_a_count_of_zero_partitions_is_rejected() -> None:
     with pytest.raises(ValueError, match="at least one partition, not 0"):
         partition_of(pa.array([b"k"]), 0)

@@ -1,4 +1,4 @@
-"""The order of one partition's batches, whatever the answers are and in whatever order attempts fail."""
+"""The order of one partition's batches, for all responses and orders of failures."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def filled(count: int, first_sequence: int = 0) -> tuple[PartitionQueue, list[Pr
     return queue, batches
 
 
-def test_sequence_numbers_begin_anew_behind_the_largest() -> None:
+def test_sequence_numbers_wrap_around() -> None:
     queue, batches = filled(3, LAST - 14)
     assert [batch.base_sequence for batch in batches] == [LAST - 14, LAST - 4, 5]
     assert queue.next_sequence == 15
 
 
-def test_after_a_failure_nothing_is_sent_until_all_answers_are_in() -> None:
+def test_after_a_failure_nothing_is_sent_until_all_responses_have_arrived() -> None:
     queue, batches = filled(4)
     queue.acknowledge(queue.take(), 0)
     first, second = queue.take(), queue.take()
@@ -39,7 +39,7 @@ def test_after_a_failure_nothing_is_sent_until_all_answers_are_in() -> None:
     assert [queue.take() for _ in range(3)] == batches[1:]
 
 
-def test_the_first_batch_goes_alone() -> None:
+def test_the_first_batch_is_sent_alone() -> None:
     queue, _ = filled(3)
     first = queue.take()
     assert not queue.is_sendable
@@ -51,7 +51,7 @@ def test_the_first_batch_goes_alone() -> None:
     assert queue.is_sendable
 
 
-def test_a_gap_in_the_sequence_passes_only_behind_a_failure() -> None:
+def test_a_gap_in_the_sequence_is_retriable_only_after_a_failure() -> None:
     queue, _ = filled(2)
     first = queue.take()
     queue.take()
@@ -60,7 +60,7 @@ def test_a_gap_in_the_sequence_passes_only_behind_a_failure() -> None:
     assert queue.judge(ErrorCode.out_of_order_sequence_number) is Verdict.RETRY
 
 
-def test_a_batch_that_the_broker_has_already_is_written() -> None:
+def test_a_duplicate_counts_as_written() -> None:
     queue, _ = filled(1)
     assert queue.judge(ErrorCode.duplicate_sequence_number) is Verdict.WRITTEN
     queue.acknowledge(queue.take(), -1)
@@ -68,7 +68,7 @@ def test_a_batch_that_the_broker_has_already_is_written() -> None:
     assert queue.written == Written(-1, -1, 10)
 
 
-def test_what_is_refused_for_good_is_not_tried_again() -> None:
+def test_a_batch_with_a_final_error_is_not_retried() -> None:
     queue, _ = filled(1)
     for code in (ErrorCode.message_too_large, ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch):
         assert queue.judge(code) is Verdict.FAILED
@@ -83,9 +83,9 @@ def test_batches_are_written_in_order_and_each_once(random: Random, count: int, 
         if queue.is_sendable and len(under_way) < 5 and random.random() < 0.6:
             under_way.append(queue.take())
         elif under_way:
-            # Batches may be under way on two connections, so either end may be answered first.
+            # Batches may be in flight on two connections, so the responses may come in any order.
             batch = under_way.pop(random.choice([0, -1]))
-            # A broker that knows no producer takes any batch, later only the next one; one that it has it acknowledges.
+            # A broker without state of a producer accepts any batch, later only the next one; it acknowledges duplicates.
             if batch not in log and (not log or batch == batches[len(log)]) and random.random() < 0.7:
                 log.append(batch)
             if batch in log and random.random() < 0.7:

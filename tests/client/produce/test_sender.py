@@ -1,4 +1,4 @@
-"""Batches on their way to brokers that the test plays, by a clock of its own: what holds one up holds up no other."""
+"""Sending to brokers that the test plays, with a clock of its own: a delayed partition delays no other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLACES: list[TopicPartition] = [("topic", partition) for partition in range(30)]
 
 
 class PlayedClock:
-    """Passes when somebody sleeps, or waits for nothing."""
+    """Time advances with each sleep and each wait without a result."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -41,13 +41,13 @@ class PlayedClock:
 
 
 class PlayedConnection:
-    """Answers every request at once, each partition as it is told."""
+    """Responds to every request at once, for each partition as scripted."""
 
     name = "played:9092"
 
     def __init__(self, code_of: Callable[[TopicPartition], ErrorCode | None]) -> None:
         self._code_of = code_of
-        self.answers: deque[ProduceResponse] = deque()
+        self.responses: deque[ProduceResponse] = deque()
         self.requests: list[list[TopicPartition]] = []
 
     def version_of(self, api_key: int) -> int:
@@ -59,7 +59,7 @@ class PlayedConnection:
         ]
         self.requests.append(topic_partitions)
         codes = {topic_partition: self._code_of(topic_partition) for topic_partition in topic_partitions}
-        self.answers.append(
+        self.responses.append(
             ProduceResponse(
                 responses=tuple(
                     TopicProduceResponse(
@@ -78,15 +78,15 @@ class PlayedConnection:
             )
         )
 
-    def answer(self) -> ProduceResponse:
-        return self.answers.popleft()
+    def receive_response(self, timeout_s: float | None = None) -> ProduceResponse:
+        return self.responses.popleft()
 
     def close(self) -> None:
-        self.answers.clear()
+        self.responses.clear()
 
 
 class PlayedCluster:
-    """One broker, who leads what, and what those are told who ask for it."""
+    """One broker, the leaders of partitions, and the errors for metadata requests."""
 
     def __init__(self, clock: PlayedClock) -> None:
         self._clock = clock
@@ -126,7 +126,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> PlayedClock:
     played = PlayedClock()
 
     def wait(connections: Iterable[PlayedConnection], timeout_s: float) -> list[PlayedConnection]:
-        ready = [connection for connection in connections if connection.answers]
+        ready = [connection for connection in connections if connection.responses]
         if not ready:
             played.sleep(timeout_s)
         return ready
@@ -153,20 +153,22 @@ def add(sender: Sender, clock: PlayedClock, topic_partitions: Iterable[TopicPart
         sender.add(topic_partition, ProducerBatch(b"batch", 1, sequence, clock.now_s + DELIVERY_TIMEOUT_S))
 
 
-def test_a_cluster_that_is_gone_is_told_in_time_however_many_partitions_wait(
+def test_an_unreachable_cluster_is_reported_in_time_with_many_partitions(
     cluster: PlayedCluster, clock: PlayedClock, sender: Sender
 ) -> None:
     began_s = clock.now_s
     cluster.codes = dict.fromkeys(PLACES, ErrorCode.not_leader_or_follower)
     add(sender, clock, PLACES)
     cluster.is_gone = True
-    with pytest.raises(TimedOut, match=r"took no records in time: the played cluster is gone\. Check that the broker"):
+    with pytest.raises(
+        TimedOut, match=r"accepted no records in time: the played cluster is gone\. Check that the broker"
+    ):
         sender.flush()
     assert clock.now_s - began_s < DELIVERY_TIMEOUT_S + 0.2
     assert cluster.refreshed <= 3
 
 
-def test_a_partition_without_a_leader_holds_up_no_other(
+def test_a_partition_without_a_leader_does_not_delay_others(
     cluster: PlayedCluster, clock: PlayedClock, sender: Sender
 ) -> None:
     began_s = clock.now_s
@@ -174,7 +176,9 @@ def test_a_partition_without_a_leader_holds_up_no_other(
     add(sender, clock, PLACES[:4])
     assert clock.now_s == began_s
     assert {topic_partition for request in cluster.link.requests for topic_partition in request} == set(PLACES[1:4])
-    with pytest.raises(TimedOut, match=r"partition 0 of topic took no records in time: topic-0 has no leader"):
+    with pytest.raises(
+        TimedOut, match=r"partition 0 of topic topic accepted no records in time: topic-0 has no leader"
+    ):
         sender.flush()
 
 
@@ -189,19 +193,19 @@ def test_an_election_ends_the_wait_for_a_leader(cluster: PlayedCluster, clock: P
     ("code", "reason"),
     [
         (ErrorCode.not_enough_replicas, r"cannot write to partition 0 of topic topic: .*NOT_ENOUGH_REPLICAS"),
-        (None, "played:9092 does not say what became of them"),
+        (None, "the response of played:9092 lacks the partition"),
     ],
 )
-def test_what_held_records_up_last_is_told_with_the_time_out(
+def test_the_last_reason_for_a_delay_is_in_the_timeout_error(
     cluster: PlayedCluster, clock: PlayedClock, sender: Sender, code: ErrorCode | None, reason: str
 ) -> None:
     cluster.codes = {PLACES[0]: code}
     add(sender, clock, PLACES[:1])
-    with pytest.raises(TimedOut, match=f"took no records in time: {reason}"):
+    with pytest.raises(TimedOut, match=f"accepted no records in time: {reason}"):
         sender.flush()
 
 
-def test_batches_whose_topics_cannot_be_named_yet_are_sent_later(
+def test_batches_of_topics_without_an_id_yet_are_sent_later(
     cluster: PlayedCluster, clock: PlayedClock, sender: Sender
 ) -> None:
     cluster.failing_ids = 2
@@ -220,10 +224,10 @@ def test_topics_of_old_brokers_that_have_no_ids_share_a_request(
     assert cluster.link.requests == [topic_partitions]
 
 
-def test_a_connection_without_an_answer_is_left_and_what_it_carried_is_sent_again(
+def test_a_connection_without_a_response_is_closed_and_its_batches_are_sent_again(
     cluster: PlayedCluster, clock: PlayedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender = Sender(cast("Cluster", cluster), None, None, answer_timeout_s=DELIVERY_TIMEOUT_S / 2)
+    sender = Sender(cast("Cluster", cluster), None, None, response_timeout_s=DELIVERY_TIMEOUT_S / 2)
     silent = PlayedConnection(lambda topic_partition: ErrorCode.none)
     monkeypatch.setattr(silent, "send", lambda request, version: None)
     answering, cluster.link = cluster.link, cast("Any", silent)

@@ -30,7 +30,7 @@ from catchment.broker.network.routing import api
 from catchment.broker.turns import ITEMS_PER_TURN, in_turns
 from catchment.protocol import fetch as wire
 from catchment.protocol.errors import ApiError
-from catchment.protocol.fetch import READ_COMMITTED, FetchRequest, PartitionAnswer, TopicAnswer
+from catchment.protocol.fetch import READ_COMMITTED, FetchRequest, PartitionResponse, TopicResponse
 from catchment.protocol.headers import RequestHeader
 from catchment.protocol.produce import TopicKey
 from catchment.protocol.wire import Piece
@@ -41,7 +41,7 @@ _UNKNOWN = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
 
 
 class FetchAnswer(NamedTuple):
-    topics: list[TopicAnswer]
+    topics: list[TopicResponse]
     error_code: int = 0
     session_id: int = 0
 
@@ -228,7 +228,7 @@ async def _wait(
 async def _answer(
     context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Found]
 ) -> FetchAnswer:
-    topics: dict[TopicKey, TopicAnswer] = {}
+    topics: dict[TopicKey, TopicResponse] = {}
     sent_bytes = 0
     for count, each in enumerate(found, 1):
         if count % ITEMS_PER_TURN == 0:
@@ -238,13 +238,13 @@ async def _answer(
             sent_bytes += each.size
             topic = topics.get(each.asked.topic)
             if topic is None:
-                topic = topics[each.asked.topic] = TopicAnswer(each.asked.topic, [])
+                topic = topics[each.asked.topic] = TopicResponse(each.asked.topic, [])
             topic.partitions.append(answer)
     context.services.traffic.fetched(sent_bytes)
     return FetchAnswer(list(topics.values()), session_id=session.id)
 
 
-async def _read(context: RequestContext, request: FetchRequest, found: _Found) -> PartitionAnswer:
+async def _read(context: RequestContext, request: FetchRequest, found: _Found) -> PartitionResponse:
     if found.range is not None and found.range.file.is_closed:
         # While the partitions before this one were read, compaction or retention has taken the file out of the log.
         found = _find(context, request, found.asked, found.size, is_first=True)
@@ -252,7 +252,7 @@ async def _read(context: RequestContext, request: FetchRequest, found: _Found) -
     partition = found.partition
     if found.error is not None or partition is None:
         code = found.error.code if found.error is not None else ErrorCode.unknown_server_error
-        return PartitionAnswer(number, code.value)
+        return PartitionResponse(number, code.value)
     log = partition.log
     committed = request.isolation_level == READ_COMMITTED
     aborted: list[tuple[int, int]] | None = [] if committed else None
@@ -268,10 +268,10 @@ async def _read(context: RequestContext, request: FetchRequest, found: _Found) -
             else:
                 records = found.range.file.read(found.range.position, found.range.size)
         except ApiError as error:
-            return PartitionAnswer(number, error.code.value)
+            return PartitionResponse(number, error.code.value)
         except OSError:
-            return PartitionAnswer(number, ErrorCode.kafka_storage_error.value)
-    return PartitionAnswer(
+            return PartitionResponse(number, ErrorCode.kafka_storage_error.value)
+    return PartitionResponse(
         number,
         0,
         partition.high_watermark,

@@ -38,7 +38,7 @@ from catchment.broker.turns import ITEMS_PER_TURN, Turns
 from catchment.protocol import produce as wire
 from catchment.protocol.errors import ApiError
 from catchment.protocol.headers import RequestHeader
-from catchment.protocol.produce import PartitionAnswer, ProduceRequest, TopicAnswer, TopicKey
+from catchment.protocol.produce import PartitionResponse, ProduceRequest, TopicKey, TopicResponse
 from catchment.protocol.wire import Piece
 
 _MAX_WAIT_MS = 300_000
@@ -55,11 +55,11 @@ def _decode_copy(frame: memoryview, header: RequestHeader) -> ProduceRequest:
     return wire.decode_request(frame, header.body_offset, header.api_version)._replace(is_copy=True)
 
 
-def _is_large(topics: list[TopicAnswer]) -> bool:
+def _is_large(topics: list[TopicResponse]) -> bool:
     return len(topics) + sum([len(topic.partitions) for topic in topics]) > LARGE_RESPONSE_ELEMENTS
 
 
-def _encode(topics: list[TopicAnswer], header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
+def _encode(topics: list[TopicResponse], header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
     return (wire.encode_response(topics, header.api_version, throttle_time_ms),)
 
 
@@ -72,7 +72,7 @@ def _encode(topics: list[TopicAnswer], header: RequestHeader, throttle_time_ms: 
     is_large=_is_large,
     cancel_on_disconnect=True,
 )
-async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicAnswer] | None:
+async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicResponse] | None:
     # What can be appended is, before the first wait: records are views of a buffer that the next frame will overwrite.
     # Only a request of more than one turn is a copy, and the connection is held up until it is answered.
     may_have_gone = request.is_copy
@@ -108,7 +108,7 @@ async def produce(context: RequestContext, request: ProduceRequest) -> list[Topi
         await _wait(waiting, request.timeout_ms)
     if request.is_copy:
         return await _answer_in_turns(outcomes)
-    return [TopicAnswer(topic, [_answer(number, outcome) for number, outcome in row]) for topic, row in outcomes]
+    return [TopicResponse(topic, [_answer(number, outcome) for number, outcome in row]) for topic, row in outcomes]
 
 
 async def _append_in_turns(context: RequestContext, request: ProduceRequest) -> list[TopicOutcomes]:
@@ -119,10 +119,10 @@ async def _append_in_turns(context: RequestContext, request: ProduceRequest) -> 
     ]
 
 
-async def _answer_in_turns(outcomes: list[TopicOutcomes]) -> list[TopicAnswer]:
+async def _answer_in_turns(outcomes: list[TopicOutcomes]) -> list[TopicResponse]:
     turns = Turns()
     return [
-        TopicAnswer(topic, [_answer(number, outcome) async for number, outcome in turns(row)])
+        TopicResponse(topic, [_answer(number, outcome) async for number, outcome in turns(row)])
         async for topic, row in turns(outcomes)
     ]
 
@@ -175,14 +175,14 @@ def _expire(waiting: "list[asyncio.Future[None]]") -> None:
             safe.set_exception(ApiError(ErrorCode.request_timed_out))
 
 
-def _answer(number: int, outcome: Outcome) -> PartitionAnswer:
+def _answer(number: int, outcome: Outcome) -> PartitionResponse:
     if isinstance(outcome, Appended):
         failure = outcome.durable.exception() if outcome.durable is not None else None
         if failure is None:
             info = outcome.info
-            return PartitionAnswer(number, 0, info.base_offset, info.log_append_time_ms, info.log_start_offset)
+            return PartitionResponse(number, 0, info.base_offset, info.log_append_time_ms, info.log_start_offset)
         outcome = failure if isinstance(failure, ApiError) else ApiError(ErrorCode.unknown_server_error, str(failure))
-    return PartitionAnswer(
+    return PartitionResponse(
         number,
         outcome.code.value,
         log_start_offset=outcome.log_start_offset if isinstance(outcome, Rejected) else -1,

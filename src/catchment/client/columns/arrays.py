@@ -1,4 +1,4 @@
-"""NumPy arrays as the client passes them around."""
+"""The types of NumPy arrays in the client."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compiled loops from records to columns.
 
-They work on whole payloads, so that Python's cost is per fetch, not per record. Numba checks no index: each function compares
-every position and length with the end of its record before it reads, and answers with an error code where the bytes lie.
+They process whole payloads, so that Python's cost is per fetch, not per record. Numba checks no index: each function compares
+every position and length with the end of its record before it reads, and returns an error code if the bytes are malformed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from catchment.client.columns.arrays import Bytes, Ints, Longs
 from catchment.client.columns.memory import address_of, append_field, compiled, load_byte
 
 BinaryColumn = tuple[Bytes, Ints, Bytes]
-"""Arrow's buffers of a binary column: its bytes, the offsets of its rows, and a bitmap of those that are not null."""
+"""Arrow's buffers of a binary column: its bytes, the offsets of its rows, and the validity bitmap."""
 
 OFFSET: Final = 1
 TIMESTAMP: Final = 2
@@ -32,11 +32,11 @@ BAD_TIMESTAMP: Final = 4
 NAMELESS_HEADER: Final = 5
 
 ERRORS: Final = {
-    BAD_VARINT: "has a number that does not end",
-    BAD_LENGTH: "has a length that leads out of its record",
-    BYTES_LEFT: "has bytes behind its last record or header",
+    BAD_VARINT: "has a varint that does not end",
+    BAD_LENGTH: "has a length that exceeds its record",
+    BYTES_LEFT: "has bytes after its last record or header",
     BAD_TIMESTAMP: "has a time that Arrow cannot hold in microseconds: leave out the column timestamp",
-    NAMELESS_HEADER: "has a header without a name",
+    NAMELESS_HEADER: "has a header without a key",
 }
 """What is wrong with a batch, as the end of a sentence."""
 
@@ -51,14 +51,14 @@ PAYLOAD: Final = np.dtype(
         ("is_log_append_time", np.int64),
     ]
 )
-"""Where the uncompressed records of one batch lie in the buffer, and what its header says of them all."""
+"""The position of the uncompressed records of one batch in the buffer, and the fields of its header that apply to all of them."""
 
 _LATEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 
 @compiled
 def read_varint(position: int, end: int, bits: int) -> tuple[int, int]:
-    """A zigzag number of at most `bits` bits and the address behind it, which is -1 if it does not end in time."""
+    """A zigzag varint of at most `bits` bits and the address after it, which is -1 if the varint does not end in time."""
     if position >= end:
         return 0, -1
     byte = np.uint64(load_byte(position))
@@ -80,7 +80,7 @@ def read_varint(position: int, end: int, bits: int) -> tuple[int, int]:
 
 @compiled
 def read_length(position: int, end: int) -> tuple[int, int]:
-    """The length before a field, -1 for null, and the address behind it: -1 if the field would not fit."""
+    """The length before a field, -1 for null, and the address after it: -1 if the field would not fit."""
     length, position = read_varint(position, end, 32)
     if position >= 0 and (length < -1 or length > end - position):
         return 0, -1
@@ -89,7 +89,7 @@ def read_length(position: int, end: int) -> tuple[int, int]:
 
 @compiled
 def read_prefix(position: int, payload_end: int) -> tuple[int, int, int, int]:
-    """A record's end, time delta, offset delta and the address of its key; instead of that, an error below zero."""
+    """A record's end, timestamp delta, offset delta and the address of its key, or instead an error below zero."""
     length, position = read_length(position, payload_end)
     if position < 0 or length < 1:
         return 0, 0, 0, -BAD_LENGTH
@@ -115,7 +115,7 @@ def decode_payload(
     headers: tuple[Longs, Longs],
     totals: Longs,
 ) -> int:
-    """Append the records of one payload to the columns and to `totals`; the rest is said at `decode_records`."""
+    """Append the records of one payload to the columns and to `totals`, as described at `decode_records`."""
     (offsets, timestamps_us, timestamp_types), (header_starts, header_ends) = numbers, headers
     (_, key_offsets, key_valid), (_, value_offsets, value_valid) = keys, values
     key_target, value_target = address_of(keys[0]), address_of(values[0])
@@ -180,8 +180,8 @@ def decode_records(
 ) -> int:
     """Fill columns with the records whose offsets are in range, and `totals` with rows, key bytes and value bytes.
 
-    Of a record out of range, and of columns that are not wanted, only what stands before them is read. The columns have
-    room for as many rows as the payloads count; of bytes, as many as these are. The fourth total is the payload at fault.
+    Of a record out of range, and of columns that are not wanted, only what precedes them is read. The columns have room for
+    as many rows, and as many bytes, as the payloads have. The fourth total is the index of the malformed payload.
     """
     for index in range(len(payloads)):
         totals[3] = index
@@ -195,7 +195,7 @@ def decode_records(
 
 @compiled
 def count_headers(data: Bytes, starts: Longs, ends: Longs, list_offsets: Ints, list_valid: Bytes, totals: Longs) -> int:
-    """Read how many headers each record has, and move its start behind that count. No headers at all make a null."""
+    """Read how many headers each record has, and move its start behind that count. A record without headers gets a null."""
     address = address_of(data)
     for row in range(len(list_offsets) - 1):
         totals[3] = row
@@ -220,7 +220,7 @@ def decode_headers(
     values: BinaryColumn,
     totals: Longs,
 ) -> int:
-    """The headers behind `count_headers`; `totals` gets name bytes, value bytes and whether a name is beyond ASCII."""
+    """Decode the headers after `count_headers`; `totals` gets name bytes, value bytes and whether a name is not ASCII."""
     address, name_target, value_target = address_of(data), address_of(names[0]), address_of(values[0])
     (_, name_offsets, _), (_, value_offsets, value_valid) = names, values
     name_bytes = value_bytes = every_bit = 0

@@ -1,7 +1,7 @@
-"""What a Fetch returned, as one Arrow record batch: batches are chosen by their headers, records read by compiled loops.
+"""A fetched partition as one Arrow record batch: batches are selected by their headers, records decoded by compiled loops.
 
-Which batches count is decided as the Java consumer decides it: control batches and those of aborted transactions give no
-rows, and the next offset comes from the headers, for compaction may have taken a batch's last records or all of them.
+Batches are selected as in the Java consumer: control batches and those of aborted transactions have no rows, and the next offset
+comes from the headers, because compaction may have removed the last records of a batch or all of them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _LATEST_OFFSET: Final = 2**63 - 1
 _MAGIC_POSITION: Final = 16
 
 _DAMAGED: Final = (
-    "Fetch it again; if it stays so, its replica is damaged: read from another broker, or start behind it."
+    "Fetch it again. If the error persists, the replica is damaged: read from another broker, or start after it."
 )
-_OLD: Final = "Copy the topic with a client of Kafka 3, which writes it anew in today's format."
+_OLD: Final = "Copy the topic with a client of Kafka 3, which writes version-2 batches."
 
 
 class CorruptRecords(ClientError):
-    """Fetched bytes that are not sound record batches."""
+    """Fetched bytes that are not valid record batches."""
 
 
 class OldMessageFormat(ClientError):
@@ -40,7 +40,7 @@ class OldMessageFormat(ClientError):
 
 
 class Decoded(NamedTuple):
-    """The rows, and the offset from which to fetch on: never derived from the rows, for offsets have gaps."""
+    """The rows, and the offset to fetch next, which is never derived from the rows because offsets have gaps."""
 
     batch: pa.RecordBatch
     next_offset: int
@@ -58,11 +58,11 @@ def decode(
     validate_crc: bool = True,
     max_unpacked_bytes: int = DEFAULT_UNPACKED_BYTES,
 ) -> Decoded:
-    """The records of one fetched partition with offsets in [start_offset, end_offset), or CorruptRecords.
+    """The records of one fetched partition with offsets in [start_offset, end_offset). Raises CorruptRecords.
 
     `aborted` holds (producer id, first offset) as the Fetch response lists them for read_committed. A partial batch at the
-    end is passed over: `next_offset` stays at `start_offset` if there was no whole one. Once `max_unpacked_bytes` are
-    unpacked no further batch is, so that small compressed data cannot fill the memory: `next_offset` says where to go on.
+    end is ignored: `next_offset` is `start_offset` if there was no whole one. Once `max_unpacked_bytes` are unpacked, the
+    following batches are left for the next call at `next_offset`, so that small compressed data cannot fill the memory.
     """
     schema = record_schema(columns)
     offsets = OffsetRange(start_offset, _LATEST_OFFSET if end_offset is None else end_offset)
@@ -85,15 +85,19 @@ def decode(
 
 
 LARGEST_BATCH_BYTES: Final = 1 << 30
-"""Of one batch, unpacked. With as much before it, the offsets of Arrow's columns still fit into 32 bits."""
+"""The bound on one unpacked batch. With as much before it, the offsets of Arrow's columns still fit into 32 bits."""
 _MOST_ROWS: Final = 8 << 20
-"""As many of the longest topic name fit into one column."""
+"""This many of the longest topic name fit into one column."""
 _SMALLEST_RECORD_BYTES: Final = 7
 _USUAL_GROWTH: Final = 4
 
 
 def unpack(batches: FetchedBatches, max_bytes: int) -> tuple[Payloads, int]:
-    """The records of these batches, and of how many batches: at least one, if there is one, or CorruptBatch."""
+    """The records of these batches in one buffer, and the number of batches: at least one if there is one. Raises CorruptBatch.
+
+    Without compression the buffer is that of the fetch. A few bytes may unpack to very many, so one batch has a bound, beyond
+    which it is rejected, and all have one, beyond which no further batch is unpacked.
+    """
     counts = batches.headers["record_count"]
     _refuse(batches, (counts < 0) | (counts > _MOST_ROWS))
     batches = batches.chosen(slice(max(int(np.searchsorted(np.cumsum(counts), _MOST_ROWS, side="right")), 1)))
@@ -110,7 +114,7 @@ def unpack(batches: FetchedBatches, max_bytes: int) -> tuple[Payloads, int]:
 
 
 def _decompress(batches: FetchedBatches, codecs: list[int], max_bytes: int) -> tuple[memoryview, Longs]:
-    """The records one behind the other, and the length of each batch's. The buffer grows when one does not fit."""
+    """The records of all batches, and the length of each batch. The buffer grows if a batch does not fit."""
     target = _allocate(_USUAL_GROWTH * int(batches.sizes.sum()))
     lengths: list[int] = []
     used = 0
@@ -130,7 +134,7 @@ def _decompress(batches: FetchedBatches, codecs: list[int], max_bytes: int) -> t
 
 
 def _allocate(size_bytes: int) -> memoryview:
-    # Arrow's pool hands out memory that was used before: the pages of a new array would have to be made first.
+    # Arrow's pool reuses memory: the pages of a new array would have to be allocated first.
     return memoryview(pa.allocate_buffer(size_bytes)).cast("B")
 
 

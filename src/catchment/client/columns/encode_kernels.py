@@ -1,6 +1,6 @@
-"""Compiled loops from columns to records, and the hash that chooses partitions.
+"""Compiled loops from columns to records, and the hash that selects partitions.
 
-Each record's size is computed before it is written, and compared with the room that is left.
+Each record's size is computed before it is written, and compared with the remaining space.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from catchment.client.columns.arrays import Bytes, Longs
 from catchment.client.columns.memory import address_of, append_field, compiled, copy_bytes, load_byte, store_byte
 
 Rows = tuple[Bytes, Longs, Bytes]
-"""A column to be encoded: its bytes, the offsets of its rows, and a one for each that is null."""
+"""A column to be encoded: its bytes, the offsets of its rows, and a 1 for each null row."""
 
 LARGEST_VARINT_BYTES: Final = 5
 """Of a length or a count."""
@@ -21,7 +21,7 @@ LARGEST_VARINT_BYTES: Final = 5
 
 @compiled
 def varint_size(value: int) -> int:
-    """How many bytes a zigzag number takes."""
+    """The size of a zigzag varint."""
     rest = np.uint64((value << 1) ^ (value >> 63)) >> np.uint64(7)
     size = 1
     while rest:
@@ -32,7 +32,7 @@ def varint_size(value: int) -> int:
 
 @compiled
 def write_varint(position: int, value: int) -> int:
-    """Write a zigzag number, and return the address behind it."""
+    """Write a zigzag varint and return the address after it."""
     rest = np.uint64((value << 1) ^ (value >> 63))
     while rest >= np.uint64(0x80):
         store_byte(position, np.int64(rest & np.uint64(0x7F) | np.uint64(0x80)))
@@ -44,7 +44,7 @@ def write_varint(position: int, value: int) -> int:
 
 @compiled
 def write_field(position: int, source: int, length: int) -> int:
-    """Write a field with its length, -1 for null, before it, and return the address behind it."""
+    """Write a field after its length, -1 for null, and return the address after it."""
     position = write_varint(position, length)
     return position + append_field(position, source, length)
 
@@ -59,7 +59,7 @@ def encode_records(
     target: Bytes,
     totals: Longs,
 ) -> int:
-    """Write records from `first_row` on until the next would not fit, and return how many; `totals`: bytes, latest time.
+    """Write records from `first_row` on until the next would not fit, and return their number. `totals`: bytes, latest timestamp.
 
     `headers` are encoded already, or have no offsets if no row has any.
     """
@@ -97,7 +97,7 @@ def encode_records(
 
 @compiled
 def encode_headers(lists: tuple[Longs, Bytes], names: Rows, values: Rows, target: Bytes, target_offsets: Longs) -> int:
-    """Write the count and the headers of each row into `target`, which has room; the row with a nameless header, or -1."""
+    """Write the count and the headers of each row to `target`, which is large enough. Returns a row with a nameless header, or -1."""
     (list_offsets, list_nulls), (_, name_offsets, name_nulls), (_, value_offsets, value_nulls) = lists, names, values
     name_source, value_source = address_of(names[0]), address_of(values[0])
     position = address_of(target)
@@ -118,7 +118,7 @@ def encode_headers(lists: tuple[Longs, Bytes], names: Rows, values: Rows, target
 
 @compiled
 def murmur2(source: int, length: int) -> int:
-    """The 32-bit hash that Kafka's clients share, in 64-bit arithmetic: Numba has no narrower."""
+    """The 32-bit murmur2 hash of Kafka's clients, in 64-bit arithmetic: Numba has no narrower."""
     factor = 0x5BD1E995
     value = (0x9747B28C ^ length) & 0xFFFFFFFF
     end = source + (length & ~3)
@@ -137,7 +137,7 @@ def murmur2(source: int, length: int) -> int:
 
 @compiled
 def choose_partitions(keys: Rows, count: int, partitions: Longs) -> None:
-    """Java's choice for each key: its murmur2 hash without the sign, modulo the count; a null key keeps what is there."""
+    """The partition of each key as in Java: its murmur2 hash without the sign, modulo the count. Rows with a null key are skipped."""
     _, offsets, nulls = keys
     source = address_of(keys[0])
     for row in range(len(nulls)):

@@ -1,7 +1,7 @@
 """Arrow rows as record batches, ready to be produced to one partition.
 
-A batch is cut by its size before compression, as librdkafka does it: what is sent is never larger, for records that do not
-shrink are sent as they are.
+The size of a batch is limited before compression, as in librdkafka. Batches that compression does not shrink are sent
+uncompressed, so what is sent is never larger.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LARGEST_RECORD_OVERHEAD_BYTES: Final = 1 + 10 + 5 * LARGEST_VARINT_BYTES
 
 
 class EncodedBatch(NamedTuple):
-    """A batch as the wire carries it, and what the broker will check of it."""
+    """An encoded batch, and the fields that the broker will check."""
 
     data: bytes
     record_count: int
@@ -52,14 +52,14 @@ class _Producer(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """How large a batch may be, and how large one of a single record."""
+    """The largest size of a batch, and of one with a single record."""
 
     batch_bytes: int
     record_bytes: int
 
 
 class _Columns(NamedTuple):
-    """The rows to be written, as the compiled loops read them."""
+    """The rows to be encoded, as the compiled loops read them."""
 
     timestamps_ms: Longs
     keys: Rows
@@ -80,19 +80,19 @@ def encode(
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> list[EncodedBatch]:
-    """Rows of one partition, in their order, as batches of at most `max_batch_bytes`.
+    """Encode rows of one partition, in order, as batches of at most `max_batch_bytes`.
 
-    A row that is larger has a batch of its own if that is at most `max_record_bytes`, and is RecordTooLarge otherwise.
+    A larger row has a batch of its own if that is at most `max_record_bytes`; otherwise RecordTooLarge is raised.
 
-    Of the columns, `value` must be there; `key`, `headers` and `timestamp` may be, and others are not looked at. A row
-    without a time gets `timestamp_ms`. Sequences go on from batch to batch, and start again behind 2³¹ − 1.
+    The column `value` is required, `key`, `headers` and `timestamp` are optional, and others are ignored. A row without a
+    timestamp gets `timestamp_ms`. Sequence numbers continue from batch to batch, and wrap around after 2³¹ − 1.
     """
     if not HEADER_SIZE < max_batch_bytes < 1 << 31:
         raise ValueError(
             f"max_batch_bytes is {max_batch_bytes}: a batch has {HEADER_SIZE} bytes before its records, and 2³¹ − 1 in all"
         )
     producer = _Producer(Compression[codec.upper()], level, producer_id, producer_epoch, is_transactional)
-    # A table's chunks may be small; batches that end with them would be small as well.
+    # A table's chunks may be small, and so would be their batches.
     chunks = rows.combine_chunks().to_batches() if isinstance(rows, pa.Table) else [rows]
     encoded: list[EncodedBatch] = []
     first_row = 0
@@ -157,7 +157,7 @@ def _columns(rows: pa.RecordBatch, timestamp_ms: int) -> _Columns:
 
 
 def _headers(column: pa.Array) -> tuple[Bytes, Longs]:
-    """The headers of each row in Kafka's own format, and the offsets of the rows."""
+    """The headers of each row in Kafka's format, and the offsets of the rows."""
     lists, names, values = header_rows(column)
     header_count = int(lists[0][-1] - lists[0][0])
     bound_bytes = len(column) * LARGEST_VARINT_BYTES + header_count * 2 * LARGEST_VARINT_BYTES
@@ -170,13 +170,13 @@ def _headers(column: pa.Array) -> tuple[Bytes, Longs]:
 
 
 def _bound_bytes(columns: _Columns) -> int:
-    """More than these rows can take, so that few rows need no large buffer."""
+    """An upper bound of the encoded size, so that few rows need no large buffer."""
     fields = sum(int(offsets[-1] - offsets[0]) for _, offsets, _ in (columns.keys, columns.values))
     return fields + len(columns.headers[0]) + len(columns.timestamps_ms) * _LARGEST_RECORD_OVERHEAD_BYTES
 
 
 def _finish(batch: memoryview, count: int, times_ms: tuple[int, int], base_sequence: int, producer: _Producer) -> bytes:
-    """Compress what stands behind the room for the header, unless that does not help, and write the header."""
+    """Compress the records after the space for the header, unless that does not help, and write the header."""
     codec = Compression.NONE
     if producer.codec is not Compression.NONE:
         packed = compress(producer.codec, batch[HEADER_SIZE:], producer.level)

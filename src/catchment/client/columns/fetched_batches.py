@@ -1,7 +1,7 @@
-"""The headers of fetched batches as a table, their checks, and the choice of those that give rows.
+"""The headers of fetched batches as a table, their checks, and the selection of those with rows.
 
-A fetch may hold thousands of batches with a record each. So nothing here but the walk and the CRC is done batch by batch in
-Python, and the records of aborted transactions are looked for only where there are any.
+A fetch may hold thousands of batches with a record each. So only finding the batches and checking their CRCs is done batch by
+batch in Python, and records of aborted transactions are looked for only if there are any.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Mask = NDArray[np.bool_]
 
 
 class FetchedBatches(NamedTuple):
-    """Whole batches in what a fetch returned: where each begins, and its header's fields, each a column of numbers."""
+    """The whole batches of a fetch: their positions, and a column for each field of their headers."""
 
     view: memoryview
     positions: Longs
@@ -65,7 +65,7 @@ class FetchedBatches(NamedTuple):
 
     @property
     def next_offsets(self) -> Longs:
-        """The offset behind each batch."""
+        """The offset after each batch."""
         offsets: Longs = self.headers["base_offset"] + self.headers["last_offset_delta"] + 1
         return offsets
 
@@ -74,7 +74,7 @@ class FetchedBatches(NamedTuple):
         return FetchedBatches(self.view, self.positions[which], self.headers[which])
 
     def up_to(self, end_offset: int) -> FetchedBatches:
-        """These, but none behind the first that reaches `end_offset`."""
+        """The batches up to the first that reaches `end_offset`."""
         reaching = np.flatnonzero(self.next_offsets >= end_offset)
         return self.chosen(slice(int(reaching[0]) + 1)) if len(reaching) else self
 
@@ -83,7 +83,7 @@ class FetchedBatches(NamedTuple):
         return self.view[self.positions[index] : self.positions[index] + self.headers["length"][index] + LOG_OVERHEAD]
 
     def check_crcs(self) -> None:
-        """CorruptBatch if one does not have the CRC that its header claims."""
+        """Raise CorruptBatch if a CRC does not match."""
         view = self.view
         starts, ends = (self.positions + _FIRST_COVERED).tolist(), (self.positions + self.sizes).tolist()
         for index, (start, end, crc) in enumerate(zip(starts, ends, self.headers["crc"].tolist(), strict=True)):
@@ -91,7 +91,7 @@ class FetchedBatches(NamedTuple):
                 raise CorruptBatch(f"the batch at {self.headers['base_offset'][index]} does not match its CRC")
 
     def gives_rows(self, start_offset: int, end_offset: int, aborted: Sequence[tuple[int, int]]) -> Mask:
-        """Which of them hold records of the range for a reader of committed ones.
+        """Which of them have committed records in the range.
 
         `aborted` are the (producer id, first offset) of aborted transactions.
         """
@@ -104,7 +104,7 @@ class FetchedBatches(NamedTuple):
         return chosen
 
     def _aborted(self, waiting: Sequence[tuple[int, int]]) -> Mask:
-        """Which belong to these transactions, sorted by first offset. An abort marker ends the one of its producer."""
+        """Which belong to these transactions, sorted by first offset. An abort marker ends that of its producer."""
         result = np.zeros(len(self.positions), np.bool_)
         producers: set[int] = set()
         begun = 0
@@ -124,7 +124,7 @@ class FetchedBatches(NamedTuple):
 
 
 def read_batches(view: memoryview) -> FetchedBatches:
-    """The whole batches in `view`, or CorruptBatch if their headers make no sense one behind the other."""
+    """The whole batches in `view`. Raises CorruptBatch if their headers are inconsistent."""
     positions = []
     position = 0
     while len(view) - position >= HEADER_SIZE:
@@ -146,14 +146,14 @@ def _check(batches: FetchedBatches) -> None:
     headers = batches.headers
     due = np.concatenate([np.zeros(1, np.int64), batches.next_offsets])[:-1]
     wrong_magic = headers["magic"] != MAGIC
-    # An end that is too far away to be counted comes out below the beginning.
+    # An end offset that overflows is below the base offset.
     out_of_order = (headers["base_offset"] < due) | (batches.next_offsets <= headers["base_offset"])
     for index in np.flatnonzero(wrong_magic | out_of_order).tolist():
         offset = headers["base_offset"][index]
         if wrong_magic[index]:
             raise CorruptBatch(f"the batch at {offset} has magic {headers['magic'][index]}")
         raise CorruptBatch(
-            f"a batch from {offset} to {batches.next_offsets[index]} comes where {due[index]} or more is due"
+            f"a batch from {offset} to {batches.next_offsets[index]} where offset {due[index]} or more was expected"
         )
 
 

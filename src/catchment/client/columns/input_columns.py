@@ -1,7 +1,7 @@
-"""Columns that somebody hands us, as the plain buffers that the compiled loops read.
+"""Columns given by the caller, as the plain buffers that the compiled loops read.
 
-Strings, views, dictionaries and large or fixed-size binaries all become the same: bytes with 64-bit offsets, which Arrow makes
-of them without copying the bytes wherever it can.
+Strings, views, dictionaries and large or fixed-size binaries are all converted to bytes with 64-bit offsets, which Arrow does
+without copying the bytes where possible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def binary_rows(name: str, column: pa.Array) -> Rows:
-    """The rows of a column of bytes or text; ValueError if it is neither."""
+    """The rows of a binary or string column. Raises ValueError for other types."""
     try:
         column = column.cast(pa.large_binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
@@ -31,12 +31,12 @@ def binary_rows(name: str, column: pa.Array) -> Rows:
 
 
 def null_rows(count: int) -> Rows:
-    """A column that is not there."""
+    """A missing column: all rows are null."""
     return _fixed(np.zeros(0, np.uint8)), _fixed(np.zeros(count + 1, np.int64)), _fixed(np.ones(count, np.uint8))
 
 
 def header_rows(column: pa.Array) -> tuple[tuple[Longs, Bytes], Rows, Rows]:
-    """The lists of headers with their nulls, and all the names and values that these point to."""
+    """The lists of headers with their nulls, and the names and values of all headers."""
     try:
         column = column.cast(_HEADERS)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as cause:
@@ -48,11 +48,11 @@ def header_rows(column: pa.Array) -> tuple[tuple[Longs, Bytes], Rows, Rows]:
 
 
 def timestamps_ms(column: pa.Array | None, count: int, default_ms: int) -> Longs:
-    """Milliseconds since 1970, from a column of timestamps or of such numbers; the default where there are none."""
+    """Milliseconds since 1970, from a column of timestamps or integers; the default for nulls and without a column."""
     if column is None:
         return _fixed(np.full(count, default_ms, np.int64))
     if pa.types.is_timestamp(column.type):
-        # What is finer than a millisecond is lost in Kafka's format anyway.
+        # Kafka's format has no unit finer than a millisecond.
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
     elif not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
         raise ValueError(
@@ -74,7 +74,7 @@ def _nulls(column: pa.Array) -> Bytes:
 
 
 def _fixed(array: NDArray[Number]) -> NDArray[Number]:
-    """The same array, not to be written to: Numba would compile each loop anew for every mixture of those that may."""
+    """A read-only view: Numba would compile each loop again for every mixture of writable and read-only arrays."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -1,11 +1,11 @@
-"""Compiling with Numba, and the few memory operations that its loops are made of.
+"""Compiling with Numba, and the memory operations of the compiled loops.
 
-Small functions take addresses, not arrays: Numba counts references to an array at every call that it is passed to, which
-took longer than the decoding. And bytes are copied with memcpy: of a slice, Numba makes a loop over single bytes.
+Small functions take addresses, not arrays: Numba counts references to an array at every call with one, which took longer than
+the decoding. Bytes are copied with memcpy: for a slice, Numba generates a loop over single bytes.
 
-Nothing here checks an address. Its callers compare every position and length with the end of their buffer beforehand.
-Numba renews a cached function when its own file changes, not when one that it calls does: a change in this file needs one in
-the files of those who call it.
+Nothing here checks an address. The callers compare every position and length with the end of their buffer beforehand.
+Numba recompiles a cached function when its own file changes, but not when a function that it calls does: a change in this file
+needs one in the files of its callers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 
 
 def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile at the first call and keep the machine code: beside its source, or else in the user's cache directory.
+    """Compile at the first call and cache the machine code: beside its source, or else in the user's cache directory.
 
-    Numba refuses to cache where neither can be written (NUMBA_CACHE_DIR names a third topic_partition); every process compiles then.
+    Numba cannot cache if neither is writable (NUMBA_CACHE_DIR names another directory); then every process compiles.
     """
     try:
         return cast("Callable[Parameters, Result]", numba.njit(function, cache=True, nogil=True, forceinline=True))
@@ -77,7 +77,7 @@ copy_bytes = cast("Callable[[int, int, int], None]", intrinsic(_copy_bytes))
 
 @compiled
 def append_field(target: int, source: int, length: int) -> int:
-    """Copy a field that may be null or empty, and return how many bytes it has."""
+    """Copy a field that may be null or empty, and return its size."""
     if length <= 0:
         return 0
     copy_bytes(target, source, length)

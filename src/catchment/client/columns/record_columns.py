@@ -1,7 +1,7 @@
-"""Arrow columns made of unpacked records: the buffers that the compiled loops fill, and the arrays over them.
+"""Arrow columns of unpacked records: the buffers that the compiled loops fill, and the arrays over them.
 
-Buffers come from Arrow's own pool, which hands freed ones out again: fresh pages for every fetch would cost more than the
-copying. They are as large as the records could need; pages that nobody writes to take no memory.
+Buffers come from Arrow's memory pool, which reuses freed ones: fresh pages for every fetch would cost more than the copying.
+They are as large as the records could need; pages that are never written take no memory.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _FEWEST_KEPT_ROWS: Final = 4096
 
 
 class OffsetRange(NamedTuple):
-    """The offsets asked for: from `start` on, before `end`."""
+    """The wanted offsets, from `start` up to but not including `end`."""
 
     start: int
     end: int
 
 
 class Payloads(NamedTuple):
-    """The unpacked records of some batches: one buffer, a table of where each batch's lie, and bounds on what they hold."""
+    """The unpacked records of some batches: one buffer, a table of the position of each batch, and bounds on their content."""
 
     data: Bytes
     table: NDArray[Any]
@@ -47,7 +47,7 @@ class Payloads(NamedTuple):
 
 
 class _Buffer:
-    """Memory of Arrow's pool, and the same as a NumPy array."""
+    """Memory of Arrow's pool, and the same memory as a NumPy array."""
 
     def __init__(self, count: int, dtype: Any) -> None:
         self._size_bytes = np.dtype(dtype).itemsize
@@ -55,13 +55,13 @@ class _Buffer:
         self.array: NDArray[Any] = np.frombuffer(self.memory, dtype)
 
     def first(self, count: int) -> pa.Buffer:
-        """What has been filled. A small part is copied, lest it keep the whole of the memory for as long as it lives."""
+        """The filled part. A small part is copied, so that it does not keep the whole buffer alive."""
         used = self.memory.slice(0, count * self._size_bytes)
         return pa.py_buffer(used.to_pybytes()) if 2 * used.size < self.memory.size else used
 
 
 class _Binary:
-    """The three buffers of a nullable column of bytes, with none where the column is not wanted."""
+    """The three buffers of a nullable binary column, or empty ones if the column is not wanted."""
 
     def __init__(self, row_count: int, size_bytes: int) -> None:
         self._bytes = _Buffer(size_bytes, np.uint8)
@@ -84,7 +84,7 @@ class _Bitmap:
         self.array.fill(0xFF)
 
     def buffer(self, row_count: int) -> pa.Buffer | None:
-        """The bitmap, or none if no row is null: readers then need not look."""
+        """The validity bitmap, or None if no row is null."""
         used = (row_count + 7) // 8
         return None if (self.array[:used] == 0xFF).all() else self._buffer.first(used)
 
@@ -92,7 +92,7 @@ class _Bitmap:
 def decode_columns(
     payloads: Payloads, offsets: OffsetRange, schema: pa.Schema, topic: str, partition: int
 ) -> pa.RecordBatch:
-    """The records in range as a batch of this schema, or CorruptBatch."""
+    """The records in range as a batch of this schema. Raises CorruptBatch."""
     names = schema.names
     numbers = {
         name: _Buffer(payloads.row_count if name in names else 0, dtype)
@@ -139,7 +139,7 @@ def _check(error: int, payloads: Payloads, index: int) -> None:
 
 
 def _headers(payloads: Payloads, starts: Longs, ends: Longs) -> pa.Array:
-    """The headers of each row as a list; null where there are none, as in Spark."""
+    """The headers of each row as a list; null for rows without headers, as in Spark."""
     row_count = len(starts)
     list_offsets, list_valid = _Buffer(row_count + 1, np.int32), _Bitmap(row_count)
     list_offsets.array[0] = 0
@@ -166,7 +166,7 @@ def _check_headers(error: int, payloads: Payloads, starts: Longs, row: int) -> N
 
 
 def _well_formed(names: pa.Array) -> pa.Array:
-    """The same names; what is not UTF-8 in them is replaced, as Java replaces it, for Arrow's readers trust in UTF-8."""
+    """The same names with invalid UTF-8 replaced, as Java replaces it: readers of Arrow data expect valid UTF-8."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:

@@ -1,6 +1,6 @@
-"""The columns that a record becomes, named and typed as Spark's Kafka source names and types them.
+"""The columns of records, named and typed as in Spark's Kafka source.
 
-So that rows from here and from there can be compared byte for byte, the nested fields and the time zone are Spark's too.
+The nested fields and the time zone are Spark's too, so that rows of both can be compared byte for byte.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
 }
 ALL_COLUMNS: Final = tuple(COLUMN_TYPES)
 DEFAULT_COLUMNS: Final = tuple(name for name in ALL_COLUMNS if name != "headers")
-"""What Spark's source gives without `includeHeaders`."""
+"""The columns of Spark's source without `includeHeaders`."""
 
 
 def record_schema(columns: Iterable[str] = DEFAULT_COLUMNS) -> pa.Schema:
-    """The schema of these columns in their order; ValueError for none, an unknown or a repeated one."""
+    """The schema of these columns, in this order. Raises ValueError for none, an unknown or a repeated one."""
     return _schema(tuple(columns))
 
 

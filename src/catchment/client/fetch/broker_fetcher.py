@@ -1,4 +1,4 @@
-"""One broker as a reader sees it: a connection of its own, a fetch session, and at most one request under way."""
+"""Fetches from one broker: over its own connection, in a fetch session, with at most one request in flight."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from catchment.client.errors import ClientError, Unreachable
-from catchment.client.fetch.session import FetchLimits, FetchSession, decode_answer
+from catchment.client.fetch.session import FetchLimits, FetchSession, decode_response
 from catchment.client.network.connection import Connection
 from catchment.client.topic_metadata import TopicPartition
 from catchment.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
 from catchment.protocol.errors import MalformedRequest
-from catchment.protocol.fetch import PartitionAnswer
+from catchment.protocol.fetch import PartitionResponse
 from catchment.protocol.wire import Piece
 
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
@@ -25,7 +25,7 @@ _CLOSING_TIMEOUT_S: Final = 1.0
 
 
 class Fetched(NamedTuple):
-    """The batches of one partition in an answer, not yet decoded."""
+    """The batches of one partition in a response, not yet decoded."""
 
     topic_partition: TopicPartition
     records: memoryview
@@ -35,7 +35,7 @@ class Fetched(NamedTuple):
 
 
 class BrokerFetcher:
-    """What is read from one broker."""
+    """Fetches the partitions that one broker leads."""
 
     def __init__(
         self, connection: Connection, limits: FetchLimits, *, read_committed: bool, keeps_session: bool = True
@@ -43,67 +43,67 @@ class BrokerFetcher:
         self.connection = connection
         self.session = FetchSession(limits, read_committed=read_committed, is_kept=keeps_session)
         self.is_waiting = False
-        """Whether a request is under way."""
+        """Whether a request is in flight."""
         self.asked_at_s = 0.0
-        self.empty_answers = 0
-        """How many answers in a row brought no records and no errors, though the broker did not hold records back."""
+        self.empty_responses = 0
+        """The number of consecutive responses without records and errors, not counting those of a throttled client."""
         self.readable_to: dict[TopicPartition, int] = {}
-        """Up to which offset each partition could be read when it was last told: its high watermark, or what is stable."""
+        """Each partition's high watermark, or its last stable offset for committed reads, in the last response."""
         self._read_committed = read_committed
 
     def send(self) -> None:
-        """Ask for what is wanted, unless that is nothing or an answer is still to come."""
+        """Send a request for the wanted partitions, unless there are none or a request is in flight."""
         if not self.is_waiting and len(self.session):
             self.connection.send(self.session.request())
             self.is_waiting = True
             self.asked_at_s = time.monotonic()
 
-    def receive(self) -> list[tuple[TopicPartition, PartitionAnswer]]:
-        """Take the answer that is there."""
+    def receive(self) -> list[tuple[TopicPartition, PartitionResponse]]:
+        """Receive the response."""
         received = self.connection.receive()
         self.is_waiting = False
         try:
-            answer = decode_answer(received.body, received.api_version)
+            response = decode_response(received.body, received.api_version)
         except MalformedRequest as error:
-            raise Unreachable(f"no answer from {self.connection.name}: {error}") from error
-        self.session.accept(answer)
-        answers = list(self.session.answers(answer))
-        for topic_partition, one in answers:
+            raise Unreachable(f"invalid response from {self.connection.name}: {error}") from error
+        self.session.accept(response)
+        responses = list(self.session.wanted_partitions(response))
+        for topic_partition, one in responses:
             self.readable_to[topic_partition] = one.last_stable_offset if self._read_committed else one.high_watermark
-        # A broker that holds a client back answers with nothing at all (KIP-219).
-        is_held_back = answer.throttle_time_ms > 0 or answer.error_code != ErrorCode.none
-        if any(len(one.records) or one.error_code for _, one in answers):
-            self.empty_answers = 0
+        # A broker that throttles a client responds with nothing at all (KIP-219).
+        is_held_back = response.throttle_time_ms > 0 or response.error_code != ErrorCode.none
+        if any(len(one.records) or one.error_code for _, one in responses):
+            self.empty_responses = 0
         elif not is_held_back:
-            self.empty_answers += 1
-        return answers
+            self.empty_responses += 1
+        return responses
 
-    def take(self, topic_partition: TopicPartition, answer: PartitionAnswer, position: int) -> Fetched | None:
-        """The records of a partition's answer, and the session moved behind them; None if it has no whole batch."""
-        next_offset = _end_of(answer.records)
-        if next_offset is None and _is_strange(answer.records):
-            # The decoder knows what is wrong with it, and says so.
-            return Fetched(topic_partition, memoryview(answer.records), [], position, position + 1)
+    def take(self, topic_partition: TopicPartition, response: PartitionResponse, position: int) -> Fetched | None:
+        """The records in the response of a partition, which the session then continues after; None without a whole batch."""
+        next_offset = _end_of(response.records)
+        if next_offset is None and _is_strange(response.records):
+            # The decoder reports what is wrong with it.
+            return Fetched(topic_partition, memoryview(response.records), [], position, position + 1)
         if next_offset is None or next_offset <= position:
             return None
         self.session.move(topic_partition, next_offset)
-        return Fetched(topic_partition, memoryview(answer.records), answer.aborted or [], position, next_offset)
+        return Fetched(topic_partition, memoryview(response.records), response.aborted or [], position, next_offset)
 
     def close(self) -> None:
-        """Let the broker forget the session, if it listens, and close the connection."""
+        """Let the broker drop the session, if it responds, and close the connection."""
         try:
             if self.session.is_open and not self.is_waiting:
                 self.connection.send(self.session.closing_request())
                 self.connection.receive(_CLOSING_TIMEOUT_S)
         except ClientError:
-            # The broker drops sessions that nobody uses; there is nothing to do about this one.
+            # The broker will drop the unused session by itself.
             pass
         finally:
             self.connection.close()
 
 
 def _end_of(records: Piece) -> int | None:
-    """The offset behind the last whole batch, read from headers alone; None if there is none."""
+    """The offset after the last whole batch, read from the headers alone; None if there is none."""
     size = len(records)
     position = 0
     last = -1
@@ -121,7 +121,7 @@ def _end_of(records: Piece) -> int | None:
 
 
 def _is_strange(records: Piece) -> bool:
-    """Whether this begins with something else than a batch of today's format, of which perhaps only a part has come."""
+    """Whether the data starts with something other than a version-2 batch, which may be incomplete."""
     if len(records) < HEADER_SIZE:
         return False
     _, length = _OFFSET_AND_LENGTH.unpack_from(records, 0)

@@ -1,6 +1,6 @@
-"""How large the records of a partition are, by a look at a few of them, for those who plan what others will read.
+"""The mean size of the records of a partition, measured on a few of them, to plan reads.
 
-Records are counted and measured by their batches, unpacked but not decoded: that would load a compiler.
+The records are unpacked but not decoded, because decoding would load Numba.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGEST_BATCH_BYTES: Final = 1 << 28
 
 
 def mean_record_bytes(cluster: Cluster, topic_partition: TopicPartition, offset: int) -> float | None:
-    """The mean size of a few records from an offset on; None if none can be had."""
+    """The mean size of a few records from an offset on; None if there are none."""
     try:
         leader = cluster.leader(*topic_partition)
         connection = cluster.connection(leader.broker_id)
@@ -29,15 +29,15 @@ def mean_record_bytes(cluster: Cluster, topic_partition: TopicPartition, offset:
         fetcher.session.want(topic_partition, Wanted(offset, leader.epoch, cluster.topic_id(topic_partition[0])))
         try:
             fetcher.send()
-            # A broker gives the first batch whole though it may be larger than asked for, if there is no other partition (KIP-74).
-            answers = fetcher.receive()
+            # A broker returns the first batch whole, even if it is larger than requested, if there is no other partition (KIP-74).
+            responses = fetcher.receive()
         except BaseException:
             connection.close()
             raise
         cluster.release(leader.broker_id, connection)
-        return next((_mean_bytes(memoryview(answer.records)) for _, answer in answers), None)
+        return next((_mean_bytes(memoryview(response.records)) for _, response in responses), None)
     except (ClientError, CorruptBatch):
-        # A look is not worth an error: whoever reads there next is told.
+        # Not worth an error: the reader of these records will get one.
         return None
 
 

@@ -1,7 +1,8 @@
-"""The partitions that are read from one broker, as a fetch session (KIP-227): requests carry only what changed.
+"""The partitions that are fetched from one broker, as a fetch session (KIP-227): requests carry only what changed.
 
-A single partition gains nothing from that and is read without one: brokers keep only so many sessions. No I/O happens here.
-A session is told what is wanted, makes the next request of it, and takes the answer to that request.
+A single partition is fetched without a session, because brokers keep a limited number of them. This module does no I/O: a
+session builds the next request from the wanted partitions, and takes the response to it. The records of a response are
+views of the received body: kio would copy each partition's records once more, and they are nearly all of what is received.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from catchment.client.topic_metadata import TopicPartition
 from catchment.protocol.adapters.fetch import FetchTopic, ForgottenTopic
-from catchment.protocol.fetch import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, READ_COMMITTED, PartitionAnswer, TopicAnswer
+from catchment.protocol.fetch import (
+    FIRST_FLEXIBLE,
+    FIRST_WITH_TOPIC_IDS,
+    READ_COMMITTED,
+    PartitionResponse,
+    TopicResponse,
+)
 from catchment.protocol.produce import TopicKey
 from catchment.protocol.wire import WireReader
 
@@ -33,30 +40,30 @@ _PARTITION: Final = Struct(">ihqq")
 _TRANSACTION: Final = Struct(">qq")
 
 
-class FetchAnswer(NamedTuple):
-    """What a broker answered to one Fetch."""
+class FetchResponse(NamedTuple):
+    """A broker's response to a Fetch request."""
 
     throttle_time_ms: int
     error_code: int
     session_id: int
-    """The session to go on with; 0 if the broker keeps none."""
-    topics: list[TopicAnswer]
+    """The session to continue; 0 if the broker keeps none."""
+    topics: list[TopicResponse]
 
 
-def decode_answer(body: bytes | memoryview, version: int) -> FetchAnswer:
-    """Read a response body at this version; MalformedRequest if the bytes are not one."""
+def decode_response(body: bytes | memoryview, version: int) -> FetchResponse:
+    """Decode a response body at this version. Raises MalformedRequest if it is malformed."""
     reader = WireReader(memoryview(body), 0, flexible=version >= FIRST_FLEXIBLE)
     throttle_time_ms = reader.i32()
     error_code, session_id = reader.unpack(_ERROR_AND_SESSION) if version >= _FIRST_WITH_SESSIONS else (0, 0)
     topics = []
     for _ in range(reader.array_length(3)):
         topic: TopicKey = reader.uuid() if version >= FIRST_WITH_TOPIC_IDS else reader.string()
-        topics.append(TopicAnswer(topic, [_partition(reader, version) for _ in range(reader.array_length(20))]))
+        topics.append(TopicResponse(topic, [_partition(reader, version) for _ in range(reader.array_length(20))]))
         reader.skip_tags()
-    return FetchAnswer(throttle_time_ms, error_code, session_id, topics)
+    return FetchResponse(throttle_time_ms, error_code, session_id, topics)
 
 
-def _partition(reader: WireReader, version: int) -> PartitionAnswer:
+def _partition(reader: WireReader, version: int) -> PartitionResponse:
     partition, error_code, high_watermark, last_stable_offset = reader.unpack(_PARTITION)
     log_start_offset = reader.i64() if version >= _FIRST_WITH_LOG_START else -1
     aborted = []
@@ -66,9 +73,9 @@ def _partition(reader: WireReader, version: int) -> PartitionAnswer:
         reader.skip_tags()
     preferred_read_replica = reader.i32() if version >= _FIRST_WITH_READ_REPLICA else -1
     records = reader.nullable_bytes()
-    # The tags tell followers where logs part, and where the leader went; readers ask the metadata for that.
+    # The tags are for followers, and name the current leader, which the client takes from the metadata instead.
     reader.skip_tags()
-    return PartitionAnswer(
+    return PartitionResponse(
         partition,
         error_code,
         high_watermark,
@@ -88,7 +95,7 @@ _KIBIBYTE: Final = 1024
 
 
 class FetchLimits(NamedTuple):
-    """How much one answer may carry, and how long a broker may wait for records to come."""
+    """How much one response may hold, and how long a broker may wait for records."""
 
     max_bytes: int = 16 * _KIBIBYTE * _KIBIBYTE
     partition_max_bytes: int = 4 * _KIBIBYTE * _KIBIBYTE
@@ -98,7 +105,7 @@ class FetchLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Where a partition is read next, under which leader epoch, and the id its topic goes by."""
+    """The position of a partition, its leader epoch, and the id of its topic."""
 
     offset: int
     leader_epoch: int
@@ -106,10 +113,10 @@ class Wanted:
 
 
 class FetchSession:
-    """One broker's session. Between a request and the answer to it, no other request may be made."""
+    """One broker's session. Between a request and its response, no other request may be built."""
 
     def __init__(self, limits: FetchLimits, *, read_committed: bool, is_kept: bool = True) -> None:
-        """Without `is_kept` the broker is asked to remember nothing, and every request says all."""
+        """Without `is_kept` there is no session, and every request is complete."""
         self._limits = limits
         self._is_kept = is_kept
         self._first_epoch = _OPENING_EPOCH if is_kept else _CLOSING_EPOCH
@@ -124,7 +131,7 @@ class FetchSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the broker keeps something for us that is worth giving back."""
+        """Whether the broker keeps a session that should be closed."""
         return self._session_id != _NO_SESSION
 
     @property
@@ -132,20 +139,20 @@ class FetchSession:
         return list(self._wanted)
 
     def want(self, topic_partition: TopicPartition, wanted: Wanted) -> None:
-        """Read a partition from there on."""
+        """Fetch a partition from this position on."""
         self._wanted[topic_partition] = wanted
 
     def move(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Go on reading a partition at this offset."""
+        """Continue a partition at this offset."""
         known = self._wanted[topic_partition]
         self._wanted[topic_partition] = Wanted(offset, known.leader_epoch, known.topic_id)
 
     def drop(self, topic_partition: TopicPartition) -> None:
-        """Read a partition no longer."""
+        """Stop fetching a partition."""
         self._wanted.pop(topic_partition, None)
 
     def request(self) -> FetchRequest:
-        """The next request: everything for a new session, what changed for one that the broker knows."""
+        """The next request: complete for a new session, only the changes for one that the broker has."""
         if self._epoch == self._first_epoch:
             self._told = {}
         asked = {
@@ -162,31 +169,31 @@ class FetchSession:
         return self._message(self._epoch, asked, gone, self._limits.max_wait_ms)
 
     def closing_request(self) -> FetchRequest:
-        """A request that asks for nothing and lets the broker forget the session."""
+        """A request that fetches nothing and closes the session."""
         return self._message(_CLOSING_EPOCH, {}, {}, max_wait_ms=0)
 
-    def accept(self, answer: FetchAnswer) -> None:
-        """Take the session on, or begin anew where the broker has lost it: the records of the answer are good either way."""
-        if not self._is_kept or answer.error_code != ErrorCode.none or answer.session_id == _NO_SESSION:
+    def accept(self, response: FetchResponse) -> None:
+        """Continue the session, or start a new one if the broker has lost it. The records of the response are valid either way."""
+        if not self._is_kept or response.error_code != ErrorCode.none or response.session_id == _NO_SESSION:
             self.restart()
         else:
-            self._session_id = answer.session_id
+            self._session_id = response.session_id
             self._epoch = 1 if self._epoch == _LARGEST_EPOCH else self._epoch + 1
 
     def restart(self) -> None:
-        """Begin a new session with the next request, as after a lost connection or an answer that says the session is gone."""
+        """Start a new session with the next request, for example after a lost connection."""
         self._session_id = _NO_SESSION
         self._epoch = self._first_epoch
 
-    def answers(self, answer: FetchAnswer) -> Iterator[tuple[TopicPartition, PartitionAnswer]]:
+    def wanted_partitions(self, response: FetchResponse) -> Iterator[tuple[TopicPartition, PartitionResponse]]:
         """The partitions of the response that are still wanted."""
         names = {wanted.topic_id: topic for (topic, _), wanted in self._told.items()}
-        for topic_answer in answer.topics:
-            key = topic_answer.topic
+        for topic_response in response.topics:
+            key = topic_response.topic
             topic = names.get(key) if isinstance(key, UUID) else key
-            for partition_answer in topic_answer.partitions:
-                if topic is not None and (topic, partition_answer.partition) in self._wanted:
-                    yield (topic, partition_answer.partition), partition_answer
+            for partition_response in topic_response.partitions:
+                if topic is not None and (topic, partition_response.partition) in self._wanted:
+                    yield (topic, partition_response.partition), partition_response
 
     def _message(
         self, epoch: int, asked: dict[TopicPartition, Wanted], gone: dict[TopicPartition, Wanted], max_wait_ms: int

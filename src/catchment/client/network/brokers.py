@@ -1,8 +1,8 @@
-"""The brokers of a cluster, and requests to whom they are for.
+"""The brokers of a cluster, and how a request finds the right one.
 
-Whom a request is for is said by a target: any broker, the controller, a broker by its id, or the coordinator of a group or
-of a transactional id. What passes by itself, a lost connection or a coordinator that moves, is tried again until the time
-is over. Connections are made when they are first needed.
+A target says which broker a request is for: any, the controller, a broker by its id, or the coordinator of a group or of a
+transactional id. Retriable failures, such as a lost connection or a coordinator that moves, are retried until the deadline.
+Connections are opened when they are first needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRANSACTION: Final = 1
 
 
 class Coordinator(NamedTuple):
-    """The broker that coordinates `key`, which names a group or is a transactional id."""
+    """The broker that coordinates `key`, a group id or a transactional id."""
 
     key: str
     key_type: int
@@ -40,12 +40,12 @@ Target = Literal["any", "controller"] | int | Coordinator
 
 _NO_CONTROLLER: Final = -1
 _MOST_COORDINATORS: Final = 10_000
-"""So many are remembered: names of groups and transactional ids may come and go for as long as the process lives."""
+"""How many are cached: a long-running process may see any number of groups and transactional ids."""
 _PATIENCE: Final = 0.5
-"""The share of a call's time that one answer may take."""
+"""The fraction of a call's timeout that one response may take."""
 _MOST_AHEAD: Final = 256
-"""So many requests are sent ahead of their answers."""
-# What the same request, sent again to whoever is in charge by then, is spared.
+"""How many requests are sent ahead of their responses."""
+# Errors that a retry, perhaps at another broker, can resolve.
 _PASSING: Final = frozenset(
     {
         ErrorCode.concurrent_transactions,
@@ -63,9 +63,9 @@ Address = tuple[str, int]
 Result = TypeVar("Result")
 
 
-def top_level_error(answer: Any) -> ErrorCode:
-    """The error code of an answer as a whole; none if this API has no field for one."""
-    code: ErrorCode = getattr(answer, "error_code", ErrorCode.none)
+def top_level_error(response: Any) -> ErrorCode:
+    """The top-level error code of a response; none if this API has no field for one."""
+    code: ErrorCode = getattr(response, "error_code", ErrorCode.none)
     return code
 
 
@@ -91,7 +91,7 @@ class Brokers:
         self.close()
 
     def close(self) -> None:
-        """Close the connections that the cluster keeps; those got by `connection` are their owners' to close."""
+        """Close the connections of the cluster. Those that `connection` returned are closed by their callers."""
         for connection in (*self._connections.values(), *self._spare.values()):
             connection.close()
         self._connections.clear()
@@ -107,11 +107,11 @@ class Brokers:
         error_of: Callable[[Any], ErrorCode] = top_level_error,
         newest_version: int | None = None,
     ) -> Any:
-        """The answer to a request, both as the newest classes of their API, at the newest version that both sides know.
+        """Send a request and return the response, both as the newest classes of their API, at the newest version that both sides have.
 
-        `error_of` finds the code in the answer that decides whether to ask again; all other codes are the caller's to read.
-        With `once` there is no second attempt, for callers who would then turn to another broker.
-        `newest_version` keeps to older versions, where later ones mean something else.
+        `error_of` returns the code of the response that decides about a retry; the caller handles all other codes.
+        With `once` there is no retry, for callers that would then try another broker.
+        `newest_version` limits the version, where later ones have another meaning.
         """
         deadline = self.deadline(timeout_s)
 
@@ -120,38 +120,38 @@ class Brokers:
             version = connection.version_of(request.__api_key__)
             if newest_version is not None:
                 version = min(version, newest_version)
-            answer = connection.ask(request, self._patience_s(deadline), version)
-            code = error_of(answer)
+            response = connection.ask(request, self._patience_s(deadline), version)
+            code = error_of(response)
             if code in _PASSING:
-                raise_for(code, f"{type(request).__name__.removesuffix('Request')} was not served")
-            return answer
+                raise_for(code, f"{type(request).__name__.removesuffix('Request')} failed")
+            return response
 
         return attempt() if once else self._persist(attempt, to, deadline)
 
     def ask_together(self, requests: Sequence[tuple[Any, Target]], *, newest_version: int | None = None) -> list[Any]:
-        """The answers to many requests, of which none waits for the answer to another; None for those that got none.
+        """The responses to many requests, sent without waiting for each other; None for those without a response.
 
-        There are no second attempts: `ask` has them, for what is left.
+        There are no retries: use `ask` for the requests that are left.
         """
-        answers: list[Any] = []
+        responses: list[Any] = []
         for start in range(0, len(requests), _MOST_AHEAD):
-            answers += self._ask_ahead(requests[start : start + _MOST_AHEAD], newest_version)
-        return answers
+            responses += self._ask_ahead(requests[start : start + _MOST_AHEAD], newest_version)
+        return responses
 
     def connection(self, broker_id: int, deadline: Deadline | None = None) -> Connection:
-        """A connection that nobody else uses, for requests sent ahead of their answers. The caller closes or releases it."""
+        """A connection for the caller alone, for requests sent ahead of their responses. The caller closes or releases it."""
         deadline = deadline or self.deadline()
         address = self._address(broker_id, deadline)
         spare = self._spare.pop(address, None)
         if spare is not None:
-            # Nothing is due on it: what can be received is the end of the connection.
+            # No response is due, so if there is something to receive, the broker has closed the connection.
             if spare.is_open and not wait([spare], 0):
                 return spare
             spare.close()
         return self._open(address, deadline)
 
     def release(self, broker_id: int, connection: Connection) -> None:
-        """Keep a connection got by `connection` for the next who wants one, if it is as good as new; else close it."""
+        """Keep a connection that `connection` returned for the next caller, if it has no requests in flight; else close it."""
         address = self._brokers.get(broker_id)
         if address is None or address in self._spare or connection.pending or not connection.is_open:
             connection.close()
@@ -159,17 +159,17 @@ class Brokers:
             self._spare[address] = connection
 
     def feature(self, name: str) -> int:
-        """The level of a feature that the cluster has agreed on, such as `transaction.version`; 0 if it has not."""
+        """The finalized level of a feature of the cluster, such as `transaction.version`; 0 if it has none."""
         deadline = self.deadline()
         return self._persist(lambda: self._any(deadline).feature(name), "any", deadline)
 
     def broker_ids(self) -> list[int]:
-        """The brokers that are there now."""
+        """The ids of the running brokers."""
         self.read_metadata((), self.deadline())
         return sorted(self._brokers)
 
     def deadline(self, timeout_s: float | None = None) -> Deadline:
-        """When a call that begins now must be over."""
+        """The deadline of a call that starts now."""
         return Deadline(self._timeout_s if timeout_s is None else timeout_s)
 
     def backoff(self, deadline: Deadline) -> Backoff:
@@ -178,9 +178,9 @@ class Brokers:
 
     def _ask_ahead(self, requests: Sequence[tuple[Any, Target]], newest_version: int | None) -> list[Any]:
         deadline = self.deadline()
-        answers: list[Any] = [None] * len(requests)
+        responses: list[Any] = [None] * len(requests)
         waiting: dict[Connection, list[int]] = {}
-        # Whom each request is for may have to be asked on the same connections, so that comes before all of them.
+        # Finding a coordinator may need a request on the same connections, so that is done before all requests.
         for number, (_, to) in enumerate(requests):
             with suppress(Unreachable, TimedOut, BrokerError):
                 waiting.setdefault(self._connection_to(to, deadline), []).append(number)
@@ -196,16 +196,16 @@ class Brokers:
             for connection, numbers in waiting.items():
                 with suppress(Unreachable, TimedOut):
                     for number in numbers:
-                        answers[number] = connection.answer(deadline.left_s())
+                        responses[number] = connection.receive_response(deadline.left_s())
         finally:
             for connection in waiting:
-                # Answers that come later must not be taken for those to later requests.
+                # A late response must not be taken for that to a later request.
                 if connection.pending:
                     connection.close()
-        return answers
+        return responses
 
     def _persist(self, attempt: Callable[[], Result], to: Target, deadline: Deadline) -> Result:
-        """Try until it works, what is wrong does not pass by itself, or the time is over."""
+        """Retry until the attempt succeeds, fails with an error that is not retriable, or the deadline passes."""
         backoff = self.backoff(deadline)
         while True:
             failure: ClientError
@@ -224,22 +224,22 @@ class Brokers:
                 raise failure
 
     def _patience_s(self, deadline: Deadline) -> float:
-        """How long one broker may take for an answer: a silent one must leave time to ask another."""
+        """How long to wait for the response of one broker. It leaves time to try another one."""
         return min(deadline.left_s(), self._settings.request_timeout_s, deadline.timeout_s * _PATIENCE)
 
     def _forget(self, to: Target) -> None:
-        """Look anew for whoever is in charge."""
+        """Look up the controller or the coordinator again."""
         if isinstance(to, Coordinator):
             self._coordinators.pop(to, None)
         elif to == "controller":
             self._controller_id = _NO_CONTROLLER
 
     def read_metadata(self, topics: Iterable[str] | None, deadline: Deadline, *, create: bool = False) -> Any:
-        """Metadata of these topics, or of all; where the brokers are is remembered from it."""
-        answer = self.ask(metadata_request(topics, create=create), timeout_s=deadline.left_s())
-        self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        self._controller_id = answer.controller_id
-        return answer
+        """Fetch the metadata of these topics, or of all, and remember the addresses of the brokers."""
+        response = self.ask(metadata_request(topics, create=create), timeout_s=deadline.left_s())
+        self._brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self._controller_id = response.controller_id
+        return response
 
     def _connection_to(self, to: Target, deadline: Deadline) -> Connection:
         if to == "any":
@@ -275,7 +275,7 @@ class Brokers:
         return self._brokers[broker_id]
 
     def _coordinator(self, wanted: Coordinator, deadline: Deadline) -> Address:
-        """Where the first to ask makes the coordinator's topic, the answer takes a moment to come."""
+        """The first lookup creates the topic of the coordinator, so it may take a moment."""
         if wanted not in self._coordinators:
             request = FindCoordinatorRequest(key_type=i8(wanted.key_type), coordinator_keys=(wanted.key,))
             (found,) = self._any(deadline).ask(request, self._patience_s(deadline)).coordinators

@@ -1,4 +1,4 @@
-"""How long a call may take, and how long to pause before it tries again."""
+"""Deadlines of calls, and the pauses between their attempts."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ _GROWTH: Final = 2
 
 
 class Deadline:
-    """A moment that a call must not outlast."""
+    """The time at which a call must have returned."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         self._at_s = time.monotonic() + timeout_s
 
     def left_s(self) -> float:
-        """The time that is left, 0 once it is over."""
+        """The seconds left; 0 after the deadline."""
         return max(0.0, self._at_s - time.monotonic())
 
     def within(self, timeout_s: float) -> Deadline:
-        """A deadline for a part of the call: this one, or an earlier one."""
+        """A deadline for a part of the call, no later than this one."""
         return Deadline(min(timeout_s, self.left_s()))
 
 
 class Backoff:
-    """Pauses that double up to a bound, all of them before a deadline."""
+    """Pauses that double up to a bound, and end before a deadline."""
 
     def __init__(self, first_s: float, longest_s: float, deadline: Deadline) -> None:
         self._next_s = min(first_s, longest_s)
@@ -33,7 +33,7 @@ class Backoff:
         self._deadline = deadline
 
     def pause(self) -> bool:
-        """Wait, and say whether there is time for another attempt; without waiting if there is none."""
+        """Wait and return True, or return False without waiting if there is no time for another attempt."""
         if self._deadline.left_s() <= self._next_s:
             return False
         time.sleep(self._next_s)

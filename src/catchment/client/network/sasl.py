@@ -1,7 +1,8 @@
-"""Authentication by SASL, without I/O: what to send, given what came.
+"""SASL authentication without I/O: the messages to send, given those received.
 
-PLAIN (RFC 4616) sends the password. SCRAM (RFC 5802, RFC 7677) proves that both sides know it and sends it never; the
-broker's proof is checked too, so that an impostor is found out.
+PLAIN (RFC 4616) sends the password. SCRAM (RFC 5802, RFC 7677) proves that both sides know it without sending it. The broker's
+proof is checked as well, so that an impostor is detected. The standard library has the cryptography but no SASL; the client
+of confluent-kafka has SASL but does not expose it.
 """
 
 from __future__ import annotations
@@ -17,20 +18,18 @@ from catchment.client.errors import SettingsError
 from catchment.client.settings import Credentials
 
 Exchange = Generator[bytes, bytes, None]
-"""Yields what to send next and is sent the broker's answer; ends when the client is content."""
+"""Yields the next message to send and receives the broker's response; ends when authentication is complete."""
 
 _NONCE_BYTES: Final = 24
-# Fewer are too cheap to guess through, as Kafka's clients hold; more than this many would only keep us busy.
+# Kafka's clients require at least this many; the upper bound limits the work that a broker can cause.
 _FEWEST_ITERATIONS: Final = 4_096
 _MOST_ITERATIONS: Final = 1_000_000
 _NO_CHANNEL_BINDING: Final = "n,,"
-_IMPOSTOR: Final = (
-    "The server does not know the password: check the address, and use SASL_SSL to know whom you talk to."
-)
+_IMPOSTOR: Final = "The server does not know the password: check the address, and use SASL_SSL to verify the server."
 
 
 def authenticate(credentials: Credentials, nonce: str | None = None) -> Exchange:
-    """The messages of the mechanism that the settings ask for, with a nonce of their own unless one is given."""
+    """The messages of the mechanism in the settings, with a random nonce unless one is given."""
     if credentials.mechanism == "PLAIN":
         return _plain(credentials)
     hash_name = credentials.mechanism.removeprefix("SCRAM-").replace("-", "")
@@ -55,7 +54,7 @@ def _scram(credentials: Credentials, hash_name: str, nonce: str) -> Exchange:
     server_final = yield f"{client_final},p={b64encode(proof).decode()}".encode()
     expected = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), signed, hash_name)
     if not hmac.compare_digest(server_final.split(b",")[0], b"v=" + b64encode(expected)):
-        raise SettingsError("the broker failed to prove who it is", _IMPOSTOR)
+        raise SettingsError("the broker failed to prove its identity", _IMPOSTOR)
 
 
 class _Challenge(NamedTuple):
@@ -65,17 +64,17 @@ class _Challenge(NamedTuple):
 
 
 def _challenge(server_first: str, nonce: str) -> _Challenge:
-    """Read the broker's first message, which a stranger may have written."""
+    """Parse the broker's first message, which may come from an impostor."""
     attributes = dict(part.partition("=")[::2] for part in server_first.split(","))
     try:
         challenge = _Challenge(attributes["r"], b64decode(attributes["s"], validate=True), int(attributes["i"]))
     except (KeyError, ValueError) as error:
-        raise SettingsError(f"the broker's SCRAM challenge makes no sense: {server_first!r}", _IMPOSTOR) from error
+        raise SettingsError(f"the broker's SCRAM challenge is malformed: {server_first!r}", _IMPOSTOR) from error
     if not challenge.nonce.startswith(nonce) or challenge.nonce == nonce:
-        raise SettingsError("the broker's SCRAM challenge is not an answer to ours", _IMPOSTOR)
+        raise SettingsError("the broker's SCRAM challenge is not a response to ours", _IMPOSTOR)
     if not _FEWEST_ITERATIONS <= challenge.iterations <= _MOST_ITERATIONS:
         raise SettingsError(
             f"the broker asks for {challenge.iterations} SCRAM iterations",
-            f"Create the credentials anew with at least {_FEWEST_ITERATIONS}, as Kafka does.",
+            f"Create the credentials again with at least {_FEWEST_ITERATIONS}, as Kafka does.",
         )
     return challenge

@@ -1,7 +1,7 @@
-"""Which partition each row goes to: the row's own choice, its key's hash as in the Java client, or turns.
+"""The partition of each row: given by the row, by its key's hash as in the Java client, or in turn.
 
-Rows without a key go in runs, a partition a run, as Java's sticky partitioner lets them: a batch for each partition holds
-more than a batch of all partitions' crumbs. Rows of one partition keep their order.
+Rows without a key go to one partition for a while, as with Java's sticky partitioner: few large batches are better than many
+small ones. Rows of one partition keep their order.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from catchment.client.columns.input_columns import binary_rows
 
 NO_PARTITION: Final = -1
 _SHORTEST_RUN: Final = 1000
-"""Fewer rows than this are not worth a batch of their own."""
+"""The fewest rows without a key in a row that go to one partition."""
 _MOST_SMALL: Final = 2**15
 
 
 def partition_of(keys: pa.Array, count: int) -> Longs:
-    """The partition of each key among `count`; NO_PARTITION for null ones, which the producer spreads as it likes."""
+    """The partition of each key among `count`; NO_PARTITION for null keys, which go to the partitions in turn."""
     if count < 1:
         raise ValueError(f"a topic has at least one partition, not {count}")
     partitions = np.full(len(keys), NO_PARTITION, np.int64)
@@ -33,7 +33,7 @@ def partition_of(keys: pa.Array, count: int) -> Longs:
 
 
 def highest_partition(rows: pa.RecordBatch) -> int:
-    """The highest partition that rows name themselves; NO_PARTITION if none does."""
+    """The highest partition in the column partition; NO_PARTITION if there is none."""
     if "partition" not in rows.schema.names:
         return NO_PARTITION
     highest = pc.max(rows.column("partition")).as_py()
@@ -41,13 +41,13 @@ def highest_partition(rows: pa.RecordBatch) -> int:
 
 
 class Partitioner:
-    """Splits rows by partition. It remembers whose turn it is, so that small writes spread as well."""
+    """Splits rows by partition. It remembers the next partition, so that small writes are distributed as well."""
 
     def __init__(self, first_partition: int = 0) -> None:
         self._turn = first_partition
 
     def split(self, rows: pa.RecordBatch, partition_count: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Each partition that rows go to, and its rows in their order."""
+        """Each partition with rows, and its rows in order."""
         if rows.num_rows == 0:
             return
         chosen = self._choose(rows, partition_count)
@@ -55,7 +55,7 @@ class Partitioner:
         if (chosen == first).all():
             yield first, rows
             return
-        # Numbers of 16 bits are sorted by their digits, many times faster than by comparing them.
+        # Numpy sorts 16-bit numbers by radix, which is many times faster.
         small = chosen.astype(np.int16) if partition_count <= _MOST_SMALL else chosen
         order = np.argsort(small, kind="stable")
         sorted_rows = rows.take(pa.array(order))

@@ -1,8 +1,8 @@
-"""One partition's batches on their way to its leader: in order, each until it is acknowledged, none twice.
+"""The batches of one partition on their way to its leader: in order, each until it is acknowledged, none twice.
 
-A batch keeps its sequence numbers for all attempts, so a broker recognises one that it has already (KIP-98). When one
-attempt fails, nothing more is sent until all attempts under way are answered; then the failed ones go first, in order.
-No I/O happens here.
+A batch keeps its sequence numbers for all attempts, so the broker detects duplicates (KIP-98). When an attempt fails, nothing
+more is sent until all requests in flight have a response; then the failed batches are sent first, in order. This module
+does no I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 _SEQUENCES: Final = 2**31
-"""Sequence numbers run from 0 up to this, and begin anew."""
+"""Sequence numbers wrap around to 0 at this number."""
 
 
 class ProducerBatch(NamedTuple):
@@ -27,7 +27,7 @@ class ProducerBatch(NamedTuple):
 
 
 class Verdict(Enum):
-    """What an answer means for a batch."""
+    """What a response means for a batch."""
 
     WRITTEN = auto()
     RETRY = auto()
@@ -35,16 +35,16 @@ class Verdict(Enum):
 
 
 class Written(NamedTuple):
-    """What was acknowledged of one partition; other producers' records may lie between."""
+    """The acknowledged records of one partition. Records of other producers may be between them."""
 
     first_offset: int
-    """-1 where the broker said only that it had the records already."""
+    """-1 if the broker only reported that it had the records already."""
     end_offset: int
     record_count: int
 
 
 class PartitionQueue:
-    """What is to be sent to one partition."""
+    """The batches to be sent to one partition."""
 
     def __init__(self) -> None:
         self.next_sequence = 0
@@ -60,9 +60,9 @@ class PartitionQueue:
 
     @property
     def is_sendable(self) -> bool:
-        """Whether a batch may be sent now: one waits, the broker knows the producer, no failure is being sorted out."""
-        # A broker that knows nothing of a producer takes any sequence number for its first. So the first batch goes alone:
-        # if it failed and one behind it did not, it could never be written.
+        """Whether a batch may be sent now: one is queued, the broker has state of the producer, and no failed batch waits for a retry."""
+        # A broker without state of a producer accepts any sequence number as its first. So the first batch is sent alone:
+        # if it failed and the next one did not, it could never be written.
         return bool(self._waiting) and not self._failed and (self._is_known or not self._in_flight)
 
     @property
@@ -75,16 +75,16 @@ class PartitionQueue:
         self.next_sequence = (self.next_sequence + batch.record_count) % _SEQUENCES
 
     def take(self) -> ProducerBatch:
-        """The next batch, which is under way from now on."""
+        """Remove and return the next batch, which is in flight from now on."""
         batch = self._waiting.popleft()
         self._in_flight.append(batch)
         return batch
 
     def judge(self, code: ErrorCode) -> Verdict:
-        """What an error code means for a batch under way."""
+        """What an error code means for a batch in flight."""
         if code in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
             return Verdict.WRITTEN
-        # A gap in the sequence is no news while the batch before it is to be sent again.
+        # A gap in the sequence is expected while the batch before it waits for its retry.
         if code.retriable or (code is ErrorCode.out_of_order_sequence_number and self._failed):
             return Verdict.RETRY
         return Verdict.FAILED
@@ -103,20 +103,20 @@ class PartitionQueue:
         self._requeue()
 
     def retry(self, batch: ProducerBatch) -> None:
-        """Send a batch again, as soon as all that is under way is answered."""
+        """Send a batch again, once all requests in flight have a response."""
         self._in_flight.remove(batch)
         self._failed.append(batch)
         self._requeue()
 
     def clear(self) -> None:
-        """Give everything up that is not acknowledged, as when a transaction is aborted."""
+        """Drop all batches that are not acknowledged, for example when a transaction is aborted."""
         self._waiting.clear()
         self._in_flight.clear()
         self._failed.clear()
 
     def _requeue(self) -> None:
         if self._failed and not self._in_flight:
-            # Answers of one connection come in order, but batches may have failed on two.
+            # Responses on one connection are in order, but batches may have failed on two.
             first = self._failed[0].base_sequence
             self._failed.sort(key=lambda batch: (batch.base_sequence - first + _SEQUENCES // 2) % _SEQUENCES)
             self._waiting.extendleft(reversed(self._failed))

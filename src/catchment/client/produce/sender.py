@@ -1,7 +1,7 @@
-"""Batches to the leaders of their partitions: several requests ahead, and again until each is acknowledged.
+"""Sends batches to the leaders of their partitions, several requests ahead, and retries until each is acknowledged.
 
-At most five requests are under way on a connection, each with one batch a partition: so many batches of a producer does a
-broker remember, and so it recognises each one that it is sent again.
+At most five requests are in flight on a connection, each with one batch a partition: a broker keeps the last five batches of
+a producer to detect duplicates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BROKER_TIMEOUT: Final = i32Timedelta.parse(timedelta(seconds=30))
 
 
 class InFlightRequest(NamedTuple):
-    """What one request carries, a batch a partition, and the ids of their topics: None from brokers before Kafka 2.8."""
+    """One Produce request: a batch for each partition, and the ids of their topics (None from brokers before Kafka 2.8)."""
 
     batches: dict[TopicPartition, ProducerBatch]
     topic_ids: dict[str, UUID | None]
@@ -52,13 +52,13 @@ class InFlightRequest(NamedTuple):
             transactional_id=transactional_id, acks=_ALL_REPLICAS, timeout=_BROKER_TIMEOUT, topic_data=topics
         )
 
-    def answered(self, answer: Any) -> Iterator[tuple[TopicPartition, ProducerBatch, Any]]:
-        """Each batch with its partition's part of the answer; None where the answer leaves it out."""
-        # Topics are answered by name, or by their ids alone since version 13.
+    def answered(self, response: Any) -> Iterator[tuple[TopicPartition, ProducerBatch, Any]]:
+        """Each batch with its partition's part of the response; None if the response lacks it."""
+        # Topics in the response have names, or only their ids since version 13.
         names = {topic_id: topic for topic, topic_id in self.topic_ids.items()}
         parts = {
             (topic.name or names.get(topic.topic_id), one.index): one
-            for topic in answer.responses
+            for topic in response.responses
             for one in topic.partition_responses
         }
         for topic_partition, batch in self.batches.items():
@@ -73,14 +73,14 @@ _PAUSE_S: Final = 0.05
 
 
 class _Pause(NamedTuple):
-    """Until when a partition is left alone, and why."""
+    """Until when a partition is not sent to, and why."""
 
     until_s: float
     reason: ClientError
 
 
 class _Link:
-    """A connection to one broker, and what is under way on it."""
+    """A connection to one broker, and the requests in flight on it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -88,19 +88,19 @@ class _Link:
 
 
 class Sender:
-    """The way of one producer's batches. Its first failure is final: it is raised from then on, until `discard`."""
+    """Sends the batches of one producer. After its first failure every call raises it, until `discard`."""
 
     def __init__(
-        self, cluster: Cluster, transactional_id: str | None, newest_version: int | None, answer_timeout_s: float
+        self, cluster: Cluster, transactional_id: str | None, newest_version: int | None, response_timeout_s: float
     ) -> None:
-        """`newest_version` of Produce is the newest to be used, None for the newest that both sides know.
+        """`newest_version` limits the version of Produce; None means the newest that both sides support.
 
-        A connection on which an answer takes longer than `answer_timeout_s` counts as lost.
+        A connection counts as lost if a response takes longer than `response_timeout_s`.
         """
         self._cluster = cluster
         self._transactional_id = None if transactional_id is None else TransactionalId(transactional_id)
         self._newest_version = newest_version
-        self._answer_timeout_s = answer_timeout_s
+        self._response_timeout_s = response_timeout_s
         self._links: dict[int, _Link] = {}
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._pauses: dict[TopicPartition, _Pause] = {}
@@ -118,11 +118,11 @@ class Sender:
         return all(queue.is_done for queue in self._queues.values())
 
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
-        """The queue of a partition; batches are encoded with its next sequence number."""
+        """The queue of a partition. Batches are encoded with its next sequence number."""
         return self._queues.setdefault(topic_partition, PartitionQueue())
 
     def add(self, topic_partition: TopicPartition, batch: ProducerBatch) -> None:
-        """Queue a batch and send what can be sent; wait only where too much is queued already."""
+        """Queue a batch and send what can be sent. Waits only if too much is queued already."""
         self._raise_failure()
         self.queue(topic_partition).add(batch)
         self._queued_bytes += len(batch.data)
@@ -131,7 +131,7 @@ class Sender:
             self._advance()
 
     def flush(self) -> dict[TopicPartition, Written]:
-        """Wait until everything is acknowledged; what was, since the last flush."""
+        """Wait until everything is acknowledged. Returns what was written since the last flush."""
         self._raise_failure()
         while not self.is_idle:
             self._advance()
@@ -145,15 +145,15 @@ class Sender:
         return written
 
     def drain(self) -> None:
-        """Send nothing more, and take the answers to what is under way: after that, nothing late can arrive."""
+        """Send nothing more, and receive the responses to the requests in flight, so that nothing is written later."""
         for link in list(self._links.values()):
             while link.in_flight:
-                # A failure that this brings is remembered, and the answers after it still count.
+                # The failure is recorded, and the responses after it still count.
                 with suppress(ClientError):
                     self._receive(link)
 
     def discard(self) -> None:
-        """Give up what is not acknowledged, and forget the failure."""
+        """Drop what is not acknowledged, and clear the failure."""
         for queue in self._queues.values():
             queue.clear()
         self._pauses.clear()
@@ -161,7 +161,7 @@ class Sender:
         self._failure = None
 
     def restart_sequences(self) -> None:
-        """Number every partition's batches from 0, as a new epoch demands. Nothing may be queued."""
+        """Number every partition's batches from 0, as a new epoch requires. Nothing may be queued."""
         self._queues.clear()
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class Sender:
         self._links.clear()
 
     def _advance(self) -> None:
-        """One step: send what can be sent, then wait for an answer, or for the end of a pause."""
+        """One step: send what can be sent, then wait for a response or for the end of a pause."""
         self._send_all()
         busy = [link for link in self._links.values() if link.in_flight]
         if not busy:
@@ -180,10 +180,10 @@ class Sender:
         by_connection = {link.connection: link for link in busy}
         for connection in wait(by_connection, _PAUSE_S):
             self._receive(by_connection[connection])
-        overdue_s = time.monotonic() - self._answer_timeout_s
+        overdue_s = time.monotonic() - self._response_timeout_s
         for link in busy:
             if link.in_flight and link.in_flight[0].sent_at_s < overdue_s:
-                self._lose(link, TimedOut(f"no answer from {link.connection.name} in time"))
+                self._lose(link, TimedOut(f"no response from {link.connection.name} in time"))
 
     def _send_all(self) -> None:
         if self._stale:
@@ -198,7 +198,7 @@ class Sender:
             self._send_to(broker_id, topic_partitions)
 
     def _ready(self) -> list[TopicPartition]:
-        """The partitions that can be sent to now. A batch that has waited for too long is the end."""
+        """The partitions that can be sent to now. Fails if a batch has waited for longer than its deadline."""
         now_s = time.monotonic()
         ready = []
         for topic_partition, queue in self._queues.items():
@@ -210,7 +210,7 @@ class Sender:
         return ready
 
     def _refresh_stale(self) -> None:
-        """Ask once for each topic whose leaders may be others by now."""
+        """Refresh each topic whose leaders may have changed, once."""
         waiting: dict[str, list[TopicPartition]] = {}
         for topic_partition in self._ready():
             if topic_partition[0] in self._stale:
@@ -222,7 +222,7 @@ class Sender:
             except BrokerError as error:
                 self._put_off(topic_partitions, error)
             except (Unreachable, TimedOut) as error:
-                # Who does not answer for this topic does not for the next one either.
+                # Without a response for this topic, there will be none for the next one either.
                 self._put_off(
                     [topic_partition for topic_partitions in waiting.values() for topic_partition in topic_partitions],
                     error,
@@ -230,21 +230,21 @@ class Sender:
                 return
 
     def _put_off(self, topic_partitions: Iterable[TopicPartition], reason: ClientError) -> None:
-        """Let partitions wait a moment for what passes by itself; all else is the end."""
+        """Pause partitions after a retriable error; fail after any other."""
         if not passes(reason):
             self._fail(reason)
         for topic_partition in topic_partitions:
             self._pause(topic_partition, reason)
 
     def _deadline(self, topic_partitions: Iterable[TopicPartition]) -> Deadline:
-        """Until when to try for these partitions: no longer than the first of their batches may wait."""
+        """The deadline for these partitions: no later than that of their first batch."""
         first_s = min(self._queues[topic_partition].first_waiting.deadline_s for topic_partition in topic_partitions)
         return self._cluster.deadline().within(max(0.0, first_s - time.monotonic()))
 
     def _send_to(self, broker_id: int, topic_partitions: list[TopicPartition]) -> None:
         link = self._links.get(broker_id)
         try:
-            # What is taken belongs to a request from then on, so all that may fail before comes first.
+            # A batch that is taken belongs to a request, so everything that may fail comes before.
             topic_ids = {topic: self._cluster.topic_id(topic) for topic in {topic for topic, _ in topic_partitions}}
             if link is None:
                 link = self._links[broker_id] = _Link(
@@ -261,7 +261,7 @@ class Sender:
             self._put_off(topic_partitions, error)
 
     def _take(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ProducerBatch]:
-        """One batch a partition, together not larger than a request should be, but at least one."""
+        """One batch a partition, together no larger than a request should be, but at least one."""
         taken: dict[TopicPartition, ProducerBatch] = {}
         size = 0
         for topic_partition in topic_partitions:
@@ -278,28 +278,29 @@ class Sender:
 
     def _receive(self, link: _Link) -> None:
         try:
-            answer = link.connection.answer()
+            response = link.connection.receive_response()
         except (Unreachable, TimedOut) as error:
             self._lose(link, error)
             return
-        for topic_partition, batch, one in link.in_flight.popleft().answered(answer):
+        for topic_partition, batch, one in link.in_flight.popleft().answered(response):
             if one is None:
                 self._retry(
-                    topic_partition, batch, ClientError(f"{link.connection.name} does not say what became of them")
+                    topic_partition, batch, ClientError(f"the response of {link.connection.name} lacks the partition")
                 )
             else:
                 self._settle(topic_partition, batch, one)
 
-    def _settle(self, topic_partition: TopicPartition, batch: ProducerBatch, answer: Any) -> None:
+    def _settle(self, topic_partition: TopicPartition, batch: ProducerBatch, response: Any) -> None:
         queue = self._queues[topic_partition]
-        verdict = queue.judge(answer.error_code)
+        verdict = queue.judge(response.error_code)
         if verdict is Verdict.WRITTEN:
             self._queued_bytes -= len(batch.data)
-            queue.acknowledge(batch, answer.base_offset if answer.error_code is ErrorCode.none else -1)
+            queue.acknowledge(batch, response.base_offset if response.error_code is ErrorCode.none else -1)
             return
-        reason = answer.error_message or answer.error_code.name.replace("_", " ")
+        reason = response.error_message or response.error_code.name.replace("_", " ")
         error = BrokerError(
-            answer.error_code, f"cannot write to partition {topic_partition[1]} of topic {topic_partition[0]}: {reason}"
+            response.error_code,
+            f"cannot write to partition {topic_partition[1]} of topic {topic_partition[0]}: {reason}",
         )
         if verdict is Verdict.FAILED:
             self._fail(error)
@@ -314,7 +315,7 @@ class Sender:
         self._pauses[topic_partition] = _Pause(time.monotonic() + _PAUSE_S, reason)
 
     def _lose(self, link: _Link, reason: ClientError) -> None:
-        """A connection is gone: whether its requests arrived is unknown, so all of them are sent again."""
+        """Handle a lost connection: it is unknown whether its requests arrived, so all batches are sent again."""
         link.connection.close()
         self._links = {broker_id: known for broker_id, known in self._links.items() if known is not link}
         for request in link.in_flight:
@@ -332,8 +333,8 @@ class Sender:
 
 
 def _late(topic_partition: TopicPartition, reason: ClientError | None) -> TimedOut:
-    """What is said of a partition whose batch has waited for too long, and of what held it up last."""
-    late = TimedOut(f"partition {topic_partition[1]} of {topic_partition[0]} took no records in time")
+    """The error for a batch that has waited for longer than its deadline, with the last reason."""
+    late = TimedOut(f"partition {topic_partition[1]} of topic {topic_partition[0]} accepted no records in time")
     if reason is None:
         return late
     return TimedOut(f"{late.message}: {reason.message}", reason.advice or late.advice)
