@@ -104,7 +104,7 @@ def loses_responses(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         ended = end_transaction(cluster, handle, commit)
         if commit in lost:
             lost.remove(commit)
-            raise Unreachable("no answer from the played broker")
+            raise Unreachable("no response from the played broker")
         return ended
 
     monkeypatch.setattr("catchment.client.producer.end_transaction", end_unheard)
@@ -126,7 +126,7 @@ def test_the_first_error_is_reported_even_if_the_abort_fails_as_well(
     with pytest.raises(ZeroDivisionError) as caught:
         write_and_fail()
     (note,) = caught.value.__notes__
-    assert "could not be aborted: no answer from the played broker" in note
+    assert "could not be aborted: no response from the played broker" in note
 
 
 def test_leaving_a_transaction_open_reports_that_the_abort_failed(
@@ -156,7 +156,7 @@ def test_the_outcome_of_a_commit_without_a_response_is_unknown(
             producer.write(topic, table(b"perhaps"))
             producer.commit()
 
-    with pytest.raises(TimedOut, match=r"it is unknown whether.*: no answer from the played broker\. Commit again"):
+    with pytest.raises(TimedOut, match=r"it is unknown whether.*: no response from the played broker\. Commit again"):
         write()
     assert logs.settled_values(topic) == [b"perhaps"]
 

@@ -68,7 +68,7 @@ def test_without_a_session_every_request_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         FetchResponse(0, ErrorCode.fetch_session_id_not_found, 0, []),
         FetchResponse(0, ErrorCode.invalid_fetch_session_epoch, 5, []),
