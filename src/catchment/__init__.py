@@ -6,8 +6,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-# kio imports Hypothesis wherever it is installed, to register its types there. That costs a quarter of a second, which a
-# broker in somebody's test run should not pay: kio may do without, unless Hypothesis is loaded anyway.
+# kio imports Hypothesis if it is installed, to register its types there. That takes a quarter of a second, which a broker in
+# another project's tests should not cost: kio is imported without it, unless Hypothesis is loaded already.
 if "hypothesis" not in sys.modules:
     # None makes the import fail, as if it were not installed.
     sys.modules["hypothesis"] = cast("ModuleType", None)
@@ -33,7 +33,7 @@ if not TYPE_CHECKING:
     }
 
     def __getattr__(name: str) -> object:
-        """Load the embedded broker and the Arrow client when they are asked for: most who import the package need neither."""
+        """Load the embedded broker and the Arrow client on first use: most programs that import the package need neither."""
         if name in _MODULES:
             try:
                 return getattr(import_module(_MODULES[name]), name)

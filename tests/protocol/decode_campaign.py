@@ -1,8 +1,8 @@
-"""Decode forged messages of every API, version and direction in a process that may die, and see whether the guard and kio agree.
+"""Decode random messages of every API, version and direction in a child process, and compare the guard with kio.
 
-kio ends the process when it allocates by a count that the guard has not seen. That is rare even where the two disagree
-about the place of a byte, so the campaign looks for the disagreement itself: what the guard lets through, kio may reject
-for a value (a null, a text that is not UTF-8), never because bytes are missing or lengths are wrong.
+kio aborts the process when it allocates by a count that the guard has not checked. That is rare even where the two disagree
+about the position of a byte, so the campaign looks for the disagreement itself: kio may reject what the guard accepts because of
+a value (a null, invalid UTF-8), but never because of missing bytes or wrong lengths.
 
 `python -m tests.protocol.decode_campaign SEED EXAMPLES JOURNAL` runs one. The journal holds the message that is being
 decoded, so that it is known if the process dies.
@@ -73,7 +73,7 @@ class Example(NamedTuple):
 
 
 class MessageForge:
-    """Bytes along the schema of a message, with what the schema does not say chosen by dice, and now and then wrong."""
+    """Random bytes that follow the schema of a message, and are sometimes wrong."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -130,7 +130,7 @@ class MessageForge:
         return self._count(len(items) + self._is_twisted(), flexible) + b"".join(items)
 
     def _marked(self, entity_class: Any) -> bytes:
-        """A struct behind its marker: null if that is negative, and every negative number is null to Kafka."""
+        """A struct after its marker: in Kafka, any negative marker means null."""
         if self._random.random() < 0.5:
             return bytes((self._random.randrange(0x80, 0x100),))
         return bytes((self._random.choice((0, 1, 1, 0x7F)),)) + self._entity(entity_class)
@@ -157,7 +157,7 @@ class MessageForge:
         return self._varint(count + 1) if flexible else count.to_bytes(4, signed=True)
 
     def _varint(self, value: int) -> bytes:
-        """An unsigned varint, sometimes in more bytes than it needs: its value stays the same."""
+        """An unsigned varint, sometimes with more bytes than it needs for the same value."""
         encoded = []
         for _ in range(self._random.choice((1, 1, 1, 1, 1, 1, 1, 2, 3, 5))):
             encoded.append(value & 0x7F | 0x80)
@@ -170,7 +170,7 @@ class MessageForge:
 
 
 def verdict(example: Example) -> str:
-    """`accepted`, `malformed`, or what kio found in bytes that the guard let through though it should have found it."""
+    """`accepted`, `malformed`, or the error of kio for bytes that the guard should have rejected."""
     decode = decode_request if example.kind == "request" else decode_response
     try:
         decode(example.api_key, example.version, example.wire)

@@ -39,7 +39,7 @@ _PRIMITIVES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "datetime_i64": st.integers(0, 2**42).map(lambda value: _EPOCH + timedelta(milliseconds=value)),
 }
 
-# What a newer version has dropped, held at the value that an answer or a request gets without it.
+# Fields that a newer version has dropped, with the value that a message gets without them.
 DROPPED: Final[dict[str, st.SearchStrategy[Any]]] = {
     "retention_time": st.just(timedelta(milliseconds=-1)),
     "include_cluster_authorized_operations": st.just(False),
@@ -50,13 +50,13 @@ KINDS: Final = {"request": request_class, "response": response_class}
 
 
 def versions(api_key: int) -> range:
-    """All the versions of an API that kio knows."""
+    """All the versions of an API that kio has."""
     return range(APIS[api_key].oldest, APIS[api_key].newest + 1)
 
 
 @cache
 def messages(message_class: Any) -> st.SearchStrategy[Any]:
-    """Instances of a message, small and of every shape."""
+    """Small instances of a message, of every form."""
     return st.builds(message_class, **{one.name: _values(message_class, one) for one in fields(message_class)})
 
 
@@ -68,7 +68,7 @@ def _values(message_class: Any, one: Field[Any]) -> st.SearchStrategy[Any]:
     shape = message_field(one)
     element = _PRIMITIVES[one.metadata["kafka_type"]] if shape.struct is None else messages(shape.struct)
     values = st.lists(element, max_size=2).map(tuple) if shape.is_array else element
-    # kio writes a tagged field that is null only by leaving it out, which it does for its default.
+    # kio writes a null tagged field only by omitting it, which it does for the default.
     if shape.is_nullable and (shape.tag is None or one.default is None):
         return st.none() | values
     return values
@@ -76,7 +76,7 @@ def _values(message_class: Any, one: Field[Any]) -> st.SearchStrategy[Any]:
 
 @cache
 def from_the_future(message_class: Any) -> Any:
-    """The class as a later Kafka might have it: with one more tagged field in every flexible struct, all the way down."""
+    """The class as in a later Kafka: with one more tagged field in every flexible struct, recursively."""
     members: list[Any] = [(one.name, _type_from_the_future(one), _same_field(one)) for one in fields(message_class)]
     if message_class.__flexible__:
         members.append(("unknown", bytes, field(metadata={"kafka_type": "bytes", "tag": 9000}, default=b"")))

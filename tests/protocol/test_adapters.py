@@ -1,4 +1,4 @@
-"""What versions disagree about, API by API. kafka-python, which has its own schemas, reads what we lower."""
+"""Differences between versions, API by API. kafka-python, which has its own schemas, reads what we lower."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ NO_WAIT = i32Timedelta.parse(timedelta(0))
 TOPIC_ID = UUID(int=7)
 
 
-def test_metadata_version_0_asks_for_all_topics_with_an_empty_list() -> None:
+def test_metadata_version_0_requests_all_topics_with_an_empty_list() -> None:
     assert decode_request(3, 0, their_messages.MetadataRequest(version=0, topics=[]).encode()).topics is None
     assert decode_request(3, 1, their_messages.MetadataRequest(version=1, topics=[]).encode()).topics == ()
     assert decode_request(3, 1, their_messages.MetadataRequest(version=1, topics=None).encode()).topics is None
 
 
-def test_metadata_allows_topic_creation_where_old_clients_cannot_say() -> None:
+def test_metadata_of_old_versions_allows_topic_creation() -> None:
     assert decode_request(3, 3, b"\xff\xff\xff\xff").allow_auto_topic_creation is True
     assert decode_request(3, 4, b"\xff\xff\xff\xff\x00").allow_auto_topic_creation is False
 
 
-def test_metadata_version_0_cannot_ask_for_no_topics() -> None:
+def test_metadata_version_0_cannot_request_no_topics() -> None:
     with pytest.raises(ValueError, match="version 0"):
         encode_request(MetadataRequest(topics=(), include_topic_authorized_operations=False), 0)
 
@@ -74,7 +74,7 @@ def test_find_coordinator_has_one_key_or_many(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_find_coordinator_answers_one_or_many(version: int) -> None:
+def test_find_coordinator_responds_with_one_or_many(version: int) -> None:
     coordinator = Coordinator(
         key="mine",
         node_id=BrokerId(3),
@@ -119,7 +119,7 @@ def test_leave_group_has_one_member_or_many(version: int) -> None:
     assert decode_request(13, version, wire) == request
 
 
-def test_leave_group_answers_old_clients_with_their_only_member_s_error() -> None:
+def test_leave_group_responds_to_old_clients_with_the_error_of_the_only_member() -> None:
     member = MemberResponse(member_id="m", group_instance_id=None, error_code=ErrorCode.unknown_member_id)
     response = LeaveGroupResponse(throttle_time=NO_WAIT, error_code=ErrorCode.none, members=(member,))
     assert decode_response(13, 2, encode_response(response, 2)).error_code is ErrorCode.unknown_member_id
@@ -153,7 +153,7 @@ def test_offset_commit_has_names_or_ids(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_offset_fetch_answers_one_group_or_many(version: int) -> None:
+def test_offset_fetch_responds_with_one_group_or_many(version: int) -> None:
     partition = OffsetFetchResponsePartitions(
         partition_index=i32(1), committed_offset=i64(-1), metadata="", error_code=ErrorCode.none
     )
@@ -171,7 +171,7 @@ def test_offset_fetch_answers_one_group_or_many(version: int) -> None:
     assert lifted.group_id == ("g" if version >= 8 else "")
 
 
-def test_add_partitions_to_txn_answers_a_client_about_its_only_transaction() -> None:
+def test_add_partitions_to_txn_responds_to_a_client_with_its_only_transaction() -> None:
     partition = AddPartitionsToTxnPartitionResult(partition_index=i32(4), partition_error_code=ErrorCode.none)
     topic = AddPartitionsToTxnTopicResult(name=TopicName("t"), results_by_partition=(partition,))
     result = AddPartitionsToTxnResult(transactional_id=TransactionalId("x"), topic_results=(topic,))
@@ -183,7 +183,7 @@ def test_add_partitions_to_txn_answers_a_client_about_its_only_transaction() -> 
         assert lifted == (result if version > 3 else replace(result, transactional_id=TransactionalId("")))
 
 
-def test_update_features_speaks_of_downgrades_and_of_each_feature() -> None:
+def test_update_features_has_downgrades_and_a_result_for_each_feature() -> None:
     update = FeatureUpdateKey(feature="f", max_version_level=i16(1), upgrade_type=SAFE_DOWNGRADE)
     request = UpdateFeaturesRequest(feature_updates=(update,))
     assert decode_request(57, 0, encode_request(request, 0)) == request
@@ -204,7 +204,7 @@ def test_api_versions_hides_features_that_start_at_0_from_older_clients() -> Non
     assert decode_response(18, 4, encode_response(response, 4)) == response
 
 
-def test_list_config_resources_version_0_asks_for_client_metrics() -> None:
+def test_list_config_resources_version_0_requests_client_metrics() -> None:
     assert decode_request(74, 0, b"\x00").resource_types == (16,)
 
 

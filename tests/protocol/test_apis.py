@@ -33,7 +33,7 @@ def test_names_are_spelled_as_kafka_spells_them() -> None:
 
 
 @pytest.mark.parametrize(("key", "version"), [(4, 0), (3, 14), (0, 2), (-1, 0), (3, -1)])
-def test_what_is_not_in_the_table_has_no_class(key: int, version: int) -> None:
+def test_an_api_that_is_not_in_the_table_has_no_class(key: int, version: int) -> None:
     assert not knows(key, version)
     with pytest.raises(MalformedRequest):
         request_class(key, version)

@@ -1,6 +1,6 @@
-"""Every size that a frame can claim, one past its bound; and honest requests about very many partitions, which pass.
+"""Every size that a frame can claim, one past its bound; and valid requests about very many partitions, which pass.
 
-A row of the table names the decoder, what the bytes claim, the largest that is accepted and one more.
+A row of the table names the decoder, what the bytes claim, the largest accepted size and one more.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ def names(size: int) -> bytes:
 
 
 def many_tags(count: int) -> bytes:
-    """ApiVersions 3 with so many unknown tagged fields of two bytes."""
+    """ApiVersions 3 with `count` unknown tagged fields of two bytes."""
     return b"\x02a\x02b" + unsigned_varint(count) + b"\x32\x00" * count
 
 
 def numbers(count: int) -> bytes:
-    """ListConfigResources 1 with so many types."""
+    """ListConfigResources 1 with `count` types."""
     return unsigned_varint(count + 1) + b"\x80" * count + b"\x00"
 
 
 def padded(count: int) -> bytes:
-    """The same in a message that is larger than what counts, by a tagged field."""
+    """The same in a message that is larger than the counted bytes, by a tagged field."""
     padding = b"\x01\x32" + unsigned_varint(MOST_COUNTED_BYTES) + bytes(MOST_COUNTED_BYTES)
     return unsigned_varint(count + 1) + b"\x80" * count + padding
 
 
 def produced(count: int) -> bytes:
-    """Produce 9 with so many partitions without records."""
+    """Produce 9 with `count` partitions without records."""
     return b"\x00" + pack(">hi", 1, 0) + b"\x02\x02a" + unsigned_varint(count + 1) + b"\x00" * 6 * count + b"\x00\x00"
 
 
 def fetched(count: int) -> bytes:
-    """Fetch 4 with so many topics that have no name and no partitions."""
+    """Fetch 4 with `count` topics that have no name and no partitions."""
     return pack(">iiiib", -1, 0, 0, 0, 0) + pack(">i", count) + b"\x00" * 6 * count
 
 
@@ -209,7 +209,7 @@ def test_a_size_is_accepted_up_to_its_bound_and_not_one_past_it(
         pytest.param(unpack(1), packed(1, 16 << 20), id="16 MiB of gzip"),
     ],
 )
-def test_what_is_rejected_has_not_taken_the_memory_that_it_claims(decode: Decode, wire: bytes) -> None:
+def test_a_rejected_message_has_not_allocated_what_it_claims(decode: Decode, wire: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises((MalformedRequest, CorruptBatch)):
@@ -237,7 +237,7 @@ FIXED_VALUES: Final = {
 
 
 def entity(entity_class: Any, counts: dict[str, int]) -> bytes:
-    """A message whose arrays have so many elements as `counts` says by their names, and no others any."""
+    """A message whose arrays have as many elements as `counts` says by their names; all others are empty."""
     flexible: bool = entity_class.__flexible__
     plain = [one for one in message_fields(entity_class) if one.tag is None]
     return b"".join([_value(one, flexible, counts) for one in plain]) + b"\x00" * flexible
@@ -280,7 +280,7 @@ LARGE_REQUESTS: Final[dict[int, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("api_key", LARGE_REQUESTS, ids=lambda key: APIS[key].name)
-def test_an_honest_request_about_very_many_partitions_passes(api_key: int) -> None:
+def test_a_valid_request_about_very_many_partitions_passes(api_key: int) -> None:
     for version in versions(api_key):
         message_class = request_class(api_key, version)
         wire = entity(message_class, LARGE_REQUESTS[api_key])
@@ -295,7 +295,7 @@ def test_a_fetch_of_50_000_partitions_passes(version: int) -> None:
     assert sum(len(topic.partitions) for topic in request.topics) == 50_000
 
 
-def test_an_answer_about_200_000_partitions_passes() -> None:
+def test_a_response_about_200_000_partitions_passes() -> None:
     counts = {"topics": 200, "partitions": 1000, "replica_nodes": 3, "isr_nodes": 3}
     wire = b"\x00" * 4 + b"\x01\x00" + bytes(4) + unsigned_varint(201)
     topic = b"\x00\x00" + compact(b"orders") + b"\x01" * 16 + b"\x00" + unsigned_varint(1001)

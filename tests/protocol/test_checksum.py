@@ -1,4 +1,4 @@
-"""CRC-32C gives the published check value, and the one of the package it comes from."""
+"""CRC-32C has the published check value, and the same value as in the package."""
 
 import crc32c as package
 from hypothesis import given
@@ -12,5 +12,5 @@ def test_the_check_value_of_the_catalogue() -> None:
 
 
 @given(st.binary(max_size=1000))
-def test_any_buffer_gives_what_the_package_gives(data: bytes) -> None:
+def test_any_buffer_has_the_same_value_as_in_the_package(data: bytes) -> None:
     assert crc32c(memoryview(bytearray(data))) == package.crc32c(data)

@@ -1,4 +1,4 @@
-"""The client without I/O, fed in pieces."""
+"""The client without I/O, with its input in pieces."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def response(correlation_id: int, version: int = 13) -> bytes:
     return framed(encode_response_header(correlation_id, 3, version) + encode_response(METADATA, version))
 
 
-def test_a_request_is_a_frame_that_the_broker_can_read() -> None:
+def test_a_request_is_a_frame_that_the_broker_can_decode() -> None:
     frame = ClientProtocol("me").request(ASK, 12)
     assert int.from_bytes(frame[:4]) == len(frame) - 4
     header = parse_request_header(frame[4:])
@@ -40,7 +40,7 @@ def test_a_request_is_a_frame_that_the_broker_can_read() -> None:
     assert decode_request(3, 12, frame[4 + header.body_offset :]) == ASK
 
 
-def test_answers_come_out_in_order_however_the_bytes_are_cut() -> None:
+def test_responses_are_in_order_for_any_split_of_the_bytes() -> None:
     client = ClientProtocol()
     client.request(ASK, 13)
     client.request(ASK, 9)
@@ -51,7 +51,7 @@ def test_answers_come_out_in_order_however_the_bytes_are_cut() -> None:
     assert client.pending == 0
 
 
-def test_several_answers_in_one_piece() -> None:
+def test_several_responses_in_one_piece() -> None:
     client = ClientProtocol()
     for _ in range(3):
         client.request(ASK, 13)
@@ -62,7 +62,7 @@ def test_several_answers_in_one_piece() -> None:
     assert client.pending == 1
 
 
-def test_an_unsupported_version_is_said_at_version_0() -> None:
+def test_an_unsupported_version_is_reported_at_version_0() -> None:
     client = ClientProtocol()
     client.request(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
     payload = encode_response_header(0, 18, 4) + encode_response(VERSIONS, 0)
@@ -70,7 +70,7 @@ def test_an_unsupported_version_is_said_at_version_0() -> None:
     assert received.decode().error_code is ErrorCode.unsupported_version
 
 
-def test_produce_without_acknowledgement_awaits_no_answer() -> None:
+def test_produce_without_acknowledgement_has_no_response() -> None:
     client = ClientProtocol()
     client.request(ProduceRequest(acks=i16(0), timeout=NO_WAIT, topic_data=()), 9)
     assert client.pending == 0
@@ -88,7 +88,7 @@ def test_produce_without_acknowledgement_awaits_no_answer() -> None:
         pytest.param(response(0) * 2, id="an answer to no request"),
     ],
 )
-def test_what_is_no_answer_is_malformed(stream: bytes) -> None:
+def test_an_invalid_response_is_malformed(stream: bytes) -> None:
     client = ClientProtocol(frame_limit_bytes=1024)
     client.request(ASK, 13)
     with pytest.raises(MalformedRequest):

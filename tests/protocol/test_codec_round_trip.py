@@ -14,7 +14,7 @@ from tests.protocol.messages import KINDS, messages, versions
 from catchment.protocol.apis import APIS, newest, request_class, response_class
 from catchment.protocol.codec import decode_request, decode_response, encode_request, encode_response
 
-# Between Kafka's own controllers, and never spoken by a Catchment broker: their fields were replaced, not added to.
+# Between Kafka's own controllers, and never sent by a Catchment broker: their fields were replaced, not added to.
 NOT_ADAPTED = {(54, 0, "request"), (56, 2, "request")}
 
 CODECS = {"request": (decode_request, encode_request), "response": (decode_response, encode_response)}

@@ -1,4 +1,4 @@
-"""The codecs against aiokafka's, and against bytes that want to grow too large."""
+"""The codecs compared with aiokafka's, and bytes that unpack to too much."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLES = [b"a", b"catchment" * 30_000, os.urandom(200_000), bytes(64 * 1024), b
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_we_compress_others_read_and_the_other_way_round(codec: Compression) -> None:
+def test_aiokafka_reads_what_we_compress_and_the_other_way_round(codec: Compression) -> None:
     encode, decode = THEIRS[codec]
     for sample in SAMPLES:
         assert bytes(decode(compress(codec, sample))) == sample
@@ -34,11 +34,11 @@ def test_what_we_compress_others_read_and_the_other_way_round(codec: Compression
 
 
 @given(st.sampled_from(list(Compression)), st.binary(max_size=3000))
-def test_compression_is_undone(codec: Compression, data: bytes) -> None:
+def test_decompression_is_the_inverse_of_compression(codec: Compression, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), len(data)) == data
 
 
-def test_bare_snappy_is_read_too() -> None:
+def test_snappy_without_framing_is_read_too() -> None:
     assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(b"bare" * 100)), 400) == b"bare" * 100
 
 
@@ -48,7 +48,7 @@ def test_lz4_frames_have_independent_blocks_because_kafka_reads_no_others() -> N
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_one_byte_more_than_the_limit_is_refused(codec: Compression) -> None:
+def test_one_byte_more_than_the_limit_is_rejected(codec: Compression) -> None:
     packed = compress(codec, bytes(1_000_000))
     assert len(decompress(codec, packed, 1_000_000)) == 1_000_000
     with pytest.raises(CorruptBatch):
@@ -66,7 +66,7 @@ def test_a_buffer_is_filled_to_its_last_byte_and_one_byte_less_is_too_small(code
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_damaged_data_is_corrupt(codec: Compression) -> None:
+def test_truncated_data_is_corrupt(codec: Compression) -> None:
     packed = compress(codec, os.urandom(500) + bytes(500))
     for size in (0, 5, len(packed) // 2, len(packed) - 5):
         with pytest.raises(CorruptBatch):
@@ -88,7 +88,7 @@ def test_a_snappy_block_with_a_wrong_length_is_corrupt(block: bytes) -> None:
         decompress(Compression.SNAPPY, compress(Compression.SNAPPY, b"x")[:16] + block, 100)
 
 
-def test_an_unknown_codec_is_refused() -> None:
+def test_an_unknown_codec_is_rejected() -> None:
     with pytest.raises(CorruptBatch):
         decompress(5, b"", 100)
     with pytest.raises(ValueError, match="codec 5"):
@@ -96,10 +96,10 @@ def test_an_unknown_codec_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
-def test_a_higher_level_packs_tighter_and_reads_back_the_same(codec: Compression) -> None:
-    dice = Random(5)
+def test_a_higher_level_compresses_better_and_unpacks_to_the_same(codec: Compression) -> None:
+    random = Random(5)
     words = [b"harbour", b"river", b"flood", b"crew", b"bridge", b"quake"]
-    data = b" ".join(dice.choice(words) + b"%d" % dice.randrange(500) for _ in range(20_000))
+    data = b" ".join(random.choice(words) + b"%d" % random.randrange(500) for _ in range(20_000))
     low, high = (compress(codec, data, level) for level in (1, 9))
     assert len(high) < len(low)
     assert decompress(codec, low, 1 << 20) == decompress(codec, high, 1 << 20) == data

@@ -1,4 +1,4 @@
-"""What the guard lets through, kio survives: known killers of the process, and a campaign of forged messages.
+"""kio survives what the guard accepts: messages that once ended the process, and a campaign of random messages.
 
 Set CATCHMENT_DECODE_EXAMPLES for a longer campaign, such as 1000000, and CATCHMENT_DECODE_SEED to repeat one.
 """
@@ -39,7 +39,7 @@ EXAMPLES_A_CHILD = 100_000
         ),
     ],
 )
-def test_a_message_that_ended_the_process_ends_it_no_longer(expected: str, line: str) -> None:
+def test_messages_that_once_ended_the_process_no_longer_do(expected: str, line: str) -> None:
     kind, key, version, wire = line.split()
     program = (
         "from tests.protocol.decode_campaign import *\n"
@@ -50,7 +50,7 @@ def test_a_message_that_ended_the_process_ends_it_no_longer(expected: str, line:
     assert (child.returncode, child.stdout.strip()) == (0, expected), child.stderr
 
 
-def test_guard_and_kio_read_every_message_alike(tmp_path: Path) -> None:
+def test_guard_and_kio_agree_about_every_message(tmp_path: Path) -> None:
     for number, start in enumerate(range(0, EXAMPLES, EXAMPLES_A_CHILD)):
         examples = min(EXAMPLES_A_CHILD, EXAMPLES - start)
         outcome = run_in_child(SEED + number, examples, tmp_path / "journal")
@@ -59,7 +59,7 @@ def test_guard_and_kio_read_every_message_alike(tmp_path: Path) -> None:
         assert outcome.accepted > examples // 10
 
 
-def test_the_campaign_sees_a_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_campaign_detects_a_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown_tag = Example("request", 18, 3, b"\x02a\x02b\x01\x50\x00")
     assert verdict(unknown_tag) == "accepted"
     monkeypatch.setattr(codec, "guarded", lambda message_class, data, memory, is_lifted: data)

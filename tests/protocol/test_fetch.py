@@ -1,4 +1,4 @@
-"""Our hand-written Fetch against kio's, at every version."""
+"""Our own Fetch codec compared with kio's, at every version."""
 
 import io
 from datetime import timedelta
@@ -29,7 +29,7 @@ def _topic(version: int) -> dict[str, Any]:
 
 
 def _supported(entity: Any, **values: Any) -> Any:
-    """An entity of a version that has only some of these fields."""
+    """A message of a version that has only some of these fields."""
     return entity(**{name: value for name, value in values.items() if name in entity.__dataclass_fields__})
 
 
@@ -80,7 +80,7 @@ int64s = st.integers(0, (1 << 63) - 1)
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(st.lists(st.builds(PartitionRequest, int32s, int64s, int32s, int64s, int32s, int32s), max_size=4))
-def test_a_request_that_kio_wrote_reads_the_same(version: int, partitions: list[PartitionRequest]) -> None:
+def test_a_request_that_kio_encoded_decodes_to_the_same(version: int, partitions: list[PartitionRequest]) -> None:
     decoded = fetch.decode_request(memoryview(_request(version, partitions)), 0, version)
     assert (decoded.replica_id, decoded.replica_epoch) == (4, 99 if version >= 15 else -1)
     assert (decoded.max_wait_ms, decoded.min_bytes, decoded.max_bytes, decoded.isolation_level) == (500, 1, 1000, 1)
@@ -104,7 +104,7 @@ def test_a_request_that_kio_wrote_reads_the_same(version: int, partitions: list[
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_cut_at_any_byte_is_malformed(version: int) -> None:
+def test_a_request_truncated_at_any_byte_is_malformed(version: int) -> None:
     whole = _request(version, [PartitionRequest(1, 2, 3)])
     for end in range(len(whole)):
         with pytest.raises(MalformedRequest):
@@ -113,7 +113,7 @@ def test_a_request_cut_at_any_byte_is_malformed(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(st.binary(max_size=300), st.none() | st.lists(st.tuples(int64s, int64s), max_size=3), int64s)
-def test_kio_reads_the_answer_that_was_meant(
+def test_kio_decodes_the_response(
     version: int, records: bytes, aborted: list[tuple[int, int]] | None, offset: int
 ) -> None:
     key = next(iter(_topic(version).values()))

@@ -1,4 +1,4 @@
-"""Hostile bytes: nothing comes out of decoding but a message or MalformedRequest, and nothing is allocated on trust."""
+"""Hostile bytes: decoding returns a message or raises MalformedRequest, and allocates nothing by unchecked counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def attempt(kind: str, api_key: int, version: int, wire: bytes) -> Any:
 @every_api
 @quick
 @given(data=st.data())
-def test_a_message_cut_at_any_byte_is_malformed(api_key: int, data: st.DataObject) -> None:
+def test_a_message_truncated_at_any_byte_is_malformed(api_key: int, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions(api_key)))
     kind = data.draw(st.sampled_from(sorted(KINDS)))
     wire = written(data.draw(messages(KINDS[kind](api_key, version))))
@@ -71,7 +71,7 @@ def test_random_bytes_decode_or_are_malformed(api_key: int, data: st.DataObject,
 @every_api
 @quick
 @given(data=st.data())
-def test_unknown_tagged_fields_are_cut_out_wherever_they_are(api_key: int, data: st.DataObject) -> None:
+def test_unknown_tagged_fields_are_removed_everywhere(api_key: int, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions(api_key)))
     message_class = KINDS[data.draw(st.sampled_from(sorted(KINDS)))](api_key, version)
     message = data.draw(messages(from_the_future(message_class)))
@@ -94,7 +94,7 @@ def test_a_hostile_metadata_request_is_malformed(version: int, wire: bytes) -> N
         decode_request(3, version, wire)
 
 
-def test_bytes_behind_a_message_are_ignored_as_kafka_does() -> None:
+def test_bytes_after_a_message_are_ignored_as_in_kafka() -> None:
     assert decode_request(3, 1, b"\xff\xff\xff\xff" + b"more").topics is None
 
 
@@ -121,7 +121,7 @@ def test_the_number_of_elements_is_bounded_by_the_bytes_of_the_request() -> None
         pytest.param(b"\xff\xff\xff\xff\x0f", id="4 billion of them"),
     ],
 )
-def test_a_known_tagged_field_comes_once_and_fills_its_size(tags: bytes) -> None:
+def test_a_known_tagged_field_occurs_once_and_has_its_size(tags: bytes) -> None:
     body = b"\x00\x00\x01\x00\x00\x00\x00"
     assert decode_response(18, 4, body + b"\x01\x01\x08" + bytes(8)).finalized_features_epoch == 0
     with pytest.raises(MalformedRequest):

@@ -37,7 +37,7 @@ def kio_header(key: int, version: int, correlation_id: int, client_id: str | Non
 
 
 @given(st.sampled_from(sorted(APIS)), st.data(), st.integers(-(2**31), 2**31 - 1), st.none() | st.text(max_size=20))
-def test_a_header_is_written_as_kio_writes_it_and_read_back(
+def test_a_header_is_encoded_as_by_kio_and_decoded_again(
     key: int, data: st.DataObject, correlation_id: int, client_id: str | None
 ) -> None:
     version = data.draw(st.integers(APIS[key].oldest, APIS[key].newest))
@@ -80,7 +80,7 @@ def test_a_broken_header_is_malformed(rest: bytes) -> None:
 
 
 @given(st.binary(max_size=30))
-def test_no_bytes_get_past_the_header_parser_but_as_header_or_malformed(frame: bytes) -> None:
+def test_any_bytes_are_a_header_or_malformed(frame: bytes) -> None:
     try:
         header = parse_request_header(frame)
     except MalformedRequest:
@@ -95,6 +95,6 @@ def test_response_headers_are_flexible_with_their_api_but_never_for_api_versions
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 9), (3, 8), (18, 4)])
-def test_a_response_header_is_read_back(key: int, version: int) -> None:
+def test_a_response_header_is_decoded_again(key: int, version: int) -> None:
     encoded = encode_response_header(-3, key, version)
     assert parse_response_header(encoded + b"body", key, version) == (-3, len(encoded))

@@ -1,4 +1,4 @@
-"""What the message classes say about their fields."""
+"""The fields of message classes."""
 
 from dataclasses import MISSING, dataclass, field
 from uuid import UUID

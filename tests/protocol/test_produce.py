@@ -1,4 +1,4 @@
-"""Our hand-written Produce against kio's, at every version."""
+"""Our own Produce codec compared with kio's, at every version."""
 
 import io
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def _kio(version: int, direction: str) -> Any:
 
 
 def _topic(version: int, name: str) -> dict[str, Any]:
-    """A topic under its name, or in later versions under an id made of it."""
+    """A topic by its name, or in later versions by an id made of it."""
     return {"name": name} if version < 13 else {"topic_id": UUID(int=sum(name.encode()) + 1)}
 
 
@@ -42,7 +42,7 @@ requests = st.builds(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(requests)
-def test_a_request_that_kio_wrote_reads_the_same(version: int, request: Any) -> None:
+def test_a_request_that_kio_encoded_decodes_to_the_same(version: int, request: Any) -> None:
     transactional_id, acks, timeout_ms, topics = request
     module = _kio(version, "request")
     message = module.ProduceRequest(
@@ -78,7 +78,7 @@ def test_a_request_that_kio_wrote_reads_the_same(version: int, request: Any) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_cut_at_any_byte_is_malformed(version: int) -> None:
+def test_a_request_truncated_at_any_byte_is_malformed(version: int) -> None:
     module = _kio(version, "request")
     data = module.PartitionProduceData(index=1, records=b"r" * 9)
     topic = module.TopicProduceData(**_topic(version, "orders"), partition_data=(data,))
@@ -93,7 +93,7 @@ def test_a_request_cut_at_any_byte_is_malformed(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(st.integers(-1, 1 << 60), st.integers(-1, 1 << 40), st.none() | names)
-def test_kio_reads_the_answer_that_was_meant(version: int, offset: int, time_ms: int, text: str | None) -> None:
+def test_kio_decodes_the_response(version: int, offset: int, time_ms: int, text: str | None) -> None:
     key = next(iter(_topic(version, "orders").values()))
     failed = PartitionResponse(2, ErrorCode.not_leader_or_follower.value, error_message=text, current_leader=(3, 9))
     topics = [TopicResponse(key, [PartitionResponse(1, 0, offset, time_ms, 5), failed])]
@@ -118,7 +118,7 @@ def test_kio_reads_the_answer_that_was_meant(version: int, offset: int, time_ms:
 @given(
     names, st.integers(0, 1 << 30), st.binary(min_size=1, max_size=40_000), st.binary(max_size=3), st.integers(0, 30)
 )
-def test_the_short_way_of_reading_never_differs_from_the_long_one(
+def test_the_fast_decoder_never_differs_from_the_general_one(
     version: int, name: str, partition: int, records: bytes, tail: bytes, position: int
 ) -> None:
     module = _kio(version, "request")
@@ -129,7 +129,7 @@ def test_the_short_way_of_reading_never_differs_from_the_long_one(
     entity_writer(module.ProduceRequest)(buffer, message)
     whole = bytearray(buffer.getvalue())
     assert produce.decode_request(memoryview(whole), 0, version) == produce.decode_any(memoryview(whole), 0, version)
-    # Damage near the start, and change the end: both readers must say the same, or both refuse.
+    # Change bytes near the start and at the end: both decoders must agree.
     whole[position % len(whole)] ^= 1 + len(tail)
     damaged = memoryview(bytes(whole[: len(whole) - len(tail)]) + tail)
     assert _outcome(produce.decode_request, damaged, version) == _outcome(produce.decode_any, damaged, version)

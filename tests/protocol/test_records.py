@@ -1,4 +1,4 @@
-"""Records inside batches, against aiokafka's reader and writer."""
+"""Records inside batches, compared with aiokafka's reader and writer."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_we_read_aiokafka_s_batches(compression: Compression) -> None:
     assert read == [Record(b"key", b"value" * index, (("h", b"1"),), index, index) for index in range(50)]
 
 
-def test_the_header_says_what_was_asked_for() -> None:
+def test_the_header_has_the_given_fields() -> None:
     header = read_header(
         encode_batch(
             numbered([(b"a", b"1"), (b"b", b"2")]),
@@ -177,7 +177,9 @@ def _without_key_by_skipping(data: bytes, count: int) -> list[int] | None:
 
 
 @given(st.lists(records, max_size=20), st.data())
-def test_a_walk_over_records_judges_them_as_reading_does(batch: list[Record], choices: st.DataObject) -> None:
+def test_keyless_records_are_found_and_corrupt_ones_rejected_as_by_the_reader(
+    batch: list[Record], choices: st.DataObject
+) -> None:
     data = bytearray(b"".join(map(encode_record, batch)))
     assert _without_key_by_skipping(bytes(data), len(batch)) == [
         index for index, record in enumerate(batch) if record.key is None
@@ -187,7 +189,7 @@ def test_a_walk_over_records_judges_them_as_reading_does(batch: list[Record], ch
     assert _without_key_by_skipping(bytes(data), len(batch)) == _without_key_by_reading(bytes(data), len(batch))
 
 
-def test_a_walk_over_many_records_pauses_and_keeps_to_its_bound() -> None:
+def test_the_search_for_keyless_records_pauses_and_keeps_its_bound() -> None:
     pauses: list[None] = []
     data = encode_record(Record(None, b"v")) * 1000
     found = find_without_key(data, 1000, 10, lambda: pauses.append(None))

@@ -1,6 +1,6 @@
-"""kafka-python's messages, an independent reading of Kafka's schemas.
+"""kafka-python's messages, an independent implementation of Kafka's schemas.
 
-Importing them warns of a deprecated call in kafka-python itself, which is not what our tests are about.
+Importing them warns of a deprecated call in kafka-python itself, which these tests ignore.
 """
 
 import warnings

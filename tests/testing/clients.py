@@ -1,4 +1,4 @@
-"""An ordinary client's way to write and read back a few values."""
+"""Write and read back a few values with an ordinary client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(bootstrap_servers: str, topic: str, values: Sequence[bytes], **options
 
 
 def read_all(bootstrap_servers: str, topic: str) -> list[bytes]:
-    """Everything that partition 0 of the topic holds."""
+    """All values in partition 0 of the topic."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": "reader", "enable.auto.commit": False, "log_level": 0}
     )
@@ -39,7 +39,7 @@ def read_all(bootstrap_servers: str, topic: str) -> list[bytes]:
         values: list[bytes] = []
         while len(values) < end - start:
             messages = consumer.consume(end - start - len(values), timeout=_SECONDS)
-            assert messages, "the broker serves no more records"
+            assert messages, "the broker returns no more records"
             for message in messages:
                 assert message.error() is None, message.error()
                 value = message.value()

@@ -1,4 +1,4 @@
-"""The embedded broker: quick, clean, several at once, and as durable as it was asked to be."""
+"""The embedded broker: quick, clean, several at once, and as durable as requested."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_a_client_writes_to_it_and_reads_back() -> None:
         assert read_all(broker.bootstrap_servers, "topic") == VALUES
 
 
-def test_it_is_ready_in_well_under_a_fifth_of_a_second() -> None:
+def test_it_starts_in_well_under_a_fifth_of_a_second() -> None:
     times_s = []
     for _ in range(5):
-        # Processor time: how long a busy machine takes for it says nothing of the broker.
+        # Processor time, because the elapsed time depends on the load of the machine.
         start_s = time.process_time()
         with catchment.Broker():
             times_s.append(time.process_time() - start_s)
@@ -53,13 +53,13 @@ def test_importing_the_package_loads_neither_a_broker_nor_an_event_loop() -> Non
     assert run_python(loaded) == "[]"
 
 
-def test_a_name_that_the_package_lacks_is_an_attribute_error() -> None:
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     name = "Borker"
     with pytest.raises(AttributeError, match=name):
         getattr(catchment, name)
 
 
-def test_several_run_at_once_and_know_nothing_of_each_other() -> None:
+def test_several_run_at_once_independently() -> None:
     with catchment.Broker() as first, catchment.Broker() as second:
         assert first.bootstrap_servers != second.bootstrap_servers
         for broker, values in ((first, [b"first"]), (second, [b"second"])):
@@ -86,7 +86,7 @@ def test_it_stops_when_its_block_ends_even_by_an_error() -> None:
         socket.create_connection((host, int(port)))
 
 
-def test_what_keeps_it_from_starting_is_raised_here_and_leaves_nothing_behind() -> None:
+def test_a_failed_start_raises_and_leaves_nothing_behind() -> None:
     before = broker_threads()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -98,7 +98,7 @@ def test_what_keeps_it_from_starting_is_raised_here_and_leaves_nothing_behind() 
     assert broker_threads() == before
 
 
-def test_a_setting_that_does_not_exist_is_refused_with_the_nearest_that_does() -> None:
+def test_an_unknown_setting_is_rejected_with_a_suggestion() -> None:
     with pytest.raises(UnknownSetting, match=r"log\.retention\.ms"):
         catchment.Broker(settings={"log.retention.mss": 1})
 
@@ -125,7 +125,7 @@ def test_a_running_broker_is_not_started_twice() -> None:
         broker.start()
 
 
-def test_errors_of_the_broker_are_raised_where_it_was_called() -> None:
+def test_errors_of_the_broker_are_raised_to_the_caller() -> None:
     with catchment.Broker() as broker:
         broker.create_topic("topic")
         with pytest.raises(ApiError, match="exists"):
@@ -162,7 +162,7 @@ def test_a_broker_is_stopped_and_killed_again_and_again_while_a_client_is_connec
             broker.start()
 
 
-def test_a_power_loss_takes_nothing_that_was_acknowledged() -> None:
+def test_a_power_loss_loses_nothing_that_was_acknowledged() -> None:
     with catchment.Broker() as broker:
         broker.create_topic("topic")
         for seed in range(10):
@@ -195,6 +195,6 @@ def test_a_broker_in_a_directory_cannot_lose_power(tmp_path: Path) -> None:
         assert broker.is_running
 
 
-def test_a_forgotten_broker_does_not_keep_the_interpreter_from_ending() -> None:
+def test_a_forgotten_broker_does_not_keep_the_interpreter_from_exiting() -> None:
     script = "import catchment; broker = catchment.Broker(); broker.start(); print(broker.bootstrap_servers)"
     assert run_python(script).startswith("127.0.0.1:")

@@ -1,4 +1,4 @@
-"""Faults on demand, seen by an ordinary client."""
+"""Injected faults, as an ordinary client sees them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connect_and_read(broker: Broker) -> bytes:
 
 
 @pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE"])
-def test_a_producer_retries_what_was_refused_and_loses_nothing(
+def test_a_producer_retries_rejected_batches_and_loses_nothing(
     catchment_broker: Broker, catchment_topic: str, catchment_faults: Faults, error: str
 ) -> None:
     catchment_faults.answer("Produce", error, times=2)
@@ -52,7 +52,7 @@ def test_a_producer_gives_up_on_an_error_that_is_final(
     assert read_all(catchment_broker.bootstrap_servers, catchment_topic) == []
 
 
-def test_a_consumer_retries_a_refused_fetch(
+def test_a_consumer_retries_a_failed_fetch(
     catchment_broker: Broker, catchment_topic: str, catchment_faults: Faults
 ) -> None:
     assert write(catchment_broker.bootstrap_servers, catchment_topic, VALUES) == []
@@ -62,7 +62,7 @@ def test_a_consumer_retries_a_refused_fetch(
 
 
 @pytest.mark.parametrize("api", ["Metadata", "InitProducerId", "ApiVersions"])
-def test_a_client_gets_over_a_passing_error_of_any_api_on_its_way(
+def test_a_client_survives_a_retriable_error_of_any_api(
     catchment_broker: Broker, catchment_topic: str, catchment_faults: Faults, api: str
 ) -> None:
     error = {"Metadata": "LEADER_NOT_AVAILABLE", "InitProducerId": "COORDINATOR_LOAD_IN_PROGRESS"}
@@ -72,9 +72,7 @@ def test_a_client_gets_over_a_passing_error_of_any_api_on_its_way(
     assert read_all(catchment_broker.bootstrap_servers, catchment_topic) == VALUES
 
 
-def test_an_admin_call_gets_the_error_for_the_topic_it_asked_about(
-    catchment_broker: Broker, catchment_faults: Faults
-) -> None:
+def test_an_admin_call_gets_the_error_of_its_topic(catchment_broker: Broker, catchment_faults: Faults) -> None:
     catchment_faults.answer("CreateTopics", "POLICY_VIOLATION")
     admin = AdminClient({"bootstrap.servers": catchment_broker.bootstrap_servers})
     with pytest.raises(KafkaException, match="POLICY_VIOLATION"):
@@ -82,7 +80,7 @@ def test_an_admin_call_gets_the_error_for_the_topic_it_asked_about(
     assert "refused" not in admin.list_topics(timeout=30).topics
 
 
-def test_errors_come_in_the_order_they_were_asked_for(catchment_faults: Faults) -> None:
+def test_errors_are_returned_in_the_order_of_the_calls(catchment_faults: Faults) -> None:
     catchment_faults.answer("Fetch", "OFFSET_OUT_OF_RANGE")
     catchment_faults.answer("fetch", "not_leader_or_follower", times=2)
     assert catchment_faults.answers_left("Fetch") == 3
@@ -90,14 +88,14 @@ def test_errors_come_in_the_order_they_were_asked_for(catchment_faults: Faults) 
     assert catchment_faults.answers_left("Fetch") == 0
 
 
-def test_what_kafka_does_not_have_is_refused(catchment_faults: Faults) -> None:
+def test_unknown_apis_and_errors_are_rejected(catchment_faults: Faults) -> None:
     with pytest.raises(ValueError, match="no API named Prodduce"):
         catchment_faults.answer("Prodduce", "NOT_LEADER_OR_FOLLOWER")
     with pytest.raises(ValueError, match="no error named BAD_DAY"):
         catchment_faults.answer("Produce", "BAD_DAY")
 
 
-def test_a_refused_connection_is_reset_until_connections_are_accepted_again(
+def test_a_rejected_connection_is_reset_until_connections_are_accepted_again(
     catchment_broker: Broker, catchment_topic: str, catchment_faults: Faults
 ) -> None:
     catchment_faults.refuse_connections()
@@ -107,11 +105,11 @@ def test_a_refused_connection_is_reset_until_connections_are_accepted_again(
     assert write(catchment_broker.bootstrap_servers, catchment_topic, VALUES, **QUICK) == []
 
 
-def test_dropped_connections_are_reset_and_new_ones_are_taken(
+def test_dropped_connections_are_reset_and_new_ones_are_accepted(
     catchment_broker: Broker, catchment_topic: str, catchment_faults: Faults
 ) -> None:
     with connect(catchment_broker) as connection:
-        # The connection is in the kernel's queue until the broker has answered something on it.
+        # The connection is in the kernel's queue until the broker has responded on it.
         connection.sendall(b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff")
         (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
         assert len(connection.recv(size, socket.MSG_WAITALL)) == size
@@ -132,7 +130,7 @@ def test_a_delayed_connection_is_slow_and_loses_nothing(
     assert read_all(catchment_broker.bootstrap_servers, catchment_topic) == VALUES
 
 
-def test_a_full_disk_refuses_writes_serves_reads_and_recovers_with_room(
+def test_a_full_disk_rejects_writes_allows_reads_and_recovers_with_space(
     catchment_broker_factory: Callable[..., Broker],
 ) -> None:
     broker = catchment_broker_factory()
@@ -148,7 +146,7 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers_with_room(
     broker.stop()
 
 
-def test_failing_writes_are_refused_until_the_disk_works_again(
+def test_writes_are_rejected_until_the_disk_works_again(
     catchment_broker_factory: Callable[..., Broker],
 ) -> None:
     broker = catchment_broker_factory()
@@ -162,7 +160,7 @@ def test_failing_writes_are_refused_until_the_disk_works_again(
     broker.stop()
 
 
-def test_a_failed_sync_acknowledges_nothing_and_takes_nothing_acknowledged(
+def test_a_failed_sync_acknowledges_nothing_and_loses_nothing_acknowledged(
     catchment_broker_factory: Callable[..., Broker],
 ) -> None:
     broker = catchment_broker_factory()

@@ -1,4 +1,4 @@
-"""The plugin in somebody else's project, and the examples of its documentation."""
+"""The plugin in another project, and the examples of its documentation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 names = []
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_topics_are_fresh_and_bear_the_name_of_the_test(catchment_broker, catchment_topic, number):
+def test_topics_are_new_and_named_after_the_test(catchment_broker, catchment_topic, number):
     names.append(catchment_topic)
-    assert catchment_topic.startswith("test_topics_are_fresh_and_bear_the_name_of_the_test-")
+    assert catchment_topic.startswith("test_topics_are_new_and_named_after_the_test-")
     assert len(set(names)) == len(names)
 
 def test_faults_are_switched_on(catchment_faults):
@@ -28,7 +28,7 @@ def test_faults_are_switched_on(catchment_faults):
 def test_faults_end_with_the_test(catchment_faults):
     assert catchment_faults.answers_left("Produce") == 0
 
-def test_topics_have_the_shape_that_was_asked_for(catchment_broker, catchment_topic_factory):
+def test_topics_have_the_requested_partitions_and_settings(catchment_broker, catchment_topic_factory):
     from confluent_kafka.admin import AdminClient
 
     topic = catchment_topic_factory(partitions=7, settings={"cleanup.policy": "compact"})
@@ -65,7 +65,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_fixtures_work_in_a_project_that_knows_nothing_of_ours(project: Path) -> None:
+def test_the_fixtures_work_in_another_project(project: Path) -> None:
     (project / "conftest.py").write_text(FOREIGN_CONFTEST)
     (project / "test_foreign.py").write_text(FOREIGN_TESTS)
     assert "6 passed" in run_pytest(project)

@@ -1,10 +1,10 @@
-"""The table of Kafka's APIs, and their message classes, loaded when first asked for.
+"""The table of Kafka's APIs, and their message classes, which are imported when they are first used.
 
-kio has a module for every message at every version; importing them all costs over half a second, and even its index a
-tenth of our start-up. So the table is written down here (a test compares it with kio's index) and classes are
-found by kio's naming convention.
+kio has a module for every message at every version. Importing them all takes over half a second, and even its index a tenth
+of our startup. So the table is written here (a test compares it with kio's index) and classes are found by kio's naming
+convention.
 
-The versions in the table are those kio knows. What the broker serves is claimed by its handlers and may be less.
+The versions in the table are those of kio. Handlers declare what the broker serves, which may be less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ API_VERSIONS_KEY: Final = 18
 
 
 class Api(NamedTuple):
-    """One API: its module in kio, the versions kio knows, and the first with compact types and tagged fields."""
+    """One API: its module in kio, the versions that kio has, and the first with compact types and tagged fields."""
 
     module: str
     oldest: int
@@ -126,14 +126,14 @@ APIS: Final[dict[int, Api]] = {
     92: Api("delete_share_group_offsets", 0, 0, 0),
 }
 
-# kio's class for this answer cannot hold a transaction that has not started (Kafka writes -1).
+# kio's class for this response cannot hold a transaction that has not started (Kafka writes -1).
 _REPLACED: Final[dict[tuple[int, EntityType], str]] = {
     (65, EntityType.response): "catchment.protocol.adapters.describe_transactions",
 }
 
 
 def newest(api_key: int) -> int:
-    """The newest version of an API, whose classes handlers work with."""
+    """The newest version of an API, whose classes handlers use."""
     return APIS[api_key].newest
 
 
@@ -163,7 +163,7 @@ def response_class(api_key: int, version: int) -> Any:
 
 def _load(api_key: int, version: int, kind: EntityType) -> Any:
     if not knows(api_key, version):
-        raise MalformedRequest(f"no messages are known for API {api_key} version {version}")
+        raise MalformedRequest(f"there are no messages for API {api_key} version {version}")
     api = APIS[api_key]
     module = _REPLACED.get((api_key, kind)) or f"kio.schema.{api.module}.v{version}.{kind.name}"
     return getattr(import_module(module), f"{api.name}{kind.name.capitalize()}")

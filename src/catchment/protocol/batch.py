@@ -1,4 +1,4 @@
-"""A record batch as bytes: read its header in place, patch what lies outside the CRC, never unpack its records.
+"""A record batch as bytes: read its header, patch what the CRC does not cover, without unpacking its records.
 
 The 61 bytes of a version-2 header, with their positions:
 
@@ -6,7 +6,7 @@ The 61 bytes of a version-2 header, with their positions:
     23 lastOffsetDelta i32 · 27 baseTimestamp i64 · 35 maxTimestamp i64 · 43 producerId i64 · 51 producerEpoch i16
     53 baseSequence i32 · 57 recordCount i32
 
-The CRC-32C covers everything from the attributes on, so base offset and leader epoch may be patched freely.
+The CRC-32C covers everything from the attributes on, so base offset and leader epoch may be patched.
 """
 
 import struct
@@ -19,7 +19,7 @@ from catchment.protocol.checksum import crc32c
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
-"""Base offset and length: what `batchLength` does not count."""
+"""Base offset and length, which `batchLength` does not count."""
 MAGIC = 2
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -58,7 +58,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """The size of the whole batch with its header."""
         return self.length + LOG_OVERHEAD
 
     @property
@@ -71,7 +71,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence; sequences wrap at 2³¹ − 1."""
+        """The last record's sequence number. Sequence numbers wrap around after 2³¹ − 1."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -102,21 +102,21 @@ class BatchHeader(NamedTuple):
 
 
 class CorruptBatch(Exception):
-    """Bytes that are not a whole, sound version-2 batch."""
+    """Bytes that are not a complete, valid version-2 batch."""
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; struct.error if fewer than 61 bytes are left."""
+    """The header at `position`. Raises struct.error if fewer than 61 bytes are left."""
     return BatchHeader._make(HEADER.unpack_from(data, position))
 
 
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
-    """Whether the CRC of `batch`, which holds exactly one batch, is the one its header claims."""
+    """Whether the CRC of `batch`, which holds exactly one batch, matches its header."""
     return crc32c(batch[_ATTRIBUTES_POSITION : header.size]) == header.crc
 
 
 def check(batch: memoryview) -> BatchHeader:
-    """The header of a buffer that must hold exactly one sound version-2 batch, or CorruptBatch."""
+    """The header of a buffer that must hold exactly one valid version-2 batch. Raises CorruptBatch."""
     if batch.nbytes < HEADER_SIZE:
         raise CorruptBatch(f"{batch.nbytes} bytes are too few for a batch")
     header = read_header(batch)
@@ -130,7 +130,7 @@ def check(batch: memoryview) -> BatchHeader:
 
 
 def patched_head(base_offset: int, length: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a batch, which the CRC does not cover; the rest goes to disk as it came."""
+    """The first 16 bytes of a batch, which the CRC does not cover. The rest is written to disk as it was received."""
     return _HEAD.pack(base_offset, length, leader_epoch)
 
 
@@ -138,7 +138,7 @@ HEAD_SIZE = _HEAD.size
 
 
 def with_log_append_time(batch: memoryview, now_ms: int) -> bytearray:
-    """A copy of the batch stamped with the log's own time, with its CRC computed anew."""
+    """A copy of the batch with the log append time and a new CRC."""
     stamped = bytearray(batch)
     attributes = struct.unpack_from(">h", stamped, _ATTRIBUTES_POSITION)[0] | TIMESTAMP_TYPE_MASK
     struct.pack_into(">h", stamped, _ATTRIBUTES_POSITION, attributes)
@@ -153,7 +153,7 @@ def seal(batch: bytearray | memoryview) -> None:
 
 
 def iterate_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in `data`; a partial one at the end is passed over."""
+    """(position, header) of each whole batch in `data`; a partial one at the end is ignored."""
     view = memoryview(data)
     position = 0
     end = view.nbytes
@@ -168,6 +168,6 @@ def iterate_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def partial_size(data: Buffer, position: int = 0) -> int:
-    """The size that the batch at `position` claims, from its first 12 bytes."""
+    """The size of the batch at `position` according to its first 12 bytes."""
     length: int = _PREFIX.unpack_from(data, position)[1]
     return length + LOG_OVERHEAD

@@ -1,7 +1,7 @@
-"""The client's end of a connection without the connection: bytes to send, and answers out of bytes received.
+"""The client side of a connection without I/O: requests to bytes, and received bytes to responses.
 
-Peers, tests and the simulator drive it over whatever carries their bytes. Answers come in the order of the requests, as
-Kafka promises, and are decoded only when asked to, so that those who copy records on need not unpack them.
+Peers, tests and the simulator use it over their own transports. Responses are in the order of the requests, as Kafka guarantees,
+and are decoded only on demand, so that code that only copies records need not decode them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST_CORRELATION_ID: Final = 2**31 - 1
 
 
 class Response(NamedTuple):
-    """One response: what it answers, and its body."""
+    """One response: the request that it belongs to, and its body."""
 
     correlation_id: int
     api_key: int
@@ -36,7 +36,7 @@ class Response(NamedTuple):
     def decode(self) -> Any:
         """The response as the newest class of its API."""
         version = self.api_version
-        # A broker that does not speak the version asked for says so at version 0, which everybody can read (KIP-511).
+        # A broker that does not support the version responds with version 0, which every client can read (KIP-511).
         if self.api_key == API_VERSIONS_KEY and self.body[:2] == _ERROR_CODE.pack(ErrorCode.unsupported_version):
             version = 0
         return decode_response(self.api_key, version, self.body)
@@ -49,7 +49,7 @@ class _Pending(NamedTuple):
 
 
 class ClientProtocol:
-    """Requests out, answers in, for one connection."""
+    """Encodes requests and parses responses, for one connection."""
 
     def __init__(self, client_id: str | None = None, frame_limit_bytes: int = DEFAULT_FRAME_LIMIT_BYTES) -> None:
         self._client_id = client_id
@@ -60,11 +60,11 @@ class ClientProtocol:
 
     @property
     def pending(self) -> int:
-        """How many requests have no answer yet."""
+        """How many requests have no response yet."""
         return len(self._pending)
 
     def request(self, request: Any, version: int) -> bytes:
-        """The frame of a request, given as the newest class. Produce without acknowledgement awaits no answer."""
+        """The frame of a request, given as the newest class. Produce with acks=0 has no response."""
         is_answered = request.__api_key__ != _PRODUCE_KEY or request.acks != 0
         return self.request_body(request.__api_key__, version, encode_request(request, version), is_answered)
 
@@ -78,7 +78,7 @@ class ClientProtocol:
         return _LENGTH.pack(len(header) + len(body)) + header + body
 
     def receive(self, data: memoryview | bytes) -> list[Response]:
-        """Take bytes as they come and return the answers that are complete; MalformedRequest if they are not answers."""
+        """Parse received bytes and return the complete responses. Raises MalformedRequest if they are malformed."""
         self._received += data
         responses = []
         position = 0
@@ -95,11 +95,11 @@ class ClientProtocol:
         return responses
 
     def parse_response(self, frame: memoryview | bytes) -> Response:
-        """The answer in a whole frame without its length, for those who cut frames themselves. Its body is a part of it."""
+        """The response in a complete frame without its length. The body is a slice of the frame."""
         if not self._pending:
             raise MalformedRequest("a response to no request")
         expected = self._pending.popleft()
         correlation_id, body_offset = parse_response_header(frame, expected.api_key, expected.api_version)
         if correlation_id != expected.correlation_id:
-            raise MalformedRequest(f"response {correlation_id} where {expected.correlation_id} was due")
+            raise MalformedRequest(f"response {correlation_id} where {expected.correlation_id} was expected")
         return Response(*expected, frame[body_offset:])

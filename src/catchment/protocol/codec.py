@@ -1,7 +1,7 @@
-"""Bytes to messages and back, with the newest class of each API on our side whatever version is on the wire.
+"""Encode and decode messages, with the newest class of each API on our side for any version on the wire.
 
-Requests of old versions are lifted to the newest class, answers lowered from it. What versions disagree about beyond
-added fields is the business of `adapters`.
+Requests of old versions are lifted to the newest class, and responses lowered from it. `adapters` handle differences between
+versions other than added fields.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from catchment.protocol.guard import guarded
 
 
 def decode_request(api_key: int, version: int, body: memoryview | bytes) -> Any:
-    """The newest request class, filled from a body at this version; MalformedRequest if the bytes are not one."""
+    """Decode a request body at this version to the newest class. Raises MalformedRequest."""
     return _decoder(api_key, version, EntityType.request)(bytes(body))
 
 
 def decode_response(api_key: int, version: int, body: memoryview | bytes) -> Any:
-    """The newest response class, filled from a body at this version; MalformedRequest if the bytes are not one."""
+    """Decode a response body at this version to the newest class. Raises MalformedRequest."""
     return _decoder(api_key, version, EntityType.response)(bytes(body))
 
 
 def encode_request(request: Any, version: int) -> bytes:
-    """The body of a request, given as the newest class, at this version."""
+    """Encode a request, given as the newest class, at this version."""
     return _encoder(request.__api_key__, version, EntityType.request)(request)
 
 
 def encode_response(response: Any, version: int) -> bytes:
-    """The body of a response, given as the newest class, at this version."""
+    """Encode a response, given as the newest class, at this version."""
     return _encoder(response.__api_key__, version, EntityType.response)(response)
 
 
@@ -57,7 +57,7 @@ def _decoder(api_key: int, version: int, kind: EntityType) -> Callable[[bytes], 
         try:
             message, size = read(checked, 0)
             if size != len(checked):
-                raise MalformedRequest(f"{version_class.__name__} has {len(checked)} bytes, kio has read {size}")
+                raise MalformedRequest(f"{version_class.__name__} has {len(checked)} bytes, but kio has read {size}")
             return adapt(message, newest_class)
         except MalformedRequest:
             raise

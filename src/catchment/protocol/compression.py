@@ -1,7 +1,8 @@
-"""The four codecs of record batches, with a bound on what a few bytes may grow into.
+"""The four codecs of record batches, with a bound on the unpacked size.
 
-Kafka wraps snappy into the blocks of the xerial library, but some clients send it bare: both are read, the first is
-written. Kafka's lz4 reader insists on independent blocks, which cramjam does not write, so that frame is made here.
+Kafka wraps snappy in the blocks of the xerial library, which no Python library does; some clients send it without. Both are
+read, the first is written. Kafka's lz4 reader requires independent blocks. cramjam writes these only with a checksum of each
+block, which costs time for writer and reader, so the frame is written here.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _BUFFER_TOO_SMALL: Final = "failed to write whole buffer"
 def compress(codec: int, data: memoryview | bytes, level: int | None = None) -> bytes:
     """Compress the records of a batch as Kafka's own clients do, at their default levels unless one is given.
 
-    Level -1 is gzip's own default, as in Kafka; snappy has no levels, and of lz4 cramjam offers one.
+    Level -1 is gzip's default, as in Kafka. Snappy and lz4 have no levels here.
     """
     match codec:
         case Compression.NONE:
@@ -66,18 +67,18 @@ def compress(codec: int, data: memoryview | bytes, level: int | None = None) -> 
 
 
 def decompress(codec: int, data: memoryview | bytes, limit_bytes: int) -> bytes:
-    """The records of a batch, or CorruptBatch if they are damaged or would be more than `limit_bytes`."""
+    """The records of a batch. Raises CorruptBatch if they are corrupt or exceed `limit_bytes`."""
     return bytes(decompressed(codec, data, limit_bytes))
 
 
 def decompressed(codec: int, data: memoryview | bytes, limit_bytes: int) -> memoryview:
-    """The same without a copy: the data itself, or a view of what it was unpacked into.
+    """The same without a copy: the data itself, or a view of the buffer that it was unpacked to.
 
-    No step of it holds the interpreter's lock for long, so that other threads go on while a large batch is unpacked.
+    No step holds the interpreter's lock for long, so that other threads can run while a large batch is unpacked.
     """
     if codec == Compression.NONE and len(data) <= limit_bytes:
         return memoryview(data)
-    # No codec here says reliably how much is to come.
+    # No codec reliably states the unpacked size.
     guess_bytes = min(max(4 * len(data), _SMALLEST_GUESS_BYTES), limit_bytes)
     if guess_bytes <= _LARGEST_GUESS_BYTES:
         output = memoryview(bytearray(guess_bytes))
@@ -86,7 +87,7 @@ def decompressed(codec: int, data: memoryview | bytes, limit_bytes: int) -> memo
             return output[:size]
         if guess_bytes == limit_bytes:
             raise CorruptBatch(f"records of more than {limit_bytes} bytes")
-    # Pages of a mapping are there once they are written to: a large limit costs no more than what it is used for.
+    # Pages of a mapping are allocated when they are written: a large limit costs only what is used.
     output = memoryview(mmap(-1, limit_bytes))
     size = decompress_into(codec, data, output)
     if size is None:
@@ -95,7 +96,7 @@ def decompressed(codec: int, data: memoryview | bytes, limit_bytes: int) -> memo
 
 
 def decompress_into(codec: int, data: memoryview | bytes, target: memoryview) -> int | None:
-    """Unpack the records of a batch: how many bytes they are, None if they do not fit, or CorruptBatch."""
+    """Unpack the records of a batch. Returns their size, or None if they do not fit. Raises CorruptBatch."""
     try:
         match codec:
             case Compression.NONE:

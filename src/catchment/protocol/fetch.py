@@ -1,6 +1,6 @@
-"""Fetch (key 1) on the wire, versions 4–18, with the records of an answer as pieces of their own.
+"""Fetch (key 1) on the wire, versions 4–18, with the records of a response as separate pieces.
 
-Requests carry topics by name up to version 12 and by id from 13 on; the answer names them the same way.
+Topics have names up to version 12 and ids from 13 on, in requests and responses.
 """
 
 import struct
@@ -34,7 +34,7 @@ _I32 = struct.Struct(">i")
 _TRANSACTION = struct.Struct(">qq")
 _EPOCH_END = struct.Struct(">iqb")
 _LEADER = struct.Struct(">iib")
-# What the decoded topic and partition take in memory.
+# The memory of a decoded topic and partition.
 _TOPIC_BYTES = 256
 _PARTITION_BYTES = 256
 _NULL_ARRAY = b"\xff\xff\xff\xff"
@@ -76,7 +76,7 @@ class PartitionResponse(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: list[tuple[int, int]] | None = None
-    """(producer id, first offset) of each aborted transaction; None unless the reader asked for committed data."""
+    """(producer id, first offset) of each aborted transaction; None unless the isolation level is read_committed."""
     preferred_read_replica: int = -1
     records: Piece = b""
     diverging_epoch: tuple[int, int] | None = None
@@ -154,7 +154,7 @@ def _partition_request(reader: WireReader, version: int) -> PartitionRequest:
 def encode_response(
     topics: list[TopicResponse], version: int, *, error_code: int = 0, session_id: int = 0, throttle_time_ms: int = 0
 ) -> list[Piece]:
-    """The body as pieces: small ones joined, each partition's records as they are."""
+    """The body as pieces: small ones joined, each partition's records without a copy."""
     flexible = version >= FIRST_FLEXIBLE
     pieces: list[Piece] = []
     head = bytearray()

@@ -1,13 +1,13 @@
-"""Walk the bytes of a message before kio decodes them.
+"""Check the bytes of a message before kio decodes them.
 
-kio allocates arrays by the count on the wire, so twenty bytes could end the process, and it rejects tagged fields that
-it does not know, which KIP-482 says to skip. The guard steps over a message by its schema, checks that every count and
-length fits into the bytes that are there, and cuts unknown tagged fields out. It must read exactly as kio reads: where
-the two disagree about the place of one byte, kio finds its counts where the guard saw something else. What kio reads
-in another way than Kafka is rewritten, and `codec` checks that both end at the same byte.
+kio allocates arrays by the count on the wire, so twenty bytes could end the process, and it rejects unknown tagged fields,
+which KIP-482 says to skip. The guard walks over a message by its schema, checks that every count and length fits into the
+remaining bytes, and removes unknown tagged fields. It must read exactly as kio does: if the two disagree about the position of
+one byte, kio finds its counts where the guard saw something else. What kio reads differently from Kafka is rewritten, and
+`codec` checks that both end at the same byte.
 
-As in Kafka, bytes behind the end of a message are ignored, and a string has at most 32,767 bytes. The memory that a
-message will take is bounded as well (see `budget`), because one byte on the wire may become an object of a hundred.
+As in Kafka, bytes after the end of a message are ignored, and a string has at most 32,767 bytes. The memory of the decoded
+message is bounded as well (see `budget`), because one byte on the wire may become an object of a hundred.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FIXED_SIZES: Final = {
 
 @dataclass(slots=True)
 class _Walk:
-    """One walk: the bytes, where they end, how much memory the message may still take, and what is to be rewritten."""
+    """One walk: the bytes, their end, the memory that is left for the message, and the edits."""
 
     data: bytes
     limit: int
@@ -72,10 +72,10 @@ _Step = Callable[[_Walk, int], int]
 
 @dataclass(frozen=True, slots=True)
 class _Skipper:
-    """How to step over one value: at least `minimum_size` bytes, and exactly so many if there is no `step`.
+    """How to skip one value: at least `minimum_size` bytes, and exactly that many without a `step`.
 
-    `memory` is what the value takes once it is decoded, without what is accounted while stepping; `structs` is the part
-    of it that is allocated twice when the message is lifted to a newer class.
+    `memory` is what the decoded value takes, except what `step` counts itself; `structs` is the part of it that is allocated
+    twice when the message is lifted to a newer class.
     """
 
     minimum_size: int
@@ -85,7 +85,7 @@ class _Skipper:
 
 
 def guarded(message_class: Any, data: bytes, memory: int, *, is_lifted: bool = False) -> bytes:
-    """The bytes of a message that kio may decode to objects of at most `memory` bytes, or MalformedRequest."""
+    """The bytes of a message that kio may decode to objects of at most `memory` bytes. Raises MalformedRequest."""
     walk = _Walk(data, len(data), memory, is_lifted)
     skipper = _entity(message_class)
     try:
@@ -134,7 +134,7 @@ def _entity(entity_class: Any) -> _Skipper:
 
 
 def _merge_fixed(skippers: Sequence[_Skipper]) -> list[_Step]:
-    """The steps for a row of values, with neighbours of fixed size taken in one."""
+    """The steps for consecutive values, with neighbours of fixed size merged."""
     steps: list[_Step] = []
     fixed_size = 0
     for skipper in skippers:
@@ -151,7 +151,7 @@ def _merge_fixed(skippers: Sequence[_Skipper]) -> list[_Step]:
 
 
 def _skip_fixed(size: int) -> _Step:
-    # The next step, or the end of the walk, notices when this leads past the end.
+    # The next step, or the end of the walk, detects an offset past the end.
     return lambda walk, offset: offset + size
 
 
@@ -200,7 +200,7 @@ def _skip_compact_bytes(walk: _Walk, offset: int) -> int:
 
 
 def _skip_legacy(length: Struct) -> _Step:
-    # Null (-1) is kio's to judge; it knows which fields may be null.
+    # kio checks whether a field may be null (-1).
     def skip_legacy(walk: _Walk, offset: int) -> int:
         (size,) = length.unpack_from(walk.data, offset)
         offset += length.size
@@ -218,7 +218,7 @@ def _skip_legacy(length: Struct) -> _Step:
 
 
 def _nullable_entity(skipper: _Skipper) -> _Skipper:
-    """A struct behind a byte that says whether it is there (KIP-893): to Kafka, any negative number means null."""
+    """A struct after a byte that says whether it is null (KIP-893): in Kafka, any negative number means null."""
     step = skipper.step or _skip_fixed(skipper.minimum_size)
 
     def skip_nullable_entity(walk: _Walk, offset: int) -> int:
@@ -226,7 +226,7 @@ def _nullable_entity(skipper: _Skipper) -> _Skipper:
         if marker < 0x80:
             return step(walk, offset + 1)
         if marker != _NULL_STRUCT[0]:
-            # kio knows -1 alone and would read a struct that is not there.
+            # kio only accepts -1 and would otherwise read a struct.
             walk.replace(offset, offset + 1, _NULL_STRUCT)
         return offset + 1
 
@@ -236,7 +236,7 @@ def _nullable_entity(skipper: _Skipper) -> _Skipper:
 def _array(element: _Skipper, flexible: bool, nullable: bool) -> _Skipper:
     element_size = max(element.minimum_size, 1)
     element_memory = POINTER_BYTES + element.memory
-    # A lifted struct has a second object, with a place in a second tuple.
+    # A lifted struct has a second object, and an entry in a second tuple.
     lifted_memory = element_memory + (POINTER_BYTES + element.structs if element.structs else 0)
     step = element.step
 
@@ -288,7 +288,7 @@ def _skip_tags(walk: _Walk, start: int, known: dict[int, _Skipper]) -> int:
         tag, size_start = read_unsigned_varint(walk.data, offset)
         size, offset = read_unsigned_varint(walk.data, size_start)
         if size > walk.limit - offset or tag in seen:
-            raise MalformedRequest(f"tagged field {tag} is too long or comes twice")
+            raise MalformedRequest(f"tagged field {tag} is too long or is repeated")
         skipper = known.get(tag)
         if skipper is not None:
             seen.add(tag)
@@ -296,7 +296,7 @@ def _skip_tags(walk: _Walk, start: int, known: dict[int, _Skipper]) -> int:
             continue
         unknown += 1
         offset += size
-        # Neighbours are cut out in one piece, however many they are.
+        # Adjacent unknown fields are removed by one edit.
         if cut_to != tag_start:
             if cut_from != cut_to:
                 walk.replace(cut_from, cut_to, b"")
@@ -309,13 +309,13 @@ def _skip_tags(walk: _Walk, start: int, known: dict[int, _Skipper]) -> int:
 
 
 def _skip_known_tag(walk: _Walk, skipper: _Skipper, size_start: int, start: int, size: int) -> int:
-    """Walk a tagged field inside its own bounds; if something is cut from it, its size changes too."""
+    """Walk over a tagged field within its own bounds. If something is removed from it, its size changes too."""
     outer_limit, walk.limit = walk.limit, start + size
     walk.memory_left -= skipper.memory + skipper.structs
     edits_before = len(walk.edits)
     end = skipper.step(walk, start) if skipper.step else start + skipper.minimum_size
     if end != walk.limit:
-        raise MalformedRequest("a tagged field does not fill its size")
+        raise MalformedRequest("a tagged field does not match its size")
     walk.limit = outer_limit
     cut = sum(last - first - len(instead) for first, last, instead in walk.edits[edits_before:])
     if cut:

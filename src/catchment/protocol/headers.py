@@ -1,8 +1,8 @@
-"""The headers of requests and responses, parsed by hand because every request passes here.
+"""The headers of requests and responses. They are parsed without kio, for speed.
 
-Request headers have version 2 (with tagged fields) where the API's version is flexible, else 1. The client id is an
-old-style nullable string in both. Response headers have version 1 where flexible, else 0; only ApiVersions always
-answers with version 0, because a client cannot know yet what its broker speaks (KIP-511).
+Request headers have version 2 (with tagged fields) if the API's version is flexible, else 1. The client id is a non-compact
+nullable string in both. Response headers have version 1 if flexible, else 0; only ApiVersions always has version 0, because
+a client does not know the versions of the broker yet (KIP-511).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FLEXIBLE: Final = frozenset(
 
 
 class RequestHeader(NamedTuple):
-    """What a request says before its body, which starts at `body_offset`."""
+    """The header of a request, whose body starts at `body_offset`."""
 
     api_key: int
     api_version: int
@@ -38,10 +38,10 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
-    """Read the header of a frame without its length prefix.
+    """Parse the header of a frame without its length prefix.
 
-    A key or version that nobody knows still yields a header, so that the broker can say UNSUPPORTED_VERSION;
-    `body_offset` then lies behind the client id, and what follows is not to be read.
+    An unknown key or version still has a header, so that the broker can respond with UNSUPPORTED_VERSION; `body_offset` is then
+    after the client id, and the rest must not be parsed.
     """
     end = len(frame)
     if end < _FIXED_PART.size:
@@ -65,7 +65,7 @@ def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
 
 
 def skip_tagged_fields(data: memoryview | bytes, offset: int) -> int:
-    """Step over a section of tagged fields and return the offset behind it (KIP-482: unknown tags are ignored)."""
+    """Skip a section of tagged fields and return the offset after it (KIP-482: unknown tags are ignored)."""
     if offset < len(data) and data[offset] == 0:
         return offset + 1
     count, offset = read_unsigned_varint(data, offset)
@@ -81,7 +81,7 @@ def skip_tagged_fields(data: memoryview | bytes, offset: int) -> int:
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The header that a client writes before its request."""
+    """The header of a request."""
     if client_id is None:
         header = _FIXED_PART.pack(api_key, api_version, correlation_id, -1)
     else:
@@ -91,14 +91,14 @@ def encode_request_header(api_key: int, api_version: int, correlation_id: int, c
 
 
 def encode_response_header(correlation_id: int, api_key: int, api_version: int) -> bytes:
-    """The header that the broker writes before its response."""
+    """The header of a response."""
     if (api_key, api_version) in _FLEXIBLE and api_key != API_VERSIONS_KEY:
         return _CORRELATION_ID.pack(correlation_id) + _NO_TAGS
     return _CORRELATION_ID.pack(correlation_id)
 
 
 def parse_response_header(frame: memoryview | bytes, api_key: int, api_version: int) -> tuple[int, int]:
-    """Read the header of an answer to this API and version: its correlation id, and the offset of the body."""
+    """Parse the header of a response of this API and version: its correlation id, and the offset of the body."""
     if len(frame) < _CORRELATION_ID.size:
         raise MalformedRequest("the frame is shorter than a response header")
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)

@@ -35,14 +35,14 @@ class MessageField(NamedTuple):
     """The class of a nested struct, or of the elements of an array of structs. None for primitives."""
     is_array: bool
     is_nullable: bool
-    """Whether the value itself may be null. The elements of an array of UUIDs may be null, too, where the array may not."""
+    """Whether the value itself may be null. Elements of an array of UUIDs may be null although the array may not."""
     kafka_type: str | None
     """The primitive type, or that of an array's elements. None for structs."""
     tag: int | None
     default: Any
     """The default that the schema names, or MISSING."""
     annotation: Any
-    """The Python type, which tells an `i32` from a `BrokerId`."""
+    """The Python type, which distinguishes an `i32` from a `BrokerId`."""
 
     @property
     def is_single_struct(self) -> bool:

@@ -1,7 +1,7 @@
 """Produce (key 0) on the wire, versions 3–13, without copying a batch.
 
-Requests carry topics by name up to version 12 and by id from 13 on; the answer names them the same way.
-The records of a decoded request are views into the frame: they live only as long as its buffer does.
+Topics have names up to version 12 and ids from 13 on, in requests and responses. The records of a decoded request are views
+of the frame: they are valid only as long as its buffer.
 """
 
 import struct
@@ -23,13 +23,13 @@ _RESPONSE = struct.Struct(">ihqq")
 _RESPONSE_WITH_START = struct.Struct(">ihqqq")
 _I32 = struct.Struct(">i")
 _ONE = 2
-"""A compact array's length is written one higher."""
+"""The length of a compact array is encoded as one more."""
 _NO_TAGS_THRICE = b"\x00\x00\x00"
 _ONE_GOOD_PARTITION = struct.Struct(">bihqqqbbbbib")
 _LEADER = struct.Struct(">iib")
 _ANY_NUMBER = 1 << 31
 
-# What a topic and a partition take in memory, once decoded: a view of the records, what became of them, and the answer.
+# The memory of a decoded topic and partition: a view of the records, the result, and the response.
 _TOPIC_BYTES = 256
 _PARTITION_BYTES = 768
 
@@ -52,11 +52,11 @@ class ProduceRequest(NamedTuple):
     timeout_ms: int
     topics: list[TopicData]
     is_copy: bool = False
-    """Whether the records are views of a copy of the frame, which lives as long as they do."""
+    """Whether the records are views of a copy of the frame, which stays valid."""
 
 
 class ManyPartitions(Exception):
-    """The request names more topics and partitions than are to be decoded now."""
+    """The request has more topics and partitions than may be decoded now."""
 
 
 class PartitionResponse(NamedTuple):
@@ -67,9 +67,9 @@ class PartitionResponse(NamedTuple):
     log_start_offset: int = -1
     error_message: str | None = None
     current_leader: tuple[int, int] | None = None
-    """Leader id and epoch, where the error is that another broker leads."""
+    """Leader id and epoch, if the error is that another broker is the leader."""
     record_errors: Sequence[tuple[int, str | None]] = ()
-    """The index in the batch of each record that was at fault, and why (KIP-467)."""
+    """The index in the batch of each invalid record, and why (KIP-467)."""
 
 
 class TopicResponse(NamedTuple):
@@ -78,7 +78,7 @@ class TopicResponse(NamedTuple):
 
 
 def decode_request(data: memoryview, position: int, version: int, at_most: int = _ANY_NUMBER) -> ProduceRequest:
-    """ManyPartitions if there are more than so many topics and partitions."""
+    """Raises ManyPartitions if there are more than `at_most` topics and partitions."""
     if FIRST_FLEXIBLE <= version < FIRST_WITH_TOPIC_IDS:
         usual = _decode_usual(data, position)
         if usual is not None:
@@ -87,9 +87,9 @@ def decode_request(data: memoryview, position: int, version: int, at_most: int =
 
 
 def _decode_usual(data: memoryview, position: int) -> ProduceRequest | None:
-    """The shape of nearly every request, read in a few steps: no transaction, one topic, one partition, no tags.
+    """The common form of requests, decoded in a few steps: no transaction, one topic, one partition, no tags.
 
-    None if the request has another shape, or is malformed: then the general reader has the last word.
+    None if the request has another form or is malformed: then the general decoder is used.
     """
     try:
         name_size = data[position + 8] - 1
@@ -150,7 +150,7 @@ def encode_response(topics: list[TopicResponse], version: int, throttle_time_ms:
 
 
 def _encode_usual(topic: TopicKey, response: PartitionResponse, throttle_time_ms: int) -> bytes:
-    """One partition that took its batch: no record errors, no message, no tags."""
+    """The response for one partition without an error: no record errors, no message, no tags."""
     key = topic.bytes if isinstance(topic, UUID) else wire.string(topic, flexible=True)
     return b"\x02" + key + _ONE_GOOD_PARTITION.pack(_ONE, *response[:5], 1, 0, 0, 0, throttle_time_ms, 0)
 

@@ -1,6 +1,6 @@
 """Single records inside a version-2 batch, and whole batches made of them.
 
-The hot path never comes here. Compaction, internal topics, the log dump and tests do.
+Not for the hot path: compaction, internal topics, the log dump and tests use it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RECORDS_BETWEEN_PAUSES: Final = 256
 
 
 class Record(NamedTuple):
-    """One record; offset and time count from those of its batch. Header names keep bytes that are not UTF-8."""
+    """One record. Offset and timestamp are relative to those of its batch. Header names keep bytes that are not UTF-8."""
 
     key: bytes | None
     value: bytes | None
@@ -47,12 +47,12 @@ class Record(NamedTuple):
 
 
 def numbered(pairs: Iterable[tuple[bytes | None, bytes | None]]) -> list[Record]:
-    """Records of (key, value) pairs with offsets in a row, all of the batch's own time."""
+    """Records of (key, value) pairs with consecutive offsets, all with the batch's base timestamp."""
     return [Record(key, value, offset_delta=delta) for delta, (key, value) in enumerate(pairs)]
 
 
 def encode_record(record: Record) -> bytes:
-    """One record with its length before it."""
+    """One record after its length."""
     pieces = [b"\x00", varint(record.timestamp_delta_ms), varint(record.offset_delta)]
     _append_bytes(pieces, record.key)
     _append_bytes(pieces, record.value)
@@ -72,7 +72,7 @@ def _append_bytes(pieces: list[bytes], value: bytes | None) -> None:
 
 
 def iterate_records(data: bytes, count: int) -> Iterator[Record]:
-    """The records in the uncompressed payload of a batch, or CorruptBatch where they end too early or too late."""
+    """The records in the uncompressed payload of a batch. Raises CorruptBatch if they do not fill it exactly."""
     if count < 0 or count * _SMALLEST_RECORD_BYTES > len(data):
         raise CorruptBatch(f"{count} records in {len(data)} bytes")
     offset = 0
@@ -89,7 +89,7 @@ def iterate_records(data: bytes, count: int) -> Iterator[Record]:
             raise CorruptBatch(f"a record of {length} bytes holds {end - start}")
         yield record
     if offset != len(data):
-        raise CorruptBatch(f"{len(data) - offset} bytes behind the last record")
+        raise CorruptBatch(f"{len(data) - offset} bytes after the last record")
 
 
 def _read_record(data: bytes, offset: int) -> tuple[Record, int]:
@@ -133,9 +133,9 @@ def read_records(batch: memoryview | bytes, limit_bytes: int) -> Iterator[Record
 
 
 def find_without_key(data: memoryview | bytes, count: int, most: int, pause: Callable[[], None]) -> list[int]:
-    """Which records of an uncompressed payload have no key, the first `most` of them; CorruptBatch as from `iterate_records`.
+    """The indexes of the first `most` records of an uncompressed payload without a key. Raises CorruptBatch as `iterate_records` does.
 
-    Nothing is taken out of the payload. Every so often `pause` is called: it may let other threads go on, or raise.
+    The payload is not copied. `pause` is called regularly: it may let other threads run, or raise.
     """
     if count < 0 or count * _SMALLEST_RECORD_BYTES > len(data):
         raise CorruptBatch(f"{count} records in {len(data)} bytes")
@@ -154,18 +154,18 @@ def find_without_key(data: memoryview | bytes, count: int, most: int, pause: Cal
     except IndexError:
         raise CorruptBatch("the bytes end inside a record") from None
     if position != len(data):
-        raise CorruptBatch(f"{len(data) - position} bytes behind the last record")
+        raise CorruptBatch(f"{len(data) - position} bytes after the last record")
     return found
 
 
 def _skip_record(data: memoryview | bytes, position: int) -> tuple[bool, int]:
-    """Whether the record has a key, and where it ends. Short numbers, which most are, are read here for speed."""
+    """Whether the record has a key, and the offset after the record. Short varints, the most frequent ones, are decoded inline."""
     byte = data[position]
     length, start = (byte >> 1, position + 1) if not byte & 0x81 else read_varint(data, position)
     end = start + length
     if length < 0 or end > len(data):
         raise CorruptBatch(f"a record claims {length} bytes")
-    # The first byte is for attributes; then come the timestamp and the offset.
+    # The first byte is for attributes, followed by the timestamp and the offset.
     position = start + 1
     if data[position] < 0x80:
         position += 1
@@ -198,7 +198,7 @@ def _skip_headers(data: memoryview | bytes, position: int) -> int:
 
 
 def _skip_bytes(data: memoryview | bytes, position: int) -> tuple[int, int]:
-    """The length of a field, -1 for none, and where it ends."""
+    """The length of a field, -1 for null, and the offset after it."""
     length, position = read_varint(data, position)
     if length < -1 or position + length > len(data):
         raise CorruptBatch(f"a field claims {length} bytes")
@@ -206,14 +206,14 @@ def _skip_bytes(data: memoryview | bytes, position: int) -> tuple[int, int]:
 
 
 def read_times(batch: memoryview | bytes, limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """Of each record of such a batch the deltas of its timestamp and its offset; the rest of it is skipped."""
+    """The deltas of timestamp and offset of each record of such a batch; the rest is skipped."""
     header = read_header(batch)
     payload = decompressed(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit_bytes)
     return iterate_times(payload, header.record_count)
 
 
 def iterate_times(data: memoryview | bytes, count: int) -> Iterator[tuple[int, int]]:
-    """The same of an uncompressed payload."""
+    """The same for an uncompressed payload."""
     start = 0
     for _ in range(count):
         try:
@@ -247,10 +247,10 @@ def encode_batch(
     is_control: bool = False,
     has_delete_horizon: bool = False,
 ) -> bytes:
-    """A whole version-2 batch, sealed with its CRC.
+    """A whole version-2 batch with its CRC.
 
-    Unless told otherwise it ends at the offset of its last record and has the latest time of them; compaction keeps
-    the old end and time though the records that had them are gone. With a delete horizon, that is the base timestamp.
+    By default it ends at the offset of its last record and has the latest timestamp of them. Compaction keeps the old values even
+    if the records that had them are gone. With a delete horizon, that is the base timestamp.
     """
     if max_timestamp_ms is None:
         max_timestamp_ms = base_timestamp_ms + max((record.timestamp_delta_ms for record in records), default=0)

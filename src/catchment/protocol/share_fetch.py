@@ -1,6 +1,6 @@
-"""The answer to ShareFetch (key 78) on the wire, versions 1 and 2, with its records as pieces of their own.
+"""The response to ShareFetch (key 78) on the wire, versions 1 and 2, with its records as separate pieces.
 
-kio would copy every record into one buffer. The answer is still kio's class, so that whatever builds one is understood.
+kio would copy every record into one buffer. The response is still kio's class, as for every other API.
 """
 
 import struct
@@ -23,7 +23,7 @@ _NO_TOPIC = UUID(int=0)
 
 
 def encode_response(response: ShareFetchResponse, throttle_time_ms: int = 0) -> list[Piece]:
-    """The body as pieces: small ones joined, each partition's records as they are."""
+    """The body as pieces: small ones joined, each partition's records without a copy."""
     pieces: list[Piece] = []
     head = bytearray(_HEAD.pack(throttle_time_ms, response.error_code.value))
     head += nullable_string(response.error_message, flexible=True)

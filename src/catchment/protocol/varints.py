@@ -1,4 +1,7 @@
-"""Variable-length integers at an offset: unsigned ones in flexible messages, zigzag ones inside record batches."""
+"""Varints at an offset: unsigned ones in flexible messages, zigzag ones inside record batches.
+
+kio's readers accept unsigned varints of 35 bits, which Kafka rejects.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from catchment.protocol.wire import unsigned_varint
 
 
 def read_unsigned_varint(data: memoryview | bytes, offset: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits: its value and the offset behind it."""
+    """Read an unsigned varint of at most 32 bits: its value and the offset after it."""
     return _read(data, offset, bits=32)
 
 
 def read_varint(data: memoryview | bytes, offset: int) -> tuple[int, int]:
-    """Read a zigzag varint of at most 32 bits: its value and the offset behind it."""
+    """Read a zigzag varint of at most 32 bits: its value and the offset after it."""
     value, offset = _read(data, offset, bits=32)
     return (value >> 1) ^ -(value & 1), offset
 
 
 def read_varlong(data: memoryview | bytes, offset: int) -> tuple[int, int]:
-    """Read a zigzag varint of at most 64 bits: its value and the offset behind it."""
+    """Read a zigzag varint of at most 64 bits: its value and the offset after it."""
     value, offset = _read(data, offset, bits=64)
     return (value >> 1) ^ -(value & 1), offset
 

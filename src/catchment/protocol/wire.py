@@ -1,7 +1,7 @@
-"""Reading and writing the protocol's primitive types by hand, for the messages that are too hot for a general codec.
+"""The protocol's primitive types, for the messages that are too frequent for kio.
 
-The reader takes a memoryview and copies nothing but strings. Every length is checked against what is left, and what the
-message will take in memory against the budget of a request of its size.
+The reader takes a memoryview and copies nothing but strings. Every length is checked against the remaining bytes, and the
+memory of the decoded message against the budget of a request of its size.
 """
 
 import struct
@@ -17,15 +17,15 @@ _VARINT_MAX_BYTES = 5
 _VARINT_END = 1 << 32
 
 LONGEST_STRING_BYTES = 0x7FFF
-"""Kafka's bound in every version, though the length of a compact string could be larger."""
+"""Kafka's bound in every version, though a compact string could be longer."""
 NO_TAGS = b"\x00"
 
 Piece = bytes | bytearray | memoryview
-"""What an answer is made of; large pieces are sent as they are."""
+"""A part of a response; large parts are sent without a copy."""
 
 
 class WireReader:
-    """A cursor over one message. It raises MalformedRequest where the bytes end too soon."""
+    """A cursor over one message. It raises MalformedRequest if the bytes end too early."""
 
     __slots__ = ("data", "end", "flexible", "memory_left", "position")
 
@@ -90,7 +90,7 @@ class WireReader:
         start = self.position
         self.position = start + length
         if self.position > self.end:
-            raise MalformedRequest(f"a field claims {length} bytes of the {self.end - start} that are left")
+            raise MalformedRequest(f"a field claims {length} bytes, but {self.end - start} are left")
         return self.data[start : self.position]
 
     def nullable_string(self) -> str | None:
@@ -107,7 +107,7 @@ class WireReader:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise MalformedRequest("a string that must be there is null")
+            raise MalformedRequest("a string that may not be null is null")
         return text
 
     def nullable_bytes(self) -> memoryview | None:
@@ -123,7 +123,7 @@ class WireReader:
                 self.tag()
 
     def tag_count(self) -> int:
-        """The number of tagged fields in the section that begins here."""
+        """The number of tagged fields in the section that starts here."""
         count = self.unsigned_varint()
         if count:
             self.memory_left -= count * TAG_BYTES
@@ -164,7 +164,7 @@ def nullable_string(text: str | None, *, flexible: bool) -> bytes:
 
 
 def tagged_fields(fields: dict[int, bytes]) -> bytes:
-    """The tagged fields of one structure, in the order of their numbers."""
+    """The tagged fields of one struct, sorted by their numbers."""
     encoded = [unsigned_varint(len(fields))]
     for number in sorted(fields):
         encoded += (unsigned_varint(number), unsigned_varint(len(fields[number])), fields[number])

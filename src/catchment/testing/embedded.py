@@ -3,7 +3,7 @@
     with catchment.Broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-It is the same broker as `catchment broker` runs, on an event loop of its own. Its data lives in memory, or in a directory.
+It is the same broker that `catchment broker` runs, on an event loop of its own. Its data is in memory, or in a directory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, Final, TypeVar
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
 from catchment.ports.clock import SystemClock
+from catchment.ports.disk import DirectoryLock
 from catchment.ports.memory_disk import MemoryDisk
+from catchment.ports.real_disk import RealDisk
 from catchment.settings.broker import BrokerSettings, require_known
 from catchment.testing.faults import Faults
 from catchment.testing.faulty_network import FaultyNetwork
 from catchment.testing.loop_thread import LoopThread
-from catchment.testing.mortal_disk import MortalDisk
 
 _HOST: Final = "127.0.0.1"
 _MEMORY_DIRECTORY: Final = "/catchment"
@@ -32,8 +33,26 @@ _STOP_SECONDS: Final = 30.0
 Result = TypeVar("Result")
 
 
+class KillableDisk(RealDisk):
+    """A real disk for a broker that is killed without ending the process: it releases the locks that the kernel would release."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._locks: list[DirectoryLock] = []
+
+    def lock_directory(self, path: str) -> DirectoryLock:
+        lock = super().lock_directory(path)
+        self._locks.append(lock)
+        return lock
+
+    def unlock_all(self) -> None:
+        for lock in self._locks:
+            lock.release()
+        self._locks.clear()
+
+
 class Broker:
-    """One broker. It may be stopped and started again, with the same data and at the same address."""
+    """One broker. It may be stopped and started again, with the same data and the same address."""
 
     def __init__(
         self,
@@ -41,11 +60,11 @@ class Broker:
         *,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        """Data goes to `directory`, or stays in memory. `settings` are the broker's, by Kafka's names."""
+        """Data is written to `directory`, or kept in memory. `settings` are broker settings with Kafka's names."""
         self._directory = _MEMORY_DIRECTORY if directory is None else os.path.abspath(directory)
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         require_known(list(self._settings))
-        self._disk: MemoryDisk | MortalDisk = MemoryDisk() if directory is None else MortalDisk()
+        self._disk: MemoryDisk | KillableDisk = MemoryDisk() if directory is None else KillableDisk()
         self._network = FaultyNetwork()
         self._port = 0
         self._thread: LoopThread | None = None
@@ -70,7 +89,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client's `bootstrap.servers` must say."""
+        """The value for `bootstrap.servers` of a client."""
         if not self.is_running:
             raise RuntimeError("The broker is not running: use it in a `with` statement, or call start().")
         return f"{_HOST}:{self._port}"
@@ -82,7 +101,7 @@ class Broker:
         return self._server.endpoints[name].port
 
     def start(self) -> None:
-        """Return once clients can connect; raise what kept the broker from starting."""
+        """Return once clients can connect. Raises the error that kept the broker from starting."""
         if self.is_running:
             raise RuntimeError("The broker is running already.")
         settings = self._effective_settings()
@@ -95,13 +114,13 @@ class Broker:
         self._thread = thread
 
     def stop(self) -> None:
-        """Shut down cleanly; nothing happens if the broker is not running."""
+        """Shut down cleanly. Does nothing if the broker is not running."""
         self._end(lambda server: server.close())
 
     def kill(self, *, power_loss: Random | None = None) -> None:
-        """Stop as `kill -9` would: no answer is sent any more, nothing is flushed or tidied up.
+        """Stop as `kill -9` would: no response is sent any more, nothing is flushed.
 
-        With `power_loss`, a broker in memory also loses an arbitrary part, by these dice, of what it had not synced.
+        With `power_loss`, a broker in memory also loses a random part of what it had not synced.
         """
         disk = self._disk
         if power_loss is not None and not isinstance(disk, MemoryDisk):
@@ -112,12 +131,12 @@ class Broker:
             self._disk = disk.crash(power_loss)
 
     def restart(self) -> None:
-        """Stop cleanly and start again, with the same data and at the same address."""
+        """Stop cleanly and start again, with the same data and the same address."""
         self.stop()
         self.start()
 
     def create_topic(self, name: str, partitions: int = 1, *, settings: Mapping[str, object] | None = None) -> None:
-        """Create a topic without the need for a client. Any Kafka admin client works too."""
+        """Create a topic without a client. Any Kafka admin client works too."""
         texts = {key: _text(value) for key, value in (settings or {}).items()}
         self._await(lambda server: server.services.controller.create_topic(NewTopic(name, partitions, settings=texts)))
 
@@ -137,7 +156,7 @@ class Broker:
             "listeners": f"PLAINTEXT://{_HOST}:{self._port}",
             "log.dirs": self._directory,
             "node.id": "1",
-            # A test has no other members to wait for, and few groups and transactions to spread.
+            # A test has no other members to wait for, and few groups and transactions.
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.num.partitions": "1",
@@ -156,7 +175,7 @@ class Broker:
             self._network.forget_connections()
 
     def _await(self, call: Callable[[BrokerServer], Coroutine[Any, Any, Result]]) -> Result:
-        """Run a coroutine of the broker on its loop."""
+        """Run a coroutine on the loop of the broker."""
         if self._server is None or self._thread is None:
             raise RuntimeError("The broker is not running.")
         return self._thread.run(call(self._server), _STOP_SECONDS)
@@ -172,7 +191,7 @@ class Broker:
 
 
 def _text(value: object) -> str:
-    """A setting's value as a properties file would have it."""
+    """A setting's value as in a properties file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):

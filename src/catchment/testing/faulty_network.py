@@ -1,7 +1,7 @@
-"""Sockets that can be told to misbehave: refuse connections, drop them, or hold back what arrives.
+"""Sockets with faults: they reset new or current connections, or delay what arrives.
 
-Each connection's protocol is wrapped; while there is no fault, the wrapper only passes calls on. A refused connection is
-reset as soon as it is made, so that the port stays the broker's own.
+Each connection's protocol is wrapped; without a fault, the wrapper only forwards calls. A refused connection is reset as soon as
+it is accepted, so that the broker keeps its port.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HELD_BACK_BYTES = 64 * 1024
 
 
 class FaultyNetwork:
-    """A network for one broker. The attributes may be set from any thread; the methods belong to the broker's loop."""
+    """A network for one broker. The attributes may be set from any thread; the methods are for the broker's loop."""
 
     def __init__(self) -> None:
         self.refuses = False
@@ -51,24 +51,24 @@ class FaultyNetwork:
         self._connections.pop(connection, None)
 
     def drop(self) -> None:
-        """Reset every connection there is."""
+        """Reset all current connections."""
         for connection in list(self._connections):
             connection.reset()
 
     async def die(self) -> None:
-        """Stop listening and reset every connection, as the kernel does for a process that was killed."""
+        """Stop listening and reset every connection, as the kernel does for a killed process."""
         for listening in self._listening:
             await listening.close()
         self._listening.clear()
         self.drop()
 
     def forget_connections(self) -> None:
-        """The loop has ended, perhaps before every connection was told of its end: the next one must not find them here."""
+        """The loop has ended, perhaps before every connection was closed: the next loop must not find them here."""
         self._connections.clear()
 
 
 class FaultyConnection(asyncio.BufferedProtocol):
-    """Stands between a transport and the broker's protocol."""
+    """A wrapper between a transport and the broker's protocol."""
 
     __slots__ = ("_buffer", "_ends", "_held_back", "_inner", "_network", "transport")
 
@@ -80,7 +80,7 @@ class FaultyConnection(asyncio.BufferedProtocol):
         self._ends = False
 
     def reset(self) -> None:
-        """Close so that the client sees a reset, and not an orderly end: nothing unsent is waited for."""
+        """Reset the connection instead of closing it in order: unsent data is dropped."""
         connection = self.transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
@@ -124,7 +124,7 @@ class FaultyConnection(asyncio.BufferedProtocol):
         self._inner.resume_writing()
 
     def _deliver(self) -> None:
-        """Hand on the oldest of what was held back. As many calls are due as there are pieces, so order is kept."""
+        """Forward the oldest delayed data. There is one call for each piece, so the order is kept."""
         if not self._held_back:
             return
         piece = self._held_back.popleft()

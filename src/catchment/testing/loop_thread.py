@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, to which other threads hand coroutines."""
+"""An event loop on its own thread, which runs coroutines of other threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class LoopThread:
-    """A daemon thread: a forgotten broker does not keep the interpreter from ending."""
+    """A daemon thread: a forgotten broker does not keep the interpreter from exiting."""
 
     def __init__(self, name: str) -> None:
         self._loop = uvloop.new_event_loop()
@@ -21,7 +21,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, Result], timeout_s: float) -> Result:
-        """Wait for a coroutine that runs on the loop, and return or raise here what it does there."""
+        """Run a coroutine on the loop, and return its result or raise its error."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(timeout_s)
@@ -29,7 +29,7 @@ class LoopThread:
             future.cancel()
 
     def end(self, timeout_s: float) -> None:
-        """Cancel whatever still runs on the loop, and wait for the thread."""
+        """Cancel all tasks of the loop, and wait for the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout_s)
         if self._thread.is_alive():

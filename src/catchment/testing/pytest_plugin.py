@@ -1,7 +1,6 @@
-"""Pytest fixtures that bring a real broker to any test.
+"""Pytest fixtures that provide a real broker to any test.
 
-Pytest loads this module in every run of everybody who has Catchment installed, so it imports nothing of Catchment until a
-fixture is used.
+Pytest loads this module in every run where Catchment is installed, so it imports nothing of Catchment until a fixture is used.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def catchment_settings() -> Mapping[str, object]:
-    """The settings of `catchment_broker`, by Kafka's names. Override this fixture to change them."""
+    """The settings of `catchment_broker`, with Kafka's names. Override this fixture to change them."""
     return {}
 
 
@@ -41,7 +40,7 @@ def catchment_broker_factory() -> Iterator[Callable[..., Broker]]:
 def catchment_broker(
     catchment_broker_factory: Callable[..., Broker], catchment_settings: Mapping[str, object]
 ) -> Broker:
-    """A running broker with its data in memory. All tests of the session share it; each takes a topic of its own."""
+    """A running broker with its data in memory. All tests of the session share it; each uses its own topic."""
     return catchment_broker_factory(settings=catchment_settings)
 
 
@@ -59,18 +58,18 @@ def catchment_topic_factory(catchment_broker: Broker, request: pytest.FixtureReq
 
 @pytest.fixture
 def catchment_topic(catchment_topic_factory: Callable[..., str]) -> str:
-    """The name of a fresh topic with one partition on `catchment_broker`."""
+    """The name of a new topic with one partition on `catchment_broker`."""
     return catchment_topic_factory()
 
 
 @pytest.fixture
 def catchment_faults(catchment_broker: Broker) -> Iterator[Faults]:
-    """Faults of `catchment_broker` on demand. All of them end with the test."""
+    """Fault injection for `catchment_broker`. All faults end with the test."""
     yield catchment_broker.faults
     catchment_broker.faults.clear()
 
 
 def _topic_name(test_name: str) -> str:
-    """The test's name, as far as a topic may bear it, with a number that no other topic of this session has."""
+    """The test's name as far as it is valid for a topic, with a number that is unique in this session."""
     readable = re.sub(r"[^a-zA-Z0-9_-]+", "-", test_name).strip("-")
     return f"{readable[:_LONGEST_TOPIC_PREFIX]}-{next(_numbers)}"

@@ -109,7 +109,7 @@ def test_an_api_that_the_broker_does_not_support_is_named() -> None:
         (b"\x7f\xff\xff\xff", "a response claims 2147483647 bytes"),
         (b"\xff\xff\xff\xff", "a response claims -1 bytes"),
         (b"\0\0\0\0", "shorter than a response header"),
-        (b"\0\0\0\x05\0\0\0\x63\0", "response 99 where 1 was due"),
+        (b"\0\0\0\x05\0\0\0\x63\0", "response 99 where 1 was expected"),
         (b"\0\0\0\x05\0\0\0\x01\0", "end inside a varint"),
         (b"HTTP/1.1 400 Bad Request\r\n", "a response claims 1213486160 bytes"),
         (b"\0\0", "it closed the connection"),

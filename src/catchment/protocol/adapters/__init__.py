@@ -1,11 +1,11 @@
-"""Where an API's versions differ in more than added fields: one module an API, named as in kio, loaded when needed.
+"""Differences between versions of an API other than added fields: one module an API, named as in kio, loaded when needed.
 
-A module may have `lift_request` and `lift_response`, which make the newest message of one at an older version, and
-`lower_request` and `lower_response`, which make of the newest message what kio's writer for an older version takes.
+A module may have `lift_request` and `lift_response`, which convert a message of an older version to the newest class, and
+`lower_request` and `lower_response`, which convert the newest class to what kio's writer of an older version accepts.
 Everything else is copied field by field (`conversion`).
 
-Kafka's newest Produce, Fetch, OffsetCommit and OffsetFetch name topics by id alone. Their modules here have topic
-classes that derive from kio's newest ones and hold the name as well: a lifted message always has those.
+Kafka's newest Produce, Fetch, OffsetCommit and OffsetFetch have only topic ids. Their modules here have topic classes that
+derive from kio's newest ones and have the name as well; lifted messages always use those.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def lift_response(response: Any, newest_class: type[AddPartitionsToTxnResponse])
     if response.__version__ > _LAST_VERSION_WITH_ONE_TRANSACTION:
         return lift(response, newest_class)
     topics = tuple([lift(topic, AddPartitionsToTxnTopicResult) for topic in response.results_by_topic_v3_and_below])
-    # An old answer does not say whose transaction it is about; it was the only one asked for.
+    # An old response does not name its transaction; there was only one in the request.
     result = AddPartitionsToTxnResult(transactional_id=TransactionalId(""), topic_results=topics)
     return lift(response, newest_class, results_by_transaction=(result,))
 

@@ -1,4 +1,4 @@
-"""ApiVersions: before version 4 clients fail on a feature whose lowest version is 0, so it is left out (KIP-584)."""
+"""ApiVersions: before version 4 clients fail on a feature whose minimum version is 0, so it is omitted (KIP-584)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Copy a message of one version into the class of another, field by field and all the way down.
+"""Copy a message of one version into the class of another, field by field and recursively.
 
-Fields of the same name are copied, nested messages converted, fields that only the target has filled with their
-defaults. How to do that is worked out once for a pair of classes.
+Fields of the same name are copied, nested structs converted, and fields that only the target has get their defaults. How to do
+that is computed once for each pair of classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Plan(NamedTuple):
 
 
 def lift(source: Any, target_class: Any, **overrides: Any) -> Any:
-    """The message as `target_class`; fields that the source lacks and `overrides` do not give get their defaults."""
+    """The message as `target_class`. Fields that neither the source nor `overrides` have get their defaults."""
     source_class: Any = type(source)
     if source_class is target_class and not overrides:
         return source
@@ -39,9 +39,9 @@ def lift(source: Any, target_class: Any, **overrides: Any) -> Any:
 
 @cache
 def _lifter(source_class: Any, target_class: Any) -> Callable[[Any], Any]:
-    """How to lift without overrides: a request may hold tens of thousands of structs, so each slot is set directly.
+    """A function that lifts without overrides. A request may have tens of thousands of structs, so each slot is set directly.
 
-    That takes less than half of the time of the frozen class's own constructor with its keywords.
+    That takes less than half the time of the constructor of a frozen dataclass.
     """
     plan = _plan(source_class, target_class)
     copied = [(attrgetter(name), getattr(target_class, name).__set__) for name in plan.copied]
@@ -75,9 +75,9 @@ def _lift_all(value: Any, nested_class: Any) -> Any:
 
 
 def lower(source: Any, target_class: Any, **overrides: Any) -> Any:
-    """What kio's writer for `target_class` takes: copied only as deep as the versions differ.
+    """What kio's writer for `target_class` accepts: copied only as deep as the versions differ.
 
-    Unlike in `lift`, a field that the source cannot fill must have an explicit default or be among the overrides.
+    Unlike in `lift`, a field that the source does not have needs an explicit default or an override.
     """
     source_class: Any = type(source)
     if is_writable_as(source_class, target_class) and not overrides:
@@ -100,9 +100,9 @@ def _each(convert: Callable[[Any, Any], Any], value: Any, nested_class: Any) -> 
 
 @cache
 def is_writable_as(source_class: Any, target_class: Any) -> bool:
-    """Whether kio's writer for the target takes the source as it is, because the source has every field it reads.
+    """Whether kio's writer for the target accepts the source, because the source has every field that it reads.
 
-    A tagged message must be of the version's own class, because kio leaves it out only if it equals the default.
+    A tagged struct must be of the version's own class, because kio omits it only if it equals the default.
     """
     if source_class is target_class:
         return True

@@ -1,7 +1,7 @@
-"""DescribeTransactions: kio's answer, but with a start that may be absent.
+"""DescribeTransactions: kio's response, but with an optional start time.
 
-Kafka writes -1 for a transaction that has not started; kio's class can neither write nor read that,
-and its type for times refuses milliseconds.
+Kafka writes -1 for a transaction that has not started; kio's class can neither write nor read that, and its type for times
+rejects milliseconds.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _API_KEY = i16(65)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """One transaction, as its coordinator sees it."""
+    """One transaction, as its coordinator describes it."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -39,7 +39,7 @@ class TransactionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTransactionsResponse:
-    """The answer for all transactions that were asked for."""
+    """The response for all requested transactions."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)

@@ -14,7 +14,7 @@ _LAST_VERSION_WITH_REPLICA_ID = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchTopic(newest_request.FetchTopic):
-    """A topic to read, by id or by name."""
+    """A topic to fetch, by id or by name."""
 
     topic: TopicName | None = None
 
@@ -28,7 +28,7 @@ class ForgottenTopic(newest_request.ForgottenTopic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchableTopicResponse(newest_response.FetchableTopicResponse):
-    """The answer for one topic, by id or by name."""
+    """The response for one topic, by id or by name."""
 
     topic: TopicName | None = None
 

@@ -1,4 +1,4 @@
-"""JoinGroup: without a protocol the answer has null since version 7, before it an empty string."""
+"""JoinGroup: without a protocol the response has null since version 7, and an empty string before."""
 
 from __future__ import annotations
 

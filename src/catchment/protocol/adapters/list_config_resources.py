@@ -1,4 +1,4 @@
-"""ListConfigResources: version 0 was ListClientMetricsResources and asks for nothing else (KIP-1142)."""
+"""ListConfigResources: version 0 was ListClientMetricsResources, which lists nothing else (KIP-1142)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Metadata: version 0 asks for all topics with an empty list, later ones with null.
+"""Metadata: version 0 requests all topics with an empty list, later ones with null.
 
-Cluster operations (versions 8 to 10) have moved to DescribeCluster: the question is dropped and the answer is Kafka's
-"not asked for", which is the field's default. A topic without a name, because it was asked for by an unknown id, can be
-answered from version 12 on; before that its name is empty.
+Cluster operations (versions 8 to 10) have moved to DescribeCluster: the request's field is dropped, and the response has Kafka's
+value for "not requested", which is the field's default. A topic without a name, because it was requested by an unknown id, is
+possible from version 12 on; before that its name is empty.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def lift_request(request: Any, newest_class: type[MetadataRequest]) -> Any:
 def lower_request(request: MetadataRequest, version_class: Any) -> Any:
     if version_class.__version__ == 0:
         if request.topics == ():
-            raise ValueError("Metadata version 0 cannot ask for no topics")
+            raise ValueError("Metadata version 0 cannot request no topics")
         return lower(request, version_class, topics=request.topics or ())
     if version_class.__version__ in (8, 9, 10):
         return lower(request, version_class, include_cluster_authorized_operations=False)

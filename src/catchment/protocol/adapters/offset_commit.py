@@ -22,7 +22,7 @@ class OffsetCommitRequestTopic(newest_request.OffsetCommitRequestTopic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponseTopic(newest_response.OffsetCommitResponseTopic):
-    """The answer for one topic, by id or by name."""
+    """The response for one topic, by id or by name."""
 
     name: TopicName | None = None
 

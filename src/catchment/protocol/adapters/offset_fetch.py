@@ -1,6 +1,6 @@
 """OffsetFetch: one group up to version 7, many since version 8 (KIP-709); topics by id since version 10 (KIP-848).
 
-Version 1 has no place for a group's error but its partitions, so a handler that answers with one lists them as well.
+Version 1 can report a group's error only at its partitions, so a handler that returns one lists the partitions as well.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ class OffsetFetchRequestTopics(newest_request.OffsetFetchRequestTopics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchResponseTopics(newest_response.OffsetFetchResponseTopics):
-    """The answer for one topic, by id or by name."""
+    """The response for one topic, by id or by name."""
 
     name: TopicName | None = None
 
@@ -53,7 +53,7 @@ def lift_response(response: Any, newest_class: type[newest_response.OffsetFetchR
     if response.__version__ > _LAST_VERSION_WITH_ONE_GROUP:
         groups = [_lift_response_group(group) for group in response.groups]
     else:
-        # An old answer does not say which group it is about; it was the only one asked for.
+        # An old response does not name its group; there was only one in the request.
         groups = [_lift_response_group(response, group_id=GroupId(""))]
     return lift(response, newest_class, groups=tuple(groups))
 

@@ -19,7 +19,7 @@ class TopicProduceData(newest_request.TopicProduceData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicProduceResponse(newest_response.TopicProduceResponse):
-    """The answer for one topic, by id or by name."""
+    """The response for one topic, by id or by name."""
 
     name: TopicName | None = None
 

@@ -1,6 +1,6 @@
-"""UpdateFeatures: version 0 knows no upgrade types, and up to version 1 the answer has a result for each feature.
+"""UpdateFeatures: version 0 has no upgrade types, and up to version 1 the response has a result for each feature.
 
-Version 2 has but one error. A handler that returns the response class of this module with `results` serves all.
+Version 2 has only one error. A handler that returns the response class of this module with `results` supports all versions.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _LAST_VERSION_WITH_RESULTS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateFeaturesResponse(newest.UpdateFeaturesResponse):
-    """Kafka's newest answer, with the results that older versions also carry."""
+    """Kafka's newest response, with the results of older versions."""
 
     results: tuple[UpdatableFeatureResult, ...] = ()
 

@@ -1,8 +1,7 @@
-"""An answer that says nothing but an error, for any API, shaped after the request.
+"""A response that reports only an error, for any API, in the form of the request.
 
-Clients read an error where they expect it: at the partition, the topic or the resource that they asked about. So the answer
-mirrors the request: an entry for each of its entries, with the fields that both have in common, and the error at the
-smallest unit that has a place for it.
+Clients read an error at the partition, the topic or the resource of their request. So the response mirrors the request: an entry
+for each of its entries, with the fields that both have, and the error at the smallest unit that has a field for it.
 """
 
 from __future__ import annotations
@@ -19,38 +18,38 @@ from catchment.protocol.apis import newest, response_class
 from catchment.protocol.message_fields import MessageField, message_fields
 
 _ONE_NAME: Final = {"index": "partition", "partition_index": "partition"}
-"""What a request and its answer may call by different names."""
+"""Fields with different names in a request and its response."""
 _KEYS: Final = ("key", "group_id", "transactional_id", "partition", "partition_index")
-"""The field of an answer that repeats a plain value that was asked for."""
+"""The field of a response that repeats a primitive value of the request."""
 _ERRORS: Final = ("error_code", "partition_error_code")
 _NAMED: Final[dict[Any, Any]] = {
     OffsetCommitResponseTopic: offset_commit.OffsetCommitResponseTopic,
     OffsetFetchResponseTopics: offset_fetch.OffsetFetchResponseTopics,
 }
-"""Topics that Kafka's newest answers know by id alone, with the name that older versions want."""
+"""Topics that have only an id in Kafka's newest responses, with the name that older versions need."""
 
 
-def error_answer(api_key: int, request: Any, code: ErrorCode) -> Any:
-    """The newest response class, with `code` for everything that the request, of the newest class too, asks about."""
+def error_response(api_key: int, request: Any, code: ErrorCode) -> Any:
+    """The newest response class, with `code` for everything in the request, which is of the newest class too."""
     return _mirror(response_class(api_key, newest(api_key)), request, code)
 
 
-def _mirror(answer_class: Any, asked: Any, code: ErrorCode) -> Any:
-    answer_class = _NAMED.get(answer_class, answer_class)
+def _mirror(struct_class: Any, asked: Any, code: ErrorCode) -> Any:
+    struct_class = _NAMED.get(struct_class, struct_class)
     values: dict[str, Any] = {
-        one.name: _entries(one, asked, code) for one in message_fields(answer_class) if one.is_struct_array
+        one.name: _entries(one, asked, code) for one in message_fields(struct_class) if one.is_struct_array
     }
     has_smaller_unit = any(values.values())
-    for one in message_fields(answer_class):
+    for one in message_fields(struct_class):
         if one.name in _ERRORS:
             values[one.name] = ErrorCode.none if has_smaller_unit else code
         elif one.name not in values:
             values[one.name] = _value(one, asked)
-    return answer_class(**values)
+    return struct_class(**values)
 
 
 def _entries(one: MessageField, asked: Any, code: ErrorCode) -> tuple[Any, ...]:
-    """An entry for each that was asked about, if the array's entries can carry an error and there is something to mirror."""
+    """An entry for each of the request, if the entries of the array have a field for an error."""
     if not _carries_error(one.struct):
         return ()
     return tuple(_mirror(one.struct, entry, code) for entry in _asked_entries(asked, one.name))
@@ -64,9 +63,9 @@ def _carries_error(entry_class: Any) -> bool:
 
 
 def _asked_entries(asked: Any, name: str) -> tuple[Any, ...]:
-    """The request's array of the same name, else its first: it asks for one kind of thing, whatever the answer calls it.
+    """The request's array of the same name, else its first, which has the requested things under another name.
 
-    Structs come before plain values: a coordinator's key or a group's name is asked for by itself.
+    Structs come before primitive values.
     """
     sources = list(message_fields(asked)) if is_dataclass(asked) else []
     structs = [one for one in sources if one.is_struct_array]
