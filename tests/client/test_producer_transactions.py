@@ -296,7 +296,7 @@ def test_a_commit_after_another_producer_took_over_is_rejected(
 
 def test_a_commit_after_the_timeout_is_rejected(logs: Logs, cluster: Cluster, transactional_id: str) -> None:
     topic = logs.topic()
-    with closing(Producer(cluster, transactional_id=transactional_id, transaction_timeout_ms=100)) as producer:
+    with closing(Producer(cluster, transactional_id=transactional_id, transaction_timeout_ms=3_000)) as producer:
         producer.begin()
         producer.write(topic, table(b"too late"))
         producer.flush()
