@@ -32,7 +32,7 @@ soak: setup ## The long forms of tests that kill and flood, for hours: KILLS=300
 		CATCHMENT_SPARK_KILLS=$(or $(KILLS),300) CATCHMENT_SAME_ROWS_EXAMPLES=50 \
 		CATCHMENT_PIPELINE_KILLS=$(or $(KILLS),300) CATCHMENT_EVENT_TIME_ROUNDS=20 CATCHMENT_LIVE_STORES=sqlite,postgresql \
 		CATCHMENT_POISON_RECORDS=1000000 CATCHMENT_STALL_SECONDS=60 CATCHMENT_FLINK=20 CATCHMENT_AMPLIFICATION=all \
-		$(BIN)/python -m pytest tests/broker/test_crash.py tests/broker/test_transactional_copy.py tests/broker/test_hostile_input.py tests/storage/test_fault_table.py tests/broker/amplification/test_amplification.py \
+		$(BIN)/python -m pytest tests/broker/test_crash.py tests/broker/test_transactional_copy.py tests/broker/test_hostile_input.py tests/storage/faults/test_table.py tests/broker/amplification/test_amplification.py \
 		tests/protocol/test_decode_campaign.py \
 		tests/spark/test_exactly_once.py tests/spark/test_same_rows.py tests/pipelines/test_kills.py \
 		tests/pipelines/event_time/test_against_duckdb.py tests/pipelines/test_lambda.py tests/pipelines/test_poison.py \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -13,6 +14,7 @@ from catchment.protocol.errors import ApiError
 from catchment.storage import layout
 from catchment.storage.config import LogConfig
 from catchment.storage.log import Log
+from catchment.storage.policies import retained_from
 
 _SIZE = batch(b"x").nbytes
 _CONFIG = LogConfig(segment_bytes=10 * _SIZE, retention_ms=-1, file_delete_delay_ms=500)
@@ -126,3 +128,29 @@ def test_what_was_removed_stays_removed_after_a_restart() -> None:
     log = reopened(disk, _CONFIG, log_start_offset=25)
     assert [offset for offset, _ in read_all(log)] == list(range(25, 45))
     assert names(disk, layout.DELETED) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "high_watermark", "expected"),
+    [
+        ({}, 45, 0),
+        ({"retention_ms": 100}, 45, 20),
+        ({"retention_ms": 100, "retention_bytes": 20 * _SIZE}, 45, 20),
+        ({"retention_ms": 100, "retention_bytes": 15 * _SIZE}, 45, 30),
+        ({"retention_bytes": 0}, 45, 45),
+        ({"retention_bytes": 0}, 44, 40),
+        ({"retention_messages": 12}, 45, 33),
+        ({"retention_messages": 12, "retention_bytes": 5 * _SIZE}, 45, 40),
+        ({"retention_ms": 0, "cleanup_policy": frozenset({"compact"})}, 45, 0),
+    ],
+)
+def test_the_limits_combine_to_one_log_start_and_the_decision_changes_nothing(
+    limits: dict[str, Any], high_watermark: int, expected: int
+) -> None:
+    log = _filled(replace(_CONFIG, **limits))
+    now_ms = NOW_MS + 125
+    before = [(segment.base_offset, segment.size) for segment in log.segments]
+    assert retained_from(log.segments, log.config, 0, 45, high_watermark, now_ms) == expected
+    assert (log.log_start_offset, [(segment.base_offset, segment.size) for segment in log.segments]) == (0, before)
+    log.apply_retention(now_ms, high_watermark)
+    assert log.log_start_offset == expected

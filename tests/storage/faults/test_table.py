@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
-from tests.storage.fault_disk import Fault, ProcessEnd, Wrong, copy_of
-from tests.storage.fault_world import CONFIG, IDEMPOTENT, LATER_MS, OPEN, TOPIC, World
+from tests.storage.faults.disk import Fault, ProcessEnd, Wrong, copy_of
+from tests.storage.faults.world import CONFIG, IDEMPOTENT, LATER_MS, OPEN, TOPIC, World
 from tests.storage.logs import NOW_MS, TOPIC_ID
 
 from catchment.protocol.errors import ApiError

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 from tests.storage.compaction.cleaning import MANY_KEYS, keyed, run
-from tests.storage.fault_disk import FaultDisk, copy_of
+from tests.storage.faults.disk import FaultDisk, copy_of
 from tests.storage.logs import NOW_MS, TOPIC_ID, check_indexes, marker
 
 from catchment.ports.clock import ManualClock
