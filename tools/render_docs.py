@@ -1,11 +1,16 @@
-"""Write the parts of the documentation that the code knows better: `make docs`. A test fails when they are out of date."""
+"""Write the pages that are rendered from the code: `make docs`. A test fails when they are out of date."""
 
 import ast
+import html
 import re
 import sys
 from pathlib import Path
 
+from catchment.applications.catalogue import TITLES, pipeline_file
 from catchment.broker.handlers import CLAIMS
+from catchment.pipelines.declaration.loading import load
+from catchment.pipelines.drawing.picture import Node, picture
+from catchment.pipelines.graph import Graph
 from catchment.protocol.apis import APIS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,9 +64,45 @@ def _prose(docstring: str) -> str:
     return f"{title.partition(': ')[2].capitalize()}\n\n" + "\n".join(lines)
 
 
+def example_graphs() -> str:
+    """The pipelines of the examples as diagrams."""
+    lines = [
+        "# Graphs of the examples",
+        "",
+        "The pipelines of [the examples](examples.md), as `catchment pipeline graph` draws them: topics and tables, source stages,",
+        "processing stages, stores, lakes and alerts, and what flows where. Made by `make docs`.",
+        "",
+    ]
+    for name, title in TITLES.items():
+        lines += [f"## {name}", "", f"{title[0].upper()}{title[1:]}.", "", "```mermaid"]
+        lines += [*diagram(pipeline_file(name)), "```", ""]
+    return "\n".join(lines)
+
+
+def diagram(file: Path) -> list[str]:
+    """The graph of a pipeline in Mermaid's notation."""
+    shown = picture(Graph(load(file).specification))
+    numbers = {name: f"n{number}" for number, name in enumerate(shown.nodes)}
+    nodes = [f"  {numbers[name]}{_shape(node)}" for name, node in shown.nodes.items()]
+    return ["graph LR", *nodes, *[f"  {numbers[start]} --> {numbers[end]}" for start, end in shown.edges]]
+
+
+def _shape(node: Node) -> str:
+    """What is kept is a cylinder, what decides a hexagon, what computes a box."""
+    label = "<br>".join(html.escape(text).replace("&quot;", "#quot;") for text in (node.title, *node.details) if text)
+    match node.kind:
+        case "topic" | "table" | "store" | "lake":
+            return f'[("{node.kind} {label}")]'
+        case "alert":
+            return f'{{{{"alert {label}"}}}}'
+        case _:
+            return f'["{label}"]'
+
+
 def pages() -> dict[Path, str]:
     rendered = {
         ROOT / "docs" / "file-map.md": file_map(),
+        ROOT / "docs" / "guide" / "example-graphs.md": example_graphs(),
         ROOT / "docs" / "reference" / "apis.md": apis(),
     }
     return {path: text.rstrip() + "\n" for path, text in rendered.items()}

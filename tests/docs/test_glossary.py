@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
-TERMS = re.findall(r"^\*\*(.+)\*\*\n:   ", PAGE, re.MULTILINE)
+TERMS = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
 
 
 def test_the_terms_stand_in_the_order_of_the_alphabet_and_once_each() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import runpy
 import signal
 import socket
 import subprocess
@@ -21,7 +22,8 @@ import pytest
 
 from catchment.cli.options import BOOTSTRAP_VARIABLE
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guide" / "tutorial.md"
 PORT = "9092"
 TIMEOUT_S = 1400
 
@@ -101,6 +103,16 @@ def test_the_tutorial_works_word_by_word(tmp_path: Path) -> None:
     assert len(outputs) == len(page)
     for block, output in zip(page, outputs, strict=True):
         assert missing_lines(block.shown, output.splitlines()) == [], f"{block.code}\nprinted\n{output}"
+
+
+def test_the_diagram_of_the_tutorial_is_that_of_its_pipeline(tmp_path: Path) -> None:
+    pytest.importorskip("pydantic", reason="pydantic is not installed: pip install 'catchment-streaming[pipelines]'")
+    page = PAGE.read_text(encoding="utf-8")
+    (program,) = re.findall(r"^cat > fridges.py <<'END'\n(.*?)^END$", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "fridges.py").write_text(program)
+    (shown,) = re.findall(r"^```mermaid\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    diagram = runpy.run_path(str(ROOT / "tools" / "render_docs.py"))["diagram"]
+    assert shown.splitlines() == diagram(tmp_path / "fridges.py")
 
 
 def test_lines_are_compared_in_their_order() -> None:
