@@ -34,7 +34,7 @@ def test_a_stage_without_code_is_an_intake_and_each_sink_and_alert_a_query(tmp_p
     assert graph.sinks["alert-burst"].reads == "board"
 
 
-def test_a_table_whose_broken_records_are_set_aside_has_an_intake_for_them_in_both_forms(tmp_path: Path) -> None:
+def test_a_table_whose_broken_records_are_quarantined_has_a_query_for_them_in_both_forms(tmp_path: Path) -> None:
     for suffix, text, before in ((".yaml", YAML, "schema: crews.ddl"), (".py", PYTHON, 'schema="crews.ddl"')):
         between = (": ", "") if suffix == ".yaml" else ("=", '"')
         queries = {
@@ -134,7 +134,7 @@ def test_a_long_name_is_cut_and_still_tells_sinks_apart(tmp_path: Path) -> None:
     assert max(len(first), len(second)) <= 60
 
 
-def test_a_query_that_began_anew_writes_to_a_topic_of_its_own(tmp_path: Path) -> None:
+def test_a_query_that_started_from_scratch_writes_to_a_topic_of_its_own(tmp_path: Path) -> None:
     clean = _graph(tmp_path, clean=2).boundary("clean")
     assert clean is not None
     assert clean.topic == "reports.clean.v2"

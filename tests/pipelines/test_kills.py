@@ -15,14 +15,14 @@ from random import Random
 from typing import Final
 
 import pytest
-from tests.pipelines.soak.campaign import Blow, Campaign
+from tests.pipelines.soak.campaign import Campaign, Kill
 from tests.pipelines.soak.town import town
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
 
-FIRST: Final[tuple[Blow, ...]] = (("worker", "broker"), ("jvm", "postgresql", "redis"))
+FIRST: Final[tuple[Kill, ...]] = (("worker", "broker"), ("jvm", "postgresql", "redis"))
 """A short run has these."""
-ALL: Final[tuple[Blow, ...]] = (
+ALL: Final[tuple[Kill, ...]] = (
     *FIRST,
     ("postgresql",),
     ("jvm", "redis"),
@@ -41,17 +41,17 @@ ALL: Final[tuple[Blow, ...]] = (
 """In this order: without its supervisor or a server, there may be no driver to kill."""
 KILLS: Final = int(os.environ.get("CATCHMENT_PIPELINE_KILLS", len(FIRST)))
 IN_RECOVERY: Final = 0.3
-TOLD: Final = 0.3
+REPORTED: Final = 0.3
 
 
-def strike(running: Campaign, blow: Blow, random: Random) -> None:
-    """As chance has it, in the middle of a recovery, or until the status tells of it."""
-    is_told = blow in (("postgresql",), ("redis",)) and random.random() < TOLD
-    running.strike(blow, is_told=is_told, in_recovery=not is_told and random.random() < IN_RECOVERY)
+def strike(running: Campaign, kill: Kill, random: Random) -> None:
+    """At random, in the middle of a recovery, or until the status reports it."""
+    is_reported = kill in (("postgresql",), ("redis",)) and random.random() < REPORTED
+    running.strike(kill, is_reported=is_reported, in_recovery=not is_reported and random.random() < IN_RECOVERY)
 
 
 @pytest.mark.timeout(1500 + 120 * KILLS)
-def test_log_lake_stores_and_alerts_add_up_whoever_is_killed(tmp_path: Path) -> None:
+def test_log_lake_stores_and_alerts_add_up_whichever_process_is_killed(tmp_path: Path) -> None:
     seed = int(os.environ.get("CATCHMENT_PIPELINE_SEED", Random().getrandbits(32)))
     random = Random(seed)
     first, rest = list(FIRST), random.choices(ALL, k=KILLS - len(FIRST))
@@ -59,12 +59,12 @@ def test_log_lake_stores_and_alerts_add_up_whoever_is_killed(tmp_path: Path) -> 
     sys.stdout.write(f"seed {seed}\n")
     with town(tmp_path, random) as made:
         running = Campaign(made, random)
-        for blow in first:
-            running.strike(blow)
-        for blow in rest:
-            strike(running, blow, random)
+        for kill in first:
+            running.strike(kill)
+        for kill in rest:
+            strike(running, kill, random)
         anomalies = running.finish()
-        told = f"seed {seed}, blows {dict(running.blows)}, runs {running.runs}, {running.sums}"
-        sys.stdout.write(f"{told}\n")
-        assert anomalies == [], told
-        assert min(running.sums[one] for one in ("stored", "duplicate", "late", "rejected", "closed")) > 0, told
+        summary = f"seed {seed}, kills {dict(running.kills)}, runs {running.runs}, {running.sums}"
+        sys.stdout.write(f"{summary}\n")
+        assert anomalies == [], summary
+        assert min(running.sums[one] for one in ("stored", "duplicate", "late", "rejected", "closed")) > 0, summary

@@ -1,4 +1,4 @@
-"""A stage that was wrong is computed anew from the lake, and readers see the old history or the new one, nothing between.
+"""A stage that was wrong is recomputed from the lake, and readers see the old history or the new one, nothing between.
 
 Set CATCHMENT_LIVE_STORES=sqlite,postgresql to have a live board read in both.
 """
@@ -63,7 +63,7 @@ def test_a_repaired_stage_is_shown_whole_and_can_be_taken_back(city: City) -> No
     assert looked.changes == Changes(same=0, changed=2, added=0, removed=0)
     assert city.board() == wrong | {("harbour", 70): (2, None)}
 
-    # Events keep coming, and the old pipeline goes on, while the history is computed anew.
+    # Events keep coming, and the old pipeline goes on, while the history is recomputed.
     city.send([Report("d", 76)], seconds=76)
     city.drain(city.pipeline(count_twice))
     (done,) = backfill(city.context(repaired), "board")
@@ -85,7 +85,7 @@ def test_a_repaired_stage_is_shown_whole_and_can_be_taken_back(city: City) -> No
     assert city.board() == wrong | {("harbour", 70): (4, None)}, "to run the file again does not undo that"
 
 
-def test_what_cannot_be_computed_anew_is_said(city: City) -> None:
+def test_what_cannot_be_recomputed_is_said(city: City) -> None:
     context = city.context(city.pipeline(version=2))
     with pytest.raises(SettingsError, match=r"clean is no stage with a function or SQL.*board"):
         list(backfill(context, "clean"))

@@ -50,7 +50,7 @@ def test_a_graph_is_drawn_printed_and_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["graph", "plan", "test", "run", "prune", "reset", "backfill", "rollback"])
-def test_every_mistake_is_told_before_spark_starts(tmp_path: Path, verb: str) -> None:
+def test_every_mistake_is_reported_before_spark_starts(tmp_path: Path, verb: str) -> None:
     file = write_emergency(tmp_path, text=YAML.replace("mode: update", "mood: x").replace("version: 1", "version: 0"))
     result = _pipeline(verb, file, *(["board"] if verb in ("backfill", "rollback") else []))
     assert result.exit_code == 2

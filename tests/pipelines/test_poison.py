@@ -1,4 +1,4 @@
-"""Broken records of every kind are set aside as they came, with their reason; nothing else is lost, and no query stops for them.
+"""Broken records of every kind are quarantined unchanged, with their reason; nothing else is lost, and no query stops for them.
 
 CATCHMENT_POISON_RECORDS sets how many records there are, of which one in a hundred is broken; a run with CATCHMENT_POISON_SEED is
 repeated.
@@ -34,11 +34,11 @@ SEED: Final = int(os.environ.get("CATCHMENT_POISON_SEED", Random().getrandbits(3
 
 
 class Interrupted(Exception):
-    """Somebody pressed Ctrl-C."""
+    """Ctrl-C was pressed."""
 
 
 @pytest.mark.timeout(1500 + RECORDS // 100)
-def test_what_is_broken_is_set_aside_with_its_reason_and_comes_back_repaired(
+def test_broken_records_are_quarantined_with_their_reason_and_come_back_repaired(
     city: City, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sys.stdout.write(f"CATCHMENT_POISON_SEED={SEED}\n")
@@ -66,7 +66,7 @@ def test_what_is_broken_is_set_aside_with_its_reason_and_comes_back_repaired(
     check_right(city, sorted([*sent.right, *sent.repaired]))
 
 
-def test_a_broken_record_of_a_table_leaves_its_row_as_it_was_and_is_set_aside_once(city: City) -> None:
+def test_a_broken_record_of_a_table_leaves_its_row_as_it_was_and_is_quarantined_once(city: City) -> None:
     pipeline = city.pipeline(crews_on_error="quarantine")
     broken = {1: (b"harbour", b'{"district": "harbour", "crew": "two"}'), 2: (b"hills", b"no crew at all")}
     city.send_crew("harbour", 3)

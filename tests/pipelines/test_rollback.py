@@ -42,7 +42,7 @@ def rollback(file: Path, *options: str) -> Result:
     return CliRunner().invoke(app, ["pipeline", "rollback", str(file), "board", *options])
 
 
-def test_a_version_that_was_never_shown_is_passed_over(file: Path) -> None:
+def test_a_version_that_was_never_shown_is_skipped(file: Path) -> None:
     result = rollback(file, "--json")
     assert json.loads(result.stdout) == [{"table": "board", "version": 1, "left": 3}]
     with open_store(f"sqlite:///{file.parent}/city.db", "board") as store:

@@ -35,7 +35,7 @@ def test_topics_that_stages_read_take_times_ahead_of_the_clock(city: City) -> No
     assert "risingTimestamps" not in sink_options(context, "outlet-board"), "no stage reads what a sink writes"
 
 
-def test_what_is_kept_aside_is_kept_for_ever_unless_the_file_says_otherwise(city: City) -> None:
+def test_quarantined_records_are_kept_for_ever_unless_the_file_says_otherwise(city: City) -> None:
     pipeline = city.pipeline()
     pipeline.alert(
         Stage("board"), "burst", when="count > 3", key=["district"], to=[topic("siren"), webhook("http://x/y")]

@@ -77,7 +77,7 @@ def quarantine(city: City, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_rows_that_a_store_can_never_take_are_set_aside_by_what_each_store_can_take(
+def test_rows_that_a_store_can_never_take_are_quarantined_by_what_each_store_can_take(
     city: City, addresses: dict[str, str]
 ) -> None:
     made = pipeline(city, addresses)
@@ -132,7 +132,7 @@ def test_a_batch_that_is_repeated_sets_nothing_aside_a_second_time(city: City, m
 
     def lost(self: SqliteStore, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
         write(self, rows, query, batch_id, version)
-        raise StoreAway("nobody knows what became of it")
+        raise StoreAway("its outcome is unknown")
 
     for trouble in (away, lost):
         with monkeypatch.context() as patched:
@@ -144,7 +144,7 @@ def test_a_batch_that_is_repeated_sets_nothing_aside_a_second_time(city: City, m
     assert aside(city) == [("sqlite", NAMELESS.id)]
     assert stored(f"sqlite:///{city.folder}/city.db") == {str(one.district): one.id for one in (LONG, DRAWN_OUT, LAST)}
 
-    again = Report("nobody", 6, None)
+    again = Report("again", 6, None)
     city.send([again], seconds=6)
     city.drain(made)
     assert aside(city) == [("sqlite", NAMELESS.id), ("sqlite", again.id)]

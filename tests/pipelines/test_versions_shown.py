@@ -1,4 +1,4 @@
-"""Which version of a table readers see when queries begin anew, are gone back from and are computed anew."""
+"""Which version of a table readers see when queries start from scratch, are gone back from and are recomputed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def counts(city: City) -> dict[int, int]:
     return {seconds_of(start): count for start, count in found}
 
 
-def test_a_version_whose_intake_begins_anew_is_not_shown_before_that_has_read_all_events_again(city: City) -> None:
+def test_a_version_whose_source_stage_starts_from_scratch_is_not_shown_before_that_has_read_all_events_again(
+    city: City,
+) -> None:
     from catchment.pipelines.execution.run import Run
 
     city.send([Report("a", 1)], seconds=1)
@@ -100,7 +102,7 @@ def test_what_was_gone_back_from_is_shown_again_by_a_backfill_alone_and_by_that_
     versions = city.plan(newer).versions
     assert versions == {"clean": 2, "outlet-board": 2}
     with pytest.raises(
-        ClientError, match=r"outlet-board begins anew with .*clean\.v2, and has not caught up"
+        ClientError, match=r"outlet-board starts from scratch with .*clean\.v2, and has not caught up"
     ) as refused:
         list(backfill(city.context(newer, versions), "board"))
     assert refused.value.advice == "Run the pipeline with this file until it has caught up, and then the backfill."
@@ -127,7 +129,7 @@ def test_what_was_gone_back_from_is_shown_again_by_a_backfill_alone_and_by_that_
 
 
 @pytest.mark.timeout(1500)
-def test_a_stage_with_another_key_is_computed_anew(city: City) -> None:
+def test_a_stage_with_another_key_is_recomputed(city: City) -> None:
     city.send([Report("a", 1), Report("b", 2, kind="flood"), Report("c", 3, "hills")], seconds=10)
     city.drain_as_planned(counted(city, 1))
     for seconds in (60, 61):
@@ -201,7 +203,7 @@ def test_the_command_says_what_changes_and_the_next_run_goes_on_with_what_it_has
     assert counts(city) == {0: 1, 60: 3}
 
 
-def test_a_file_whose_state_a_run_would_refuse_is_not_computed_anew_either(
+def test_a_file_whose_state_a_run_would_refuse_is_not_recomputed_either(
     city: City, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = city.folder / "city.yaml"

@@ -1,4 +1,4 @@
-"""A pipeline's file opened for a command that works with it beside its run: the graph, and if need be Spark."""
+"""A pipeline's file opened for a command that works beside its run: the graph, and Spark if it is needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _loaded(file: Path) -> Loaded:
 
 @contextmanager
 def authors_mistakes() -> Iterator[None]:
-    """Whatever a stage's code raises when it is applied is the author's to correct: told as SettingsError."""
+    """Raise whatever a stage's code raises as SettingsError: the author has to correct it."""
     try:
         yield
     except ClientError:
@@ -43,7 +43,7 @@ def authors_mistakes() -> Iterator[None]:
 
 @contextmanager
 def opened(file: Path, root: Path | None, servers: str | None, master: str) -> Iterator[RunContext]:
-    """The surroundings of its queries, with the versions that a run would have; raises `Refused` where that may not be."""
+    """The context of its queries, with the versions that a run would have; raises `Refused` where a run would."""
     loaded = _loaded(file)
     graph, folder = Graph(loaded.specification), loaded.folder
     home = Home((root or default_home()).resolve(), graph.specification.pipeline)

@@ -41,16 +41,16 @@ class Mistakes(Exception):
 
 
 class Finding(NamedTuple):
-    """What is wrong with a declaration, which is known by its keys: where it stands in the file is looked up later."""
+    """What is wrong with a declaration, given by its keys: its line in the file is looked up later."""
 
     path: Path
     what: str
     location: Location | None = None
-    """The line, where more is known of it than the keys say: that of a stage's function, for instance."""
+    """The line, where it is more exact than that of the keys: that of a stage's function, for instance."""
 
 
 class Unresolved(SettingsError):
-    """A pipeline that names columns which are not there, or uses them as something that they are not."""
+    """A pipeline that names columns which do not exist, or whose types do not fit."""
 
     def __init__(self, found: Sequence[Finding]) -> None:
         super().__init__("\n".join(one.what for one in found))
@@ -70,4 +70,4 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 class Refusal(ClientError):
-    """The state in the checkpoints, or what a store or a lake holds, is not of this pipeline as it is written: no repetition helps."""
+    """The state in the checkpoints, a store or a lake does not belong to this pipeline as it is written: a retry does not help."""

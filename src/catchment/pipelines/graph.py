@@ -3,16 +3,16 @@
 A stage boundary is a topic written exactly once: Spark chains stateful operators only in append mode, where nothing shows until
 a window closes, and each sink has a query of its own that must not hold up the others.
 
-A *source stage* reads a topic of events, sets aside what is broken, late or twice there, and writes the rest. Only it can tell a late
-row, by its own watermark, so every stream with event time or with a quarantine begins with one. A stage without code is one;
-for a stage with code that reads such a source, one is made.
+A *source stage* reads a topic of events, quarantines what is broken, splits off what is late or a duplicate, and writes the rest. Only it
+can recognise a late row, by its own watermark, so every stream with event time or with a quarantine starts with one. A stage without
+code is one; for a stage with code that reads such a source, one is added.
 
 A table has a *quarantine* query only if its broken records go to the quarantine: queries that join the table read its topic and skip them.
 
 A *processing stage* is a stage with code. It is a query of its own if other stages read it or if it names a topic; otherwise each sink
 that reads it computes it. A *sink* writes to a store, a lake or a topic, or is an alert.
 
-A query that begins anew in a later version writes to a topic of its own, so that what reads it never sees rows of both.
+A query that starts from scratch in a later version writes to a topic of its own, so that what reads it never sees rows of both.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SourceStage:
 
 @dataclass(frozen=True)
 class TableQuarantine:
-    """What sets aside the broken records of a table."""
+    """The query that quarantines the broken records of a table."""
 
     name: str
     table_name: str
@@ -118,7 +118,7 @@ class Sink:
 
 
 class Graph:
-    """All queries of a pipeline, each in its first version unless told otherwise."""
+    """All queries of a pipeline, each in its first version by default."""
 
     def __init__(self, specification: PipelineSpecification, versions: Mapping[str, int] | None = None) -> None:
         self.specification = specification
@@ -154,7 +154,7 @@ class Graph:
 
     @cached_property
     def sorted_stages(self) -> list[ProcessingStage]:
-        """Steps after those that they read."""
+        """Processing stages, each after those that it reads."""
         reads = {name: stage.inputs for name, stage in self.processing_stages.items()}
         return [
             self.processing_stages[name]
@@ -185,17 +185,17 @@ class Graph:
         return self.processing_stages[reads].inputs if is_computed else (reads,)
 
     def target(self, query: str) -> StoreSink | LakeSink | TopicSink | Alert | None:
-        """What a sink writes to; None for a query that is none."""
+        """What a sink writes to; None for any other query."""
         sink = self.sinks_by_query.get(query)
         return sink.target if sink is not None else None
 
     def goes_by_clock(self, query: str) -> bool:
-        """Whether a query has timers: they are looked at in every batch, so there is one at each trigger even if no rows have come."""
+        """Whether a query has timers: they are checked in every batch, so each trigger runs one even without new rows."""
         target = self.target(query)
         return isinstance(target, Alert) and target.absent_for is not None
 
     def key_of(self, name: str) -> tuple[str, ...]:
-        """The columns by which the rows of a source or a stage are told apart: the stage's key, or else that of its topic."""
+        """The columns that identify a row of a source or a stage: the stage's key, or else that of its topic."""
         stage = self.specification.stages.get(name)
         boundary = None if name in self.sources else self.boundary(name)
         return (stage.key if stage else ()) or (boundary.key if boundary else ())
@@ -215,12 +215,12 @@ class Graph:
 
     @property
     def quarantine(self) -> str:
-        """Where records go that cannot be used, as they came."""
+        """The topic of records that cannot be used, unchanged."""
         return f"{self.specification.pipeline}{QUARANTINE_SUFFIX}"
 
     @property
     def late(self) -> str:
-        """Where records go that came too late."""
+        """The topic of records that arrived too late."""
         return f"{self.specification.pipeline}{LATE_SUFFIX}"
 
     def _add_stage(self, name: str, stage: Stage) -> None:
@@ -243,7 +243,7 @@ class Graph:
 
     def _source_stage(self, name: str, source_name: str, stage: Stage | None) -> SourceStage:
         source = self.sources[source_name]
-        # The key and the topic of a stage with code are of what its code makes.
+        # The key and the topic of a stage with code are those of the rows that its code returns.
         own = stage if stage is not None and not stage.has_code else None
         to = own.to if own else None
         boundary = Boundary(
@@ -274,13 +274,13 @@ class Graph:
             partitions=stage.to.partitions if stage.to else None,
             event_time=stage.event_time,
             lateness_ms=self._lateness_ms(name),
-            # Where records of one key are of several rows, the last one does not stand for the others.
+            # If records of one key hold several rows, the last record does not replace the others.
             is_changelog=stage.mode == "update" and set(stage.key) <= set(key),
             rows_as=stage.to.format if stage.to else None,
         )
 
     def _lateness_ms(self, name: str) -> int:
-        """How late rows of a source or a stage may come. A stage that passes rows on does not put them in order."""
+        """How late rows of a source or a stage may arrive. A stage that passes rows on does not order them."""
         if name in self.sources:
             return self.sources[name].lateness or 0
         if name in self.tables:

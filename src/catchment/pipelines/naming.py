@@ -34,7 +34,7 @@ _DIGEST: Final = 8
 
 
 class MadeSourceStage(NamedTuple):
-    """A source stage that nobody has declared, made for what reads a source that needs one."""
+    """A source stage that the file does not declare, added for readers of a source that needs one."""
 
     name: str
     stage: Stage | None
@@ -60,7 +60,7 @@ def made_source_stage(
 
 
 def table_quarantines(specification: PipelineSpecification) -> dict[str, str]:
-    """The tables whose broken records are set aside, by the names of the queries that do so."""
+    """The tables whose broken records are quarantined, by the names of the queries that do it."""
     read = {one for stage in specification.stages.values() for one in stage.from_}
     return {
         f"{name}-input": name
@@ -70,7 +70,7 @@ def table_quarantines(specification: PipelineSpecification) -> dict[str, str]:
 
 
 def has_topic(specification: PipelineSpecification, name: str) -> bool:
-    """Whether a stage writes a topic; what does not is computed by each of the sinks that read it."""
+    """Whether a stage writes a topic; if not, each of the sinks that read it computes it."""
     stage = specification.stages[name]
     is_read = any(name in other.from_ for other in specification.stages.values())
     return is_read or stage.to is not None or is_source_stage(specification, stage)
@@ -82,12 +82,12 @@ def topic_of(specification: PipelineSpecification, query: str, to: TopicOut | No
 
 
 def topic_in_version(topic: str, version: int) -> str:
-    """A query that begins anew writes to a topic of its own, so that what reads it never sees rows of both."""
+    """A query that starts from scratch writes to a topic of its own, so that what reads it never sees rows of both."""
     return topic if version == 1 else f"{topic}.v{version}"
 
 
 def named_sinks(specification: PipelineSpecification) -> Iterator[tuple[str, StoreSink | LakeSink | TopicSink]]:
-    """The sinks with their names, given or not. One that was given is nobody else's."""
+    """The sinks with their names, given or by default. No other sink gets a name that was given."""
     taken = {sink.name for sink in specification.sinks} | set(map(alert_sink, specification.alerts))
     for sink in specification.sinks:
         name = sink.name or next(one for one in default_names(sink) if one not in taken)
@@ -111,7 +111,7 @@ def sink_query(sink: str) -> str:
 
 
 def without_kind(query: str) -> str:
-    """A query by the name that people have given it, whatever it is."""
+    """A query by the name in the file, without the prefix of its kind."""
     return query.removeprefix(_SINK_PREFIX)
 
 

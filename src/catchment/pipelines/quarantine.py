@@ -1,8 +1,8 @@
-"""The quarantine of a pipeline: what could not be used, as it came, and the way back for what has been repaired.
+"""The quarantine of a pipeline: records that could not be used, unchanged, and the replay of those that were repaired.
 
 A record goes back to its own topic with its own key and headers. In the same transaction a note of where it came from, and of where it
 is in the quarantine, is written to `<pipeline>.quarantine.replayed`, so that a replay that is killed and repeated sends nothing twice, and
-neither does one that finds the record in the quarantine again: several stages may have set it aside, or a later version of one.
+neither does one that finds the record in the quarantine again: several stages may have quarantined it, or a later version of one.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ Repair = Callable[["Quarantined"], bytes | None]
 
 @dataclass(frozen=True)
 class Quarantined:
-    """One record that was set aside."""
+    """One quarantined record."""
 
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    """Those that the record had."""
+    """The headers that the record had."""
     facts: Mapping[str, str]
     """Ours: error, stage, and topic, partition, offset, timestamp, or sink."""
 
     @property
     def place(self) -> str:
-        """Where it is in the quarantine."""
+        """Its position in the quarantine."""
         return f"{self.partition}:{self.offset}"
 
     @property
     def origin(self) -> str | None:
-        """Where it came from; None of a record that no pipeline has set aside, and of a row that a store could not take."""
+        """The position that it came from; None for a record that no pipeline quarantined, and for a row that a store could not take."""
         where = [self.facts.get(name) for name in ("topic", "partition", "offset")]
         return None if None in where else "{}-{}@{}".format(*where)
 
@@ -63,7 +63,7 @@ class Quarantined:
 
 
 class Replayed(NamedTuple):
-    """How many records were sent back now, how many before, and the places of those that nobody knows where to send."""
+    """How many records were sent back now, how many before, and the positions of those without an origin to send them to."""
 
     sent: int
     sent_before: int
@@ -76,7 +76,7 @@ def pipelines_with_quarantine(cluster: Cluster) -> list[str]:
 
 
 def read_quarantine(pipeline: str, servers: str, settings: Mapping[str, str] | None = None) -> Iterator[Quarantined]:
-    """All that is there, in the order of its partitions."""
+    """All records of the quarantine, partition by partition."""
     for batch in scan_arrow(f"{pipeline}{QUARANTINE_SUFFIX}", servers, columns=_COLUMNS, settings=settings):
         yield from (_quarantined(row) for row in batch.to_pylist())
 
@@ -101,20 +101,20 @@ def expired_late(cluster: Cluster, pipeline: str) -> int:
 
 
 def _starts(cluster: Cluster, topic: str) -> dict[str, int]:
-    """Where each partition begins: what is before that is gone."""
+    """The start of each partition: records before it are gone."""
     places = [(topic, partition) for partition in cluster.partitions(topic)]
     return {f"{place[1]}": one.offset for place, one in cluster.list_offsets(places, EARLIEST).items()}
 
 
 def reasons(records: Iterable[Quarantined]) -> Counter[tuple[str, str]]:
-    """How many records there are of each (stage, kind of error): what is said of one record alone is left out."""
+    """How many records there are of each (stage, kind of error): details of single records are left out of the error."""
     return Counter((one.facts.get("stage", ""), one.error.partition(": ")[0]) for one in records)
 
 
 def replayed_origins(
     cluster: Cluster, pipeline: str, servers: str, settings: Mapping[str, str] | None = None
 ) -> set[str]:
-    """Where records came from that have gone back already."""
+    """The origins of the records that were sent back already."""
     cluster.partitions(f"{pipeline}{REPLAYED_SUFFIX}", create=True)
     batches = scan_arrow(f"{pipeline}{REPLAYED_SUFFIX}", servers, columns=["key"], settings=settings)
     return {key.decode() for batch in batches for key in batch.column("key").to_pylist()}
@@ -123,12 +123,12 @@ def replayed_origins(
 def unsent(
     records: Iterable[Quarantined], sent_before: Collection[str], without_origin: list[str]
 ) -> Iterator[Quarantined]:
-    """One record for each origin that nothing went back to yet; the places of those without one are added to the list."""
+    """One record for each origin that no record was sent back to yet; the positions of those without an origin are added to the list."""
     known = set(sent_before)
     for one in records:
         if one.origin is None:
             without_origin.append(one.place)
-        # A note may have the place in the quarantine instead.
+        # A note may hold the position in the quarantine instead.
         elif one.origin not in known and one.place not in known:
             known.add(one.origin)
             yield one
@@ -142,7 +142,7 @@ def replay(
     repair: Repair,
     settings: Mapping[str, str] | None = None,
 ) -> Replayed:
-    """Send what can be repaired back to where it came from, but for what was sent before."""
+    """Send repaired records back to the topics that they came from, except those that were sent before."""
     sent = 0
     without_origin: list[str] = []
     transactional_id = f"{pipeline}{QUARANTINE_SUFFIX}-replay"
@@ -192,7 +192,7 @@ def _quarantined(row: Mapping[str, Any]) -> Quarantined:
         row["key"],
         row["value"],
         headers=tuple((name, value) for name, value in headers if not name.startswith(_OURS)),
-        # A record may have had headers of such names before it was set aside: ours come behind them.
+        # A record may have had headers of such names before it was quarantined: ours come after them.
         facts={
             name.removeprefix(_OURS): (value or b"").decode(errors="backslashreplace")
             for name, value in headers

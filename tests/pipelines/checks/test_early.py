@@ -1,4 +1,4 @@
-"""What would fail once a pipeline runs is told before Spark starts, with all else that is wrong and with its line."""
+"""What would fail once a pipeline runs is reported before Spark starts, with all else that is wrong and with its line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _changed(folder: Path, *changes: tuple[str, str], is_to_run: bool = False) -
     return _mistakes(write_emergency(folder, text=text), is_to_run=is_to_run)
 
 
-def test_mistakes_of_every_kind_are_told_in_one_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_of_every_kind_are_reported_in_one_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOOK", raising=False)
     found = _changed(
         tmp_path,
@@ -52,7 +52,7 @@ def test_mistakes_of_every_kind_are_told_in_one_round(tmp_path: Path, monkeypatc
     assert found[6].endswith("the environment variable HOOK is not set")
 
 
-def test_a_name_that_nobody_has_is_told_though_its_own_declaration_is_wrong(tmp_path: Path) -> None:
+def test_an_unknown_name_is_reported_though_its_own_declaration_is_wrong(tmp_path: Path) -> None:
     found = _changed(
         tmp_path,
         ("    from: reports\n", "    from: reprts\n    dedup: id\n"),
@@ -63,7 +63,7 @@ def test_a_name_that_nobody_has_is_told_though_its_own_declaration_is_wrong(tmp_
     assert any("nothing is named claen" in one for one in found[2:])
 
 
-def test_what_is_right_in_a_sink_is_told_with_its_own_line_though_one_before_it_is_wrong(tmp_path: Path) -> None:
+def test_what_is_right_in_a_sink_is_reported_with_its_own_line_though_one_before_it_is_wrong(tmp_path: Path) -> None:
     found = _changed(tmp_path, ("table: board,", "tabel: board,"), ("lake: lake/reports", "lake: foo://lake"))
     assert [one.split(": ")[0] for one in found] == ["city.yaml:24", "city.yaml:24", "city.yaml:25"]
 
@@ -109,7 +109,7 @@ def test_names_are_not_called_unknown_where_their_section_has_the_wrong_shape(tm
         (("version: 1", "version: 1\nsmtp: smtp://host:abc"), 3, "smtp: the SMTP server is no address"),
     ],
 )
-def test_what_a_run_would_stumble_over_is_told_with_its_line(
+def test_what_a_run_would_stumble_over_is_reported_with_its_line(
     tmp_path: Path, change: tuple[str, str], line: int, said: str
 ) -> None:
     [found] = _changed(tmp_path, change)

@@ -73,7 +73,7 @@ def test_a_server_that_answers_nothing_is_named_and_does_not_hold_up_the_command
 
 
 def test_a_broker_that_restarts_is_waited_for() -> None:
-    """It comes back while the command waits, which is told by the wait itself."""
+    """It comes back while the command waits, which is reported by the wait itself."""
     with Broker() as broker:
         [_, port] = broker.bootstrap_servers.split(":")
         with socket.create_server(("127.0.0.1", 0)) as gate:

@@ -55,14 +55,14 @@ def test_a_stage_does_not_get_a_topic_that_the_pipeline_keeps_for_itself(tmp_pat
         ("emergency.quarantine.replayed", "what was sent back from the quarantine is noted there"),
         ("emergency.late", "records that came too late are there"),
         ("emergency.alerts", "it is the log of the alerts"),
-        ("emergency.alerts.undelivered", "alerts that nobody could be told are there"),
+        ("emergency.alerts.undelivered", "alerts that could not be delivered are there"),
         ("reports.clean", "stage clean writes it"),
         ("reports", "source reports reads it"),
         ("crews", "table crews reads it"),
     ],
 )
-def test_nobody_else_writes_to_a_topic_of_the_pipeline(tmp_path: Path, topic: str, why: str) -> None:
-    # Of two stages that meet, both are told.
+def test_no_other_part_writes_to_a_topic_of_the_pipeline(tmp_path: Path, topic: str, why: str) -> None:
+    # Of two stages that meet, both are reported.
     stage = _mistakes(tmp_path, _stage(f"again: {{from: reports, to: {{topic: {topic}}}}}"))
     assert f"city.yaml:16: stage again may not write topic {topic}: {why}. Name another with `to`." in stage
     assert len(stage) == (2 if topic == "reports.clean" else 1)
@@ -70,7 +70,7 @@ def test_nobody_else_writes_to_a_topic_of_the_pipeline(tmp_path: Path, topic: st
     assert sink == [f"city.yaml:24: sinks.0.topic: {topic} is no topic to write to: {why}. Name another."]
 
 
-def test_an_alert_is_told_to_a_topic_that_no_stage_writes_and_may_be_read_again(tmp_path: Path) -> None:
+def test_an_alert_is_reported_to_a_topic_that_no_stage_writes_and_may_be_read_again(tmp_path: Path) -> None:
     (found,) = _mistakes(tmp_path, ("{topic: dispatch}", "{topic: reports.clean}"))
     assert found.startswith("city.yaml:32: alerts.burst.to.0: reports.clean is no topic to write to: stage clean")
     load(write_emergency(tmp_path, text=YAML.replace("{topic: dispatch}", "{topic: crews}")))
@@ -90,12 +90,12 @@ def test_a_topic_may_not_be_one_that_a_stage_writes_in_a_later_version(tmp_path:
         (("tables:\n", "tables:\n  reports-input: {topic: more, schema: crews.ddl, key: district}\n"), 7),
     ],
 )
-def test_a_name_that_an_intake_gets_is_nobody_elses(tmp_path: Path, declared: tuple[str, str], line: int) -> None:
+def test_a_name_that_a_source_stage_gets_is_taken(tmp_path: Path, declared: tuple[str, str], line: int) -> None:
     found = _mistakes(tmp_path, declared, _sink("{from: reports, topic: copies}"))
     assert found == [f"city.yaml:{line}: the name reports-input is taken: the source stage of reports has it"]
 
 
-def test_a_name_that_the_intake_of_a_table_gets_is_nobody_elses(tmp_path: Path) -> None:
+def test_a_name_that_the_quarantine_of_a_table_gets_is_taken(tmp_path: Path) -> None:
     table = ("key: district}", "key: district, on_error: quarantine}")
     found = _mistakes(
         tmp_path, table, ("stages:\n", "stages:\n  crews-input: {from: clean, sql: SELECT * FROM clean}\n")
@@ -131,4 +131,4 @@ def test_a_stage_does_not_have_the_name_of_an_outlets_query(tmp_path: Path, name
 def test_sql_does_not_read_two_whose_names_differ_in_capitals_alone(tmp_path: Path) -> None:
     more = "{from: reports, to: {topic: more}}"
     found = _mistakes(tmp_path, _stage(f"Clean: {more}\n  both: {{sql: 'SELECT * FROM Clean, clean, `clean`'}}"))
-    assert found == ["city.yaml:17: stage both reads several as clean: SQL does not tell capitals apart"]
+    assert found == ["city.yaml:17: stage both reads several as clean: SQL ignores case"]

@@ -1,4 +1,4 @@
-"""Addresses of stores and lakes are shown without what nobody may see."""
+"""Addresses of stores and lakes are shown without credentials."""
 
 from __future__ import annotations
 

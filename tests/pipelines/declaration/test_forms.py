@@ -1,4 +1,4 @@
-"""Both forms of a pipeline give the same graph, and every mistake is told at once with its place."""
+"""Both forms of a pipeline give the same graph, and every mistake is reported at once with its place."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_both_forms_of_a_pipeline_declare_the_same(tmp_path: Path) -> None:
     assert of_python.model_copy(update={"stages": {}}) == of_yaml.model_copy(update={"stages": {}})
 
 
-def test_every_mistake_in_yaml_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+def test_every_mistake_in_yaml_is_reported_at_once_with_its_line(tmp_path: Path) -> None:
     wrong = (
         YAML.replace("lateness: 20 seconds", "lateness: soon")
         .replace("parallelism: 4", "parallelism: 0")
@@ -57,7 +57,7 @@ def test_every_mistake_in_yaml_is_told_at_once_with_its_line(tmp_path: Path) -> 
     assert found[3] == "city.yaml:17: stages.board.mood: unknown; did you mean mode?"
 
 
-def test_names_that_nobody_has_are_told_together(tmp_path: Path) -> None:
+def test_unknown_names_are_reported_together(tmp_path: Path) -> None:
     wrong = YAML.replace("    mode: update", "    from: [cleen, crews]\n    mode: update")
     wrong = wrong.replace("{from: clean, lake", "{from: claen, lake")
     found = _with(tmp_path, wrong)
@@ -84,7 +84,7 @@ def test_a_stage_may_not_read_itself(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+def test_what_is_no_yaml_is_reported_with_its_line(tmp_path: Path) -> None:
     found = _with(tmp_path, "pipeline: x\nsources: {a: [}\n")
     assert len(found) == 1
     assert found[0].startswith("city.yaml:2: this is not YAML")
@@ -176,7 +176,7 @@ def test_a_function_of_a_file_beside_it_serves_a_yaml_stage(tmp_path: Path) -> N
         ("reports.ddl:board", "there is no Python file "),
     ],
 )
-def test_a_function_that_is_not_there_is_told_with_the_line_of_its_stage(
+def test_a_function_that_is_not_there_is_reported_with_the_line_of_its_stage(
     tmp_path: Path, function: str, said: str
 ) -> None:
     (tmp_path / "steps.py").write_text("def board(clean, crews):\n    return clean\n")
@@ -218,12 +218,12 @@ def test_functions_of_files_beside_the_pipeline_or_below_it_go_to_the_workers_as
     assert "package" not in registered()
 
 
-def test_an_error_in_a_file_of_functions_is_told_once_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "steps.py").write_text("def board(clean, crews):\n    return clean\n\nboard(nobody)\n")
+def test_an_error_in_a_file_of_functions_is_reported_once_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text("def board(clean, crews):\n    return clean\n\nboard(unknown)\n")
     text = _with_function("steps.py:board")
     more = "  more: {from: [clean, crews], function: steps.py:board}\nsinks:"
     assert _with(tmp_path, text.replace("sinks:", more)) == [
-        f"{tmp_path}/steps.py:4: NameError: name 'nobody' is not defined"
+        f"{tmp_path}/steps.py:4: NameError: name 'unknown' is not defined"
     ]
 
 
@@ -274,7 +274,7 @@ def test_sql_that_cannot_be_read_must_say_what_it_reads(tmp_path: Path) -> None:
     unreadable = "  more: {sql: SELECT ((1 FROM clean}\n  last: {sql: 'SELECT \"1 FROM clean'}\nsinks:"
     one, other = _with(tmp_path, YAML.replace("sinks:", unreadable))
     assert one.startswith(
-        "city.yaml:23: stages.more.from: write what it reads, which its SQL does not tell (line 1, at "
+        "city.yaml:23: stages.more.from: write what it reads, which its SQL does not show (line 1, at "
     )
     assert other.startswith("city.yaml:24: stages.last.from: write what it reads")
     said = YAML.replace("sinks:", "  more: {from: clean, sql: SELECT ((1 FROM clean}\nsinks:")

@@ -59,7 +59,7 @@ def test_every_key_is_documented_and_no_other(section: str) -> None:
     if section == "Pipeline":
         declared.add(TESTS)
     if section == "Alert":
-        # What a topic of an alert has beside its name is told in its line.
+        # What a topic of an alert has beside its name is reported in its line.
         declared -= {"partitions"}
     assert set(documented) == declared
     assert len(documented) == len(set(documented))

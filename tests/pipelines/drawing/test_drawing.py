@@ -34,7 +34,7 @@ def _pictures(draw: st.DrawFn) -> Picture:
         for place, end in enumerate(names)
         for start in draw(st.lists(st.sampled_from(names[:place]), max_size=3, unique=True) if place else st.just([]))
     ]
-    return Picture({name: Node(name, "step", name) for name in names}, tuple(edges))
+    return Picture({name: Node(name, "processing-stage", name) for name in names}, tuple(edges))
 
 
 def test_a_terminal_shows_what_flows_where(tmp_path: Path) -> None:

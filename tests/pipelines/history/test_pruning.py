@@ -156,7 +156,7 @@ def test_what_is_shown_after_a_rollback_stays_though_the_file_is_newer(tmp_path:
 def test_a_removal_that_was_cut_short_is_finished_by_the_next(past: Past) -> None:
     checkpoint = past.home.checkpoint(OUTLET, 1)
     half = checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}.removed"))
-    assert past.numbers(OUTLET) == [2, 3], "nobody goes on with it"
+    assert past.numbers(OUTLET) == [2, 3], "no version continues it"
 
     assert past.prune(1) == [Leftover("table", OUTLET, 1)]
 

@@ -166,24 +166,24 @@ def test_a_join_of_streams_keeps_whole_rows_so_its_columns_may_not_change() -> N
     assert decision.reasons == ("join: left column n (int) is new",)
 
 
-def test_with_a_higher_version_only_what_changed_begins_anew() -> None:
+def test_with_a_higher_version_only_what_changed_starts_from_scratch() -> None:
     plan = _changed(version=2, outlet_board=_with(BOARD, state=_state(_KEYS[0], _COUNT)))
     assert _actions(plan) == ["reuse", "new version", "reuse"]
     assert plan.versions == {"clean": 1, "outlet-board": 2, "outlet-lake": 1}
 
 
-def test_what_reads_a_query_that_begins_anew_begins_anew() -> None:
+def test_what_reads_a_query_that_starts_from_scratch_starts_from_scratch() -> None:
     other = _with(CLEAN, state=_state(Part(name="key district", what="string"), kind="deduplication"))
     plan = _changed(version=2, clean=other, outlet_lake=_with(LAKE, target=_elsewhere("second")))
     assert _actions(plan) == ["new version", "new version", "new version"]
-    assert plan.queries["outlet-board"].reasons == ("it reads clean, which begins anew",)
+    assert plan.queries["outlet-board"].reasons == ("it reads clean, which starts from scratch",)
 
 
 def test_a_lake_does_not_get_every_row_a_second_time() -> None:
     other = _with(CLEAN, state=_state(Part(name="key district", what="string"), kind="deduplication"))
     decision = _changed(version=2, clean=other).queries["outlet-lake"]
     assert decision.action == "refuse"
-    assert decision.reasons[-1] == "beginning anew, it would write every row a second time to lake lake/reports"
+    assert decision.reasons[-1] == "starting from scratch, it would write every row a second time to lake lake/reports"
     assert decision.remedy == "Give outlet-lake another place to write to, or take the change back."
 
 

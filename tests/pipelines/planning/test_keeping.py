@@ -64,7 +64,7 @@ def test_every_version_of_a_checkpoint_is_kept(tmp_path: Path) -> None:
     assert _plan(home, _current(version=1)).versions == {"clean": 1}
 
 
-def test_state_of_real_time_mode_counts_and_the_alerts_process_is_told_its_version(tmp_path: Path) -> None:
+def test_state_of_real_time_mode_counts_and_the_alerts_process_is_reported_its_version(tmp_path: Path) -> None:
     home = Home(tmp_path, "city")
     alert = "outlet-alert-hot"
 
@@ -124,7 +124,7 @@ def test_what_was_added_in_a_version_does_not_go_back_with_the_offsets_of_its_to
     assert run(with_reader(_current(BY_NAME, version=3))) == {"clean": "reuse", "outlet-x": "reuse"}
 
 
-def test_a_damaged_file_is_told_and_not_taken_for_none(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_not_taken_for_none(tmp_path: Path) -> None:
     home = Home(tmp_path, "city")
     home.folder.mkdir()
     home.plan_file.write_text('{"pipeline": "city", "queries": 7}')
@@ -139,5 +139,5 @@ def test_a_refusal_says_all_that_is_refused(tmp_path: Path) -> None:
     refused = Refused(_plan(home, _current(BY_NAME)).refused)
     assert str(refused).splitlines()[1] == (
         "clean: deduplication: key id (string) is gone; deduplication: key name (string) is new. "
-        "Set the pipeline's version to 2, and it begins anew beside the old one; or take the change back."
+        "Set the pipeline's version to 2, and it starts from scratch beside the old one; or take the change back."
     )

@@ -79,7 +79,7 @@ def test_the_brokers_are_looked_at_where_a_variable_says_they_are(monkeypatch: p
         )
 
 
-def test_a_topic_that_would_lose_what_is_kept_aside_is_named_with_the_way_out() -> None:
+def test_a_topic_that_would_lose_quarantined_records_is_named_with_the_way_out() -> None:
     with Broker() as broker:
         broker.create_topic("readings")
         broker.create_topic("city.alerts", settings={"retention.ms": "1000"})

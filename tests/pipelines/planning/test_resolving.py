@@ -92,7 +92,7 @@ def test_no_stage_of_the_guide_is_refused(spark: SparkSession, tmp_path: Path, p
         ),
     ],
 )
-def test_state_over_revisions_is_refused_and_the_way_out_is_told(
+def test_state_over_revisions_is_refused_and_the_way_out_is_reported(
     spark: SparkSession, tmp_path: Path, stage: str, said: str
 ) -> None:
     reads = "[board, orders]" if "JOIN" in stage else "board"
@@ -151,7 +151,7 @@ def attributed(clean):
     return clean.select(clean.amonut)
 
 @shop.stage(clean)
-def twofold(clean, more):
+def both(clean, more):
     return clean
 
 text = shop.stage("text", clean, sql="""
@@ -166,7 +166,7 @@ shop.alert(clean, "large", when="amount > 3", key="it", to=topic("dispatch"))
     assert [one.partition(": ")[0] for one in found] == [f"shop.py:{line}" for line in (7, 14, 18, 20, 24, 29, 30)]
     assert "stages.doubled.function: there is no column twise; did you mean twice?" in found[1]
     assert "stages.attributed.function: a DataFrame has no column or method amonut" in found[2]
-    assert "stages.twofold.function: TypeError: twofold() missing 1 required positional argument" in found[3]
+    assert "stages.both.function: TypeError: both() missing 1 required positional argument" in found[3]
     assert found[4].endswith("stages.text.sql: there is no column amout; did you mean amount? (line 3 of its SQL)")
 
 

@@ -65,7 +65,7 @@ def past(tmp_path: Path) -> Past:
 
 
 @pytest.mark.parametrize("is_table", [False, True])
-def test_a_sink_under_another_name_is_refused_and_told_the_name_that_it_had(past: Past, is_table: bool) -> None:
+def test_a_sink_under_another_name_is_refused_with_the_name_that_it_had(past: Past, is_table: bool) -> None:
     history = sink("reports", is_table=is_table)
     past.run({"old": history})
     plan = past.plan({"new": history})
@@ -73,7 +73,7 @@ def test_a_sink_under_another_name_is_refused_and_told_the_name_that_it_had(past
     decision = plan.refused["outlet-new"]
     kind = "table" if is_table else "lake"
     assert decision.reasons == (
-        f"beginning anew, it would write every row a second time to {kind} reports, as outlet-old did",
+        f"starting from scratch, it would write every row a second time to {kind} reports, as outlet-old did",
     )
     assert decision.remedy == (
         "If it is outlet-old under another name, give it back its name (`name: old`); "
@@ -105,7 +105,7 @@ def test_sinks_that_change_places_are_refused(past: Past) -> None:
     assert "(`name: b`)" in str(plan.refused["outlet-a"].remedy)
 
 
-def test_a_sink_may_move_to_a_place_where_nothing_is_and_nobody_may_follow_it(past: Past) -> None:
+def test_a_sink_may_move_to_an_empty_target_and_no_other_may_follow_it(past: Past) -> None:
     past.run({"lake": sink("a")})
     assert past.run({"lake": sink("b")})["outlet-lake"] == "reuse"
     assert past.run({"lake": sink("c")})["outlet-lake"] == "reuse"
@@ -150,7 +150,7 @@ def test_a_stage_under_another_name_does_not_write_its_topic_again(past: Past) -
     )
 
 
-def test_a_place_may_be_filled_anew_when_the_checkpoint_of_who_filled_it_is_gone(past: Past) -> None:
+def test_a_target_may_be_filled_again_when_the_checkpoint_of_its_writer_is_gone(past: Past) -> None:
     past.run({"old": sink("a")})
     (past.home.checkpoint("outlet-old", 1) / "metadata").unlink()
     assert past.run({"new": sink("a")})["outlet-new"] == "new"

@@ -112,7 +112,7 @@ def test_what_is_done_before_and_after_the_state_may_change(spark: SparkSession)
     assert _said(_signature(spark, _counts()), _signature(spark, filtered)) == []
 
 
-def test_aggregates_are_told_by_name_and_order(spark: SparkSession) -> None:
+def test_aggregates_are_reported_by_name_and_order(spark: SparkSession) -> None:
     def sums(*names: str) -> Function:
         def stage(rows: DataFrame) -> DataFrame:
             from pyspark.sql import functions as F
@@ -220,7 +220,9 @@ def test_a_stage_that_names_a_column_which_is_not_there_is_refused(spark: SparkS
         _signature(spark, wrong)
 
 
-def test_everything_that_writes_rows_says_where_and_what_begins_anew_beside_the_old_there(spark: SparkSession) -> None:
+def test_everything_that_writes_rows_says_where_and_what_starts_from_scratch_beside_the_old_there(
+    spark: SparkSession,
+) -> None:
     city = Pipeline("city")
     reports = city.source(topic("reports", schema=SCHEMA), event_time="at", lateness="20 seconds")
     city.sink(reports, lake("lake/all"), name="lake")
@@ -276,7 +278,7 @@ def in_order(rows: DataFrame) -> DataFrame:
         (in_order, "append", "stage in_order as a stream: Sorting is not supported"),
     ],
 )
-def test_what_spark_refuses_of_a_stream_is_told_by_the_plan(
+def test_what_spark_refuses_of_a_stream_is_reported_by_the_plan(
     spark: SparkSession, function: Function, mode: Literal["append", "update"], said: str
 ) -> None:
     with pytest.raises(SettingsError, match=said):

@@ -58,7 +58,7 @@ def test_state_survives_a_change_that_is_allowed_and_not_one_that_is_not(city: C
     assert decided == {"clean": "reuse", "outlet-board": "new version", "outlet-lake": "reuse"}
     assert _checkpoints(city) == sorted([*before, "outlet-board-v2"])
     assert city.board() == {("harbour", 0): (3, 2), ("hills", 0): (2, None)}, (
-        "counted anew from the boundary's beginning"
+        "counted again from the boundary's beginning"
     )
     assert city.lake_ids() == ["a", "b", "c", "h", "i"]
 

@@ -1,4 +1,4 @@
-"""One run of the whole city under fire: who is struck and when, that it goes on after every blow, and what is left at the end."""
+"""One run of the whole city while its processes are killed: which ones and when, that it goes on after every kill, and the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from catchment.pipelines.driving.supervision.run_file import is_running
 
 _logger = logging.getLogger(__name__)
 
-Blow = tuple[Victim, ...]
+Kill = tuple[Victim, ...]
 _PROGRESS_S: Final = 300.0
 _CATCH_UP_S: Final = 300.0
 _STOP_S: Final = 450.0
@@ -43,29 +43,29 @@ class Campaign:
     """A town, and chance."""
 
     def __init__(self, town: Town, random: Random) -> None:
-        self.blows: Counter[str] = Counter()
+        self.kills: Counter[str] = Counter()
         self.sums: dict[str, int] = {}
         self.runs = 1
         self._town = town
         self._random = random
         self._troubles: dict[Anomaly, None] = {}
 
-    def strike(self, blow: Blow, *, is_told: bool = False, in_recovery: bool = False) -> None:
+    def strike(self, kill: Kill, *, is_reported: bool = False, in_recovery: bool = False) -> None:
         """Kill these at once, at a moment that chance chooses, and bring back the servers among them.
 
-        They come back once the status has told of their absence, if that is asked for. A blow in recovery does not wait until
+        They come back once the status has reported their absence, if that is asked for. A kill in recovery does not wait until
         the town is well again after the one before.
         """
         if not in_recovery:
             self.wait_for_growth()
         # When somebody dies is left to chance, so there is no condition to wait for.
         time.sleep(self._random.uniform(0, _LONGEST_START_S if in_recovery else _LONGEST_LIFE_S))
-        for victim in blow:
+        for victim in kill:
             self.wait(partial(self._town.kill, victim), f"there is no {victim} to kill")
-        self.blows[" and ".join(blow)] += 1
-        _logger.info("%s %s", self.blows.total(), " and ".join(blow))
-        servers = [one for one in blow if self._town.is_server(one)]
-        if is_told:
+        self.kills[" and ".join(kill)] += 1
+        _logger.info("%s %s", self.kills.total(), " and ".join(kill))
+        servers = [one for one in kill if self._town.is_server(one)]
+        if is_reported:
             self.wait(lambda: all(_WAITS_FOR[one] in self._state for one in servers), f"nobody misses {servers}")
         elif servers:
             time.sleep(self._random.uniform(0, _LONGEST_ABSENCE_S))
@@ -103,7 +103,7 @@ class Campaign:
         deadline_s = time.monotonic() + _PROGRESS_S
         while not condition():
             assert time.monotonic() < deadline_s, (
-                f"{complaint} after {dict(self.blows)}; {self._town.run}\n{self._town.world.pipeline.log_tail()}"
+                f"{complaint} after {dict(self.kills)}; {self._town.run}\n{self._town.world.pipeline.log_tail()}"
             )
             self._keep_running()
             time.sleep(_LOOK_S)

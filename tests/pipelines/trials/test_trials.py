@@ -110,7 +110,7 @@ def test_rows_are_updated_windows_close_and_tables_forget(tmp_path: Path) -> Non
     tried.expect("closed", [{"start": "2026-01-01T00:00:00Z", "count": 3}])
 
 
-def test_a_broken_row_of_a_table_is_passed_by_and_set_aside(tmp_path: Path) -> None:
+def test_a_broken_row_of_a_table_is_skipped_and_quarantined(tmp_path: Path) -> None:
     from catchment.pipelines.testing import trial
 
     text = YAML.replace("schema: crews.ddl,", "schema: crews.ddl, on_error: quarantine,")
@@ -122,7 +122,7 @@ def test_a_broken_row_of_a_table_is_passed_by_and_set_aside(tmp_path: Path) -> N
     city.expect("quarantine", [{"district": "Harbour", "crew": "two", "_stage": "crews-input"}])
 
 
-def test_names_that_a_pipeline_does_not_have_are_told(tmp_path: Path) -> None:
+def test_names_that_a_pipeline_does_not_have_are_reported(tmp_path: Path) -> None:
     from catchment.pipelines.testing import trial
     from catchment.pipelines.trials.trial import UnknownName
 
@@ -144,7 +144,7 @@ def test_rows_that_are_given_after_results_were_asked_for_are_refused(tmp_path: 
         city.given(reports=[])
 
 
-def test_tests_beside_a_pipeline_are_run_and_their_failures_told(tmp_path: Path) -> None:
+def test_tests_beside_a_pipeline_are_run_and_their_failures_reported(tmp_path: Path) -> None:
     from catchment.pipelines.trials.cases import run_test, tests_of
 
     holding = """\
@@ -182,7 +182,7 @@ def test_the_guides_own_tests_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert set(outcomes.values()) == {None}, outcomes
 
 
-def test_a_badly_written_test_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_badly_written_test_is_reported_with_its_line(tmp_path: Path) -> None:
     from catchment.pipelines.errors import Mistakes
     from catchment.pipelines.trials.cases import tests_of
 

@@ -1,7 +1,7 @@
 """Every column that a declaration names, against the columns that its source or stage has: all that is wrong, each with its keys.
 
 The same checks are made twice. Before Spark starts, they know the columns of sources whose schema the file gives, and of stages that
-only clean those. When a pipeline is planned, they know the columns of every stage, and Spark itself judges expressions.
+only clean those. When a pipeline is planned, they know the columns of every stage, and Spark itself checks expressions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BadExpression(Exception):
 
 
 class Columns(Protocol):
-    """What a source or a stage gives."""
+    """The columns of a source or a stage."""
 
     @property
     def owner(self) -> str:
@@ -54,7 +54,7 @@ class Columns(Protocol):
         """The type of an expression; None if it is not known yet. Raises `BadExpression`."""
 
     def check_condition(self, expression: str) -> None:
-        """Raises `BadExpression` unless a row can be judged by it."""
+        """Raises `BadExpression` unless it is a condition on a row."""
 
 
 def of_source(name: str, source: Source, columns: Columns) -> Findings:
@@ -69,14 +69,14 @@ def of_table(name: str, table: Table, columns: Columns) -> Findings:
 
 
 def of_cleaning(name: str, stage: Stage, columns: Columns) -> Findings:
-    """What a stage cleans by: the columns are those of its source."""
+    """The columns and conditions by which a stage cleans: those of its source."""
     yield from names_known(("stages", name, "dedupe"), stage.dedupe, columns)
     for number, check in enumerate(stage.checks):
         yield from _condition(("stages", name, "checks", number, "expect"), check.expect, columns)
 
 
 def of_result(name: str, stage: Stage, columns: Columns) -> Findings:
-    """What is said of the rows that a stage gives."""
+    """What a stage declares of its result."""
     yield from names_known(("stages", name, "key"), stage.key, columns)
     if stage.to is not None:
         yield from names_known(("stages", name, "to", "key"), stage.to.key, columns)
@@ -85,7 +85,7 @@ def of_result(name: str, stage: Stage, columns: Columns) -> Findings:
 
 
 def of_sink(number: int, sink: StoreSink | LakeSink | TopicSink, columns: Columns) -> Findings:
-    """The columns that a sink goes by."""
+    """The columns that a sink names."""
     path: Path = ("sinks", number)
     if isinstance(sink, LakeSink):
         for place, text in enumerate(sink.partition_by):
@@ -102,7 +102,7 @@ def of_alert(name: str, alert: Alert, columns: Columns) -> Findings:
     yield from names_known((*path, "key"), alert.key, columns)
     if alert.when is not None:
         yield from _condition((*path, "when"), alert.when, columns)
-    # What tells of silence has other columns than what it listens to.
+    # An alert by absence has other columns than the rows that it watches.
     given = columns.schema.names if alert.absent_for is None else [*alert.key, *SILENCE]
     owner = columns.owner if alert.absent_for is None else f"an alert by absence on {columns.owner}"
     for number, target in enumerate(alert.to):
@@ -123,7 +123,7 @@ def missing(path: Path, wanted: Sequence[str], owner: str, given: Sequence[str])
 
 
 def no_column(owner: str, name: str, given: Collection[str]) -> str:
-    """That a column is not there, and which one may be meant."""
+    """The message for a column that does not exist, with the one that may be meant."""
     close = closest(name, given)
     proposal = f"; did you mean {close}? It" if close else "; it"
     return f"{owner} has no column {name}{proposal} has {', '.join(given)}"

@@ -50,7 +50,7 @@ _PLAIN: Final = frozenset((*_CONDITIONS, *_COMPARISONS, *_ARITHMETIC, *_VALUES))
 _CONSTANTS: Final = frozenset(("user", "session_user", "current_user", "current_database", "localtimestamp"))
 """Functions that Spark lets stand without brackets, where sqlglot takes them for columns."""
 Found = Iterator[tuple[Path, str]]
-_SOMEBODY: Final = "somebody@example.org"
+_ANY_ADDRESS: Final = "anyone@example.org"
 _SERVER: Final = "smtp://example.org"
 
 
@@ -112,7 +112,7 @@ def foreseen(specification: PipelineSpecification, folder: FilePath) -> Found:
     for name, alert in specification.alerts.items():
         yield from _targets(name, alert, has_server=specification.smtp is not None)
     if specification.smtp is not None:
-        yield from _when_known(("smtp",), specification.smtp, lambda server: MailChannel(_SOMEBODY, server))
+        yield from _when_known(("smtp",), specification.smtp, lambda server: MailChannel(_ANY_ADDRESS, server))
     if specification.retention is not None and specification.retention <= 0:
         yield ("retention",), f"retention: {specification.retention} ms would keep nothing; leave it out to keep all"
     yield from _schemas(specification, folder)
@@ -135,14 +135,14 @@ def _targets(name: str, alert: Alert, *, has_server: bool) -> Found:
 
 
 def _when_known(path: Path, written: str, make: Callable[[str], object]) -> Found:
-    """What who is told says of an address, unless a part of it is not known yet."""
+    """What the receiver of alerts finds wrong with an address, unless a part of it is not known yet."""
     address = with_known_variables(written)
     if not has_variables(address):
         yield from _refused(path, lambda: make(address))
 
 
 def unknown_columns(specification: PipelineSpecification, folder: FilePath) -> Iterator[Finding]:
-    """Columns that are not there, as far as the file itself says which are: those of sources and tables, and of stages that only clean."""
+    """Columns that do not exist, as far as the file itself says which do: those of sources and tables, and of stages that only clean."""
     known: dict[str, DeclaredColumns] = {}
     for name, source in specification.sources.items():
         if (columns := _readable(source, folder)) is not None:
@@ -184,7 +184,7 @@ def _readable(topic: TopicIn, folder: FilePath) -> StructType | None:
 
 
 def _schema(topic: TopicIn, folder: FilePath) -> StructType | None:
-    """The columns of a topic; None if only the run can tell."""
+    """The columns of a topic; None if only a plan finds them."""
     if topic.schema_ is None:
         return None
     text = topic.schema_

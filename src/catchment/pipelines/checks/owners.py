@@ -1,6 +1,6 @@
-"""Whether a pipeline owns what it is to write to, and reads what its checkpoints were made with; found out before Spark starts.
+"""Whether a pipeline owns what it is to write to, and reads what its checkpoints were made with; checked before Spark starts.
 
-Nothing is changed. What cannot be reached is noted and not refused: a run claims it before the first row, by the same rule.
+Nothing is changed. A target that cannot be reached is noted, not refused: a run claims it before the first row, by the same rule.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _require_listener(servers: str) -> None:
 
 
 class _Look:
-    """One pass over all queries."""
+    """The check of all queries of a pipeline, made once."""
 
     def __init__(self, graph: Graph, folder: Path, home: Home) -> None:
         self._specification = graph.specification

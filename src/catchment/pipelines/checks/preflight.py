@@ -1,4 +1,4 @@
-"""The brokers and the topics that a pipeline reads, looked at before Spark starts: what is away or missing is reported in seconds.
+"""The brokers and the topics that a pipeline reads, checked before Spark starts: what is missing is reported within seconds.
 
 Brokers that restart refuse connections for a moment, so a run waits a few seconds for them. How long they may be away from a run
 that has begun is another matter: `--patience`.

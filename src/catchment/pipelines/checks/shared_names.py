@@ -28,7 +28,7 @@ Found = Iterator[tuple[Path, str]]
 
 
 class _Written(NamedTuple):
-    """A topic between queries, who writes it, and how it gets another name."""
+    """A topic between queries, what writes it, and how it gets another name."""
 
     writer: str
     path: Path
@@ -38,7 +38,7 @@ class _Written(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A source stage that nobody has declared: what it is made for, and what it reads."""
+    """A source stage that the file does not declare: what it is added for, and what it reads."""
 
     name: str
     path: Path
@@ -82,7 +82,7 @@ def _shared_names(specification: PipelineSpecification, made: Mapping[str, _Made
     for name, stage in specification.stages.items():
         alike = Counter(one.lower() for one in set(stage.from_) if stage.sql is not None)
         for one in (one for one, count in alike.items() if count > 1):
-            yield ("stages", name, "from"), f"stage {name} reads several as {one}: SQL does not tell capitals apart"
+            yield ("stages", name, "from"), f"stage {name} reads several as {one}: SQL ignores case"
     for number, sink in enumerate(specification.sinks):
         if sink.name in alerts:
             yield (
@@ -109,7 +109,7 @@ def _of_intakes(specification: PipelineSpecification, made: Iterable[_Made]) -> 
 def _shared_boundaries(specification: PipelineSpecification, between: list[_Written]) -> Found:
     taken = _kept_by_the_pipeline(specification.pipeline) | _read_topics(specification)
     for one in between:
-        # Where a stage and a source stage meet, the stage is the one that can be told so.
+        # Where a stage and an added source stage write the same topic, the mistake belongs to the stage, which has a line.
         others = {other.topic: f"{other.writer} writes it" for other in between if other is not one and one.is_declared}
         for topic, why in (others | taken).items():
             if _meets(one.topic, topic, specification.version):
@@ -144,7 +144,7 @@ def _kept_by_the_pipeline(pipeline: str) -> dict[str, str]:
         f"{pipeline}{REPLAYED_SUFFIX}": "what was sent back from the quarantine is noted there",
         f"{pipeline}{LATE_SUFFIX}": "records that came too late are there",
         log_topic(pipeline): "it is the log of the alerts",
-        undelivered_topic(pipeline): "alerts that nobody could be told are there",
+        undelivered_topic(pipeline): "alerts that could not be delivered are there",
     }
 
 

@@ -28,11 +28,11 @@ _ADDRESS: Final = re.compile(r"([A-Za-z][\w+.-]*://)([^?]*)(?:\?(.*))?", re.DOTA
 _SERVER: Final = re.compile(r"\[[^\]]*\](:\d*)?|[^:]*(:\d*)?(,[^:]*(:\d*)?)*")
 _SECRET: Final = re.compile(r"pass|pwd|user|secret|token|key|credential|sig", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-VARIABLE: Final = "CATCHMENT_BOOTSTRAP_SERVERS"
+_SERVERS_VARIABLE: Final = "CATCHMENT_BOOTSTRAP_SERVERS"
 _DEFAULT: Final = "127.0.0.1:9092"
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
-"""For every topic that a pipeline makes and everything that it writes: a record may grow on its way between queries. What is set
-aside has headers of ours, an alert has its row inside, and JSON takes more room than Avro."""
+"""For every topic that a pipeline makes and everything that it writes: a record may grow on its way between queries. A
+quarantined record has headers of ours, an alert contains its row, and JSON takes more room than Avro."""
 
 
 def check_store_address(url: str) -> None:
@@ -56,7 +56,7 @@ def check_lake_address(address: str) -> None:
 
 
 def split_url(url: str) -> SplitResult | None:
-    """The parts of an address; None if it is none, for a bracket is open or the port is no number."""
+    """The parts of an address; None if it is invalid: a bracket is open or the port is not a number."""
     try:
         parts = urlsplit(url)
         return parts if parts.port is None or parts.port > 0 else None
@@ -65,7 +65,7 @@ def split_url(url: str) -> SplitResult | None:
 
 
 def without_credentials(address: str) -> str:
-    """An address without users and passwords, before the host or among the options. What is in doubt is left out."""
+    """An address without users and passwords, before the host or among the options. A doubtful part is left out."""
     if (parts := _ADDRESS.fullmatch(address)) is None:
         return address
     scheme, place, query = parts[1], parts[2], parts[3] or ""
@@ -99,7 +99,7 @@ def expanded(address: str, folder: FilePath) -> str:
 
 
 def with_known_variables(text: str) -> str:
-    """A text with those of its variables put in that are set, for checks of what can be told already."""
+    """A text with those of its variables put in that are set, for checks before a run."""
     return _VARIABLE.sub(lambda one: os.environ.get(one[1], one[0]), text)
 
 
@@ -132,11 +132,11 @@ def _unset(name: str) -> str:
 
 
 def brokers(specification: PipelineSpecification, given: str | None = None) -> str:
-    """Addresses as clients take them; the first that is given counts."""
+    """The addresses for clients: those of the command, of the file, of the environment, or the broker on this machine."""
     declared = with_variables(specification.servers) if specification.servers else None
-    return given or declared or os.environ.get(VARIABLE) or _DEFAULT
+    return given or declared or os.environ.get(_SERVERS_VARIABLE) or _DEFAULT
 
 
 def broker_settings(specification: PipelineSpecification) -> dict[str, str]:
-    """The settings of the connection to them."""
+    """The settings of the connection to the brokers."""
     return {name: with_variables(one) for name, one in specification.kafka.items()}

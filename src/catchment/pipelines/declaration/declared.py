@@ -48,7 +48,7 @@ class Declared:
     mistakes: list[Mistake] = field(default_factory=list)
 
     def location(self, path: Path) -> Location | None:
-        """Of the declaration itself, or of the nearest one around it."""
+        """The line of the declaration itself, or of the nearest one around it."""
         for length in range(len(path), -1, -1):
             if (found := self.locations.get(path[:length])) is not None:
                 return found
@@ -125,7 +125,7 @@ def _declaration(path: Path) -> Path:
 
 
 def _sound(tree: dict[str, Any], broken: set[Path]) -> PipelineSpecification | None:
-    """What is left of the declarations without those in which something is wrong; None if that is no pipeline either."""
+    """The declarations without those in which something is wrong; None if the rest is no valid pipeline either."""
     kept = {key: value for key, value in tree.items() if (key,) not in broken}
     for kind in _SECTIONS:
         whole = {name: one for name, one in _section(kept, kind).items() if (kind, name) not in broken}
@@ -137,12 +137,12 @@ def _sound(tree: dict[str, Any], broken: set[Path]) -> PipelineSpecification | N
 
 
 def _renumbered(path: Path, whole: Sequence[str | int]) -> Path:
-    """A path into what is left, as one into the file: sinks that were left out count there."""
+    """A path into the remaining declarations as a path into the file, where sinks that were left out count."""
     return ("sinks", whole[int(path[1])], *path[2:]) if path[0] == "sinks" else path
 
 
 def _with_inputs(tree: dict[str, Any]) -> tuple[dict[str, Any], dict[Path, str]]:
-    """The declarations with `from` of SQL stages that do not say it: what of the pipeline their SQL reads; and why it is not told."""
+    """The declarations with `from` for SQL stages without it, taken from their SQL; and why it cannot be, where that is so."""
     known = kinds_in(tree).keys()
     stages = tree.get("stages")
     found: dict[str, Any] = {}
@@ -152,19 +152,19 @@ def _with_inputs(tree: dict[str, Any]) -> tuple[dict[str, Any], dict[Path, str]]
             try:
                 read = [one for one in tables_read(sql) if one in known and one != name]
             except SqlUnreadable as error:
-                unreadable["stages", name, "from"] = f"write what it reads, which its SQL does not tell ({error})"
+                unreadable["stages", name, "from"] = f"write what it reads, which its SQL does not show ({error})"
             else:
                 found[name] = stage | {"from": read} if read else stage
     return (tree | {"stages": stages | found} if isinstance(stages, dict) else tree), unreadable
 
 
 def kinds_in(tree: Mapping[str, Any]) -> dict[str, str]:
-    """What each name stands for, sound or not."""
+    """The kind of each name, whether its declaration is valid or not."""
     return {name: kind for kind in _READABLE for name in _section(tree, kind) if isinstance(name, str)}
 
 
 def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Names that nobody has, or two. They are told whatever else is wrong with a declaration."""
+    """Names that no declaration has, or two have. They are reported whatever else is wrong."""
     if any(not isinstance(tree.get(kind) or {}, dict) for kind in _READABLE):
         # What has the wrong shape has no names, and all that are read would seem unknown.
         return
@@ -184,10 +184,10 @@ def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def misfits(specification: PipelineSpecification, kinds: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Circles, and what does not go together across declarations; `kinds` has the names of all, sound or not."""
+    """Cycles, and what does not fit together across declarations; `kinds` has the names of all, valid or not."""
     for name in specification.stages:
         yield from _misfits_of_stage(specification, name, kinds)
-    for name in _in_circles(specification.stages):
+    for name in _in_cycles(specification.stages):
         by_way_of = ", ".join(specification.stages[name].from_)
         yield ("stages", name, "from"), f"stage {name} reads itself by way of {by_way_of}"
     yield from shared(specification)
@@ -227,18 +227,18 @@ def _misfits_of_stage(
         )
 
 
-def _in_circles(stages: Mapping[str, Stage]) -> Iterator[str]:
-    """Stages that read themselves, circle by circle."""
+def _in_cycles(stages: Mapping[str, Stage]) -> Iterator[str]:
+    """Stages that read themselves, cycle by cycle."""
     reads = {name: [one for one in stage.from_ if one in stages] for name, stage in stages.items()}
     while True:
         try:
             TopologicalSorter(reads).prepare()
         except CycleError as error:
-            # The first stage of the circle is the last as well.
-            circle = error.args[1][1:]
-            yield from circle
+            # The first stage of the cycle is the last as well.
+            cycle = error.args[1][1:]
+            yield from cycle
             reads = {
-                name: [one for one in read if one not in circle] for name, read in reads.items() if name not in circle
+                name: [one for one in read if one not in cycle] for name, read in reads.items() if name not in cycle
             }
         else:
             return
@@ -249,7 +249,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _written(path: tuple[Any, ...]) -> Path:
-    """Pydantic's path without what nobody wrote: the kinds that it has chosen between, and its mark for a mapping's key."""
+    """Pydantic's path as the author wrote it: without the kinds that it chose between and its mark for a mapping's key."""
     path = tuple(one for one in path if one != "[key]")
     if path[:1] == ("sinks",) and len(path) > 2:
         return (*path[:2], *path[3:])
@@ -263,7 +263,7 @@ def _named(path: tuple[Any, ...]) -> str:
 
 
 def _said(error: Mapping[str, Any], keys: Callable[[tuple[Any, ...]], Iterable[str]]) -> str:
-    """Pydantic's message; shorter where people are told most often."""
+    """Pydantic's message; shorter for the most frequent mistakes."""
     match error["type"]:
         case "extra_forbidden":
             *around, key = error["loc"]
@@ -314,7 +314,7 @@ def tables_read(sql: str) -> list[str]:
                 if not table.db and table.name.lower() not in made
             ]
     except ParseError as error:
-        # What it says by itself is for a terminal, with colours, and for those who know its tokens.
+        # sqlglot's own message is for a terminal, with colours, and names its tokens.
         first = error.errors[0] if error.errors else {}
         where = f"line {first['line']}, at {first['highlight']!r}: " if "line" in first else ""
         what = first.get("description", "it is no SQL").partition(" but got <")[0]

@@ -38,7 +38,7 @@ def milliseconds(length: Any) -> int:
 
 
 def interval(length_ms: int) -> str:
-    """The same as Spark wants it."""
+    """The duration in the form that Spark reads."""
     return f"{length_ms} milliseconds"
 
 

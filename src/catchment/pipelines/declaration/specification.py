@@ -1,6 +1,6 @@
 """What a pipeline is made of, as its author declares it: the one form behind Python and YAML.
 
-Keys are those of the YAML form. Nothing here knows of Spark; what each declaration becomes is decided in `graph`.
+Keys are those of the YAML form. Nothing here depends on Spark; `graph` decides which queries the declarations become.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from catchment.pipelines.declaration.durations import DurationMs
 
 RowFormat = Literal["avro", "json"]
 NEW_ROWS: Final[RowFormat] = "avro"
-"""Of a topic that begins, unless its author asks for another."""
+"""The format of a new topic, unless its author asks for another."""
 OLD_ROWS: Final[RowFormat] = "json"
-"""Of a topic that was begun before there was a choice."""
+"""The format of a topic from before there was a choice."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 DEFAULT_AHEAD_MS: Final = 600_000
@@ -28,7 +28,7 @@ DEFAULT_LAKE_EVERY_MS: Final = 5_000
 
 @dataclass(frozen=True)
 class WrittenRows:
-    """What a topic that a query goes on with holds already."""
+    """What a topic holds that a query continues to write."""
 
     format: RowFormat
     schemas: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class TopicIn(Declaration):
     delimiter: str | None = None
     """CSV: what separates the columns."""
     on_error: OnError = "fail"
-    """What a record that does not decode does."""
+    """What happens to a record that does not decode."""
 
     @model_validator(mode="after")
     def _has_schema(self) -> TopicIn:
@@ -123,7 +123,7 @@ class Table(TopicIn):
 
 
 class Check(Declaration):
-    """What must hold of a row, in SQL, and what becomes of the row otherwise."""
+    """What must hold of a row, in SQL, and what happens to the row otherwise."""
 
     expect: str
     otherwise: Otherwise = "quarantine"
@@ -160,7 +160,7 @@ class Stage(Declaration):
     event_time: str | None = None
     """The column of the result that later stages take for the time of its rows."""
     lateness: DurationMs | None = None
-    """How much later than the newest a row of the result may come; as late as what it reads, unless told."""
+    """How much later than the newest a row of the result may come; by default as late as what it reads."""
     to: StageTopic | None = None
 
     @model_validator(mode="after")
@@ -186,7 +186,7 @@ class StoreSink(Declaration):
     key: Columns = ()
     ttl: DurationMs | None = None
     window_end: str | None = None
-    """The column by which the batch layer and the speed layer are told apart; `end` if there is one."""
+    """The column that separates the batch layer from the speed layer; `end` if there is one."""
 
 
 class LakeSink(Declaration):
@@ -208,13 +208,13 @@ class TopicSink(TopicOut):
 
 
 class Webhook(Declaration):
-    """An address that is told of alerts by POST."""
+    """An address that receives alerts by POST."""
 
     webhook: str
 
 
 class Mail(Declaration):
-    """An address that is told of alerts by mail, through the SMTP server of the pipeline."""
+    """An address that receives alerts by mail, through the SMTP server of the pipeline."""
 
     mail: str
 
@@ -238,7 +238,7 @@ AlertTarget = Annotated[
 
 
 class Alert(Declaration):
-    """A response to rows that satisfy a condition, or to keys of which nothing is heard any more."""
+    """A response to rows that satisfy a condition, or to keys that have become silent."""
 
     from_: Name = Field(alias="from")
     when: str | None = None
@@ -263,13 +263,13 @@ class PipelineSpecification(Declaration):
     pipeline: Name
     version: int = Field(default=1, ge=1)
     parallelism: int | None = Field(default=None, ge=1, le=10_000)
-    """How many partitions the topics between stages have; as many as the machine has cores unless told."""
+    """How many partitions the topics between stages have; by default as many as the machine has cores."""
     servers: str | None = None
     kafka: dict[str, str] = Field(default_factory=dict)
     """Settings of the connection to the brokers, such as `security.protocol`."""
     trigger: DurationMs = DEFAULT_TRIGGER_MS
     retention: DurationMs | None = None
-    """How long quarantined and late records and alerts are kept; for ever unless told."""
+    """How long quarantined and late records and alerts are kept; for ever by default."""
     smtp: str | None = None
     sources: dict[Name, Source] = Field(default_factory=dict)
     tables: dict[Name, Table] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A pipeline as a YAML file, with the line of every key remembered for error messages."""
+"""A pipeline as a YAML file, with the line of every key for error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catchment.pipelines.declaration.python_files import run_file
 from catchment.pipelines.errors import Location, Mistake, Mistakes, Path
 
 TESTS: Final = "tests"
-"""The one key of a file that is no part of the pipeline."""
+"""The one key of a file that does not belong to the pipeline."""
 _LITERAL: Final = "|"
 _NO_YAML: Final = "this is not YAML"
 
@@ -54,7 +54,7 @@ def read_tree(file: FilePath) -> Declared:
 
 
 def _unusable(node: yaml.Node, loader: yaml.SafeLoader, file: str, around: tuple[int, ...] = ()) -> Iterator[Mistake]:
-    """Values that are none, such as the 45th of a month, keys that are no names, and what is a part of itself."""
+    """Invalid values, such as the 45th of a month, keys that are not names, and nodes that contain themselves."""
     location = Location(file, node.start_mark.line + 1)
     if id(node) in around:
         yield Mistake(location, f"{_NO_YAML}: this is a part of itself")
@@ -147,4 +147,4 @@ def _function(named: str, module: ModuleType | Mistakes) -> Callable[..., Any]:
 
 
 def _not_found(*rows: Any) -> Any:
-    """Stands where a function cannot be found, so that its stage is not told as well that it needs one."""
+    """Stands where a function cannot be found, so that its stage is not reported as well for having none."""

@@ -1,7 +1,7 @@
-"""Places for the nodes of a picture, in layers from left to right: each behind all that flows into it.
+"""Positions for the nodes of a picture, in layers from left to right: each after all that flows into it.
 
 Within a layer nodes stand where their neighbours are on average, which keeps lines short and crossings few. A line that passes a
-layer gets a place there as well, so that it runs between the nodes and not through them.
+layer gets a position there as well, so that it runs between the nodes and not through them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Layout:
     rows: dict[str, float]
     """Rows may be fractions: a layer with fewer nodes stands in the middle."""
     lines: dict[tuple[str, str], list[str]]
-    """All places that the line of an edge passes, both its ends among them."""
+    """All positions that the line of an edge passes, both its ends among them."""
 
     def layer(self, name: str) -> int:
         return next(number for number, names in enumerate(self.layers) if name in names)

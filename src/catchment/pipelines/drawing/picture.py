@@ -10,7 +10,7 @@ from catchment.pipelines.declaration.specification import Alert, LakeSink, Mail,
 from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage
 from catchment.pipelines.naming import alert_name
 
-Kind = Literal["topic", "table", "intake", "step", "store", "lake", "alert"]
+Kind = Literal["topic", "table", "source-stage", "processing-stage", "store", "lake", "alert"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Picture:
-    """A graph without circles. Nodes come after those that flow into them."""
+    """A graph without cycles. Nodes come after those that flow into them."""
 
     nodes: dict[str, Node]
     edges: tuple[tuple[str, str], ...]
@@ -88,7 +88,7 @@ def _source_stage(source_stage: SourceStage) -> Node:
         details.append(f"{length(source_stage.source.lateness)} late")
     return Node(
         source_stage.name,
-        "intake",
+        "source-stage",
         source_stage.name,
         (" · ".join(details), f"→ {source_stage.boundary.topic}"),
         source_stage.name,
@@ -109,7 +109,9 @@ def _stage(stage: ProcessingStage) -> Node:
         else stage.declaration.mode
     )
     to = (f"→ {stage.boundary.topic}",) if stage.boundary is not None else ()
-    return Node(stage.name, "step", stage.name, (f"{how} · {mode}", *to), stage.name if stage.boundary else None)
+    return Node(
+        stage.name, "processing-stage", stage.name, (f"{how} · {mode}", *to), stage.name if stage.boundary else None
+    )
 
 
 def _sink(sink: Sink) -> Node:

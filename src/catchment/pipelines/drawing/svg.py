@@ -24,12 +24,12 @@ _STYLE: Final = """
   .line { fill: none; stroke: #8c959f; stroke-width: 1.5; }
   .tip { fill: #8c959f; }
   .topic { fill: #ddf4ff; stroke: #4393e6; } .table { fill: #f6f8fa; stroke: #6e7781; }
-  .intake { fill: #fff8c5; stroke: #bf8700; } .step { fill: #fbefff; stroke: #a475f9; }
+  .source-stage { fill: #fff8c5; stroke: #bf8700; } .processing-stage { fill: #fbefff; stroke: #a475f9; }
   .store { fill: #dafbe1; stroke: #2da44e; } .lake { fill: #d8f5f2; stroke: #1b9e8f; }
   .alert { fill: #ffebe9; stroke: #e5534b; }
   @media (prefers-color-scheme: dark) {
     text { fill: #9198a1; } .title { fill: #f0f6fc; } .line { stroke: #6e7681; } .tip { fill: #6e7681; }
-    .topic { fill: #0c2d4d; } .table { fill: #21262d; } .intake { fill: #3b2e04; } .step { fill: #2b1b4d; }
+    .topic { fill: #0c2d4d; } .table { fill: #21262d; } .source-stage { fill: #3b2e04; } .processing-stage { fill: #2b1b4d; }
     .store { fill: #0f3320; } .lake { fill: #0b3532; } .alert { fill: #4a1614; }
   }
 """
@@ -97,7 +97,7 @@ def _shape(kind: Kind, x: float, y: float) -> str:
             )
         case "table":
             return f"M {x} {y} H {right} V {bottom} H {x} Z M {x} {y + 8} H {right} M {x + 8} {y} V {bottom}"
-        case "intake":
+        case "source-stage":
             # A funnel's hexagon.
             middle = y + _HEIGHT / 2
             return (
@@ -119,7 +119,7 @@ def _shape(kind: Kind, x: float, y: float) -> str:
                 f"M {x + _CUT} {y} H {right - _CUT} L {right} {y + _CUT} V {bottom - _CUT} L {right - _CUT} {bottom} "
                 f"H {x + _CUT} L {x} {bottom - _CUT} V {y + _CUT} Z"
             )
-        case "step":
+        case "processing-stage":
             return (
                 f"M {x + _ARC} {y} H {right - _ARC} A {_ARC} {_ARC} 0 0 1 {right} {y + _ARC} V {bottom - _ARC} "
                 f"A {_ARC} {_ARC} 0 0 1 {right - _ARC} {bottom} H {x + _ARC} A {_ARC} {_ARC} 0 0 1 {x} {bottom - _ARC} "

@@ -10,8 +10,8 @@ from catchment.pipelines.drawing.picture import Kind, Node, Picture
 MARKS: Final[dict[Kind, str]] = {
     "topic": "≡",
     "table": "▤",
-    "intake": "⬡",
-    "step": "▢",
+    "source-stage": "⬡",
+    "processing-stage": "▢",
     "store": "⛁",
     "lake": "≈",
     "alert": "!",

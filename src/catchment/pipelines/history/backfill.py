@@ -1,7 +1,7 @@
-"""Lambda: the history of a stage computed anew from the for-ever store, and shown in one moment.
+"""Lambda: recompute the history of a stage from the lake, and show it at one moment.
 
 A store's view takes windows that end at or before T from the batch layer and later ones from the speed layer. T is the watermark of
-the query that feeds the store, as of a batch that is finished: no row that old can come any more, so the windows up to it are
+the query that feeds the store, as of a batch that is finished: no row that old can arrive any more, so the windows up to it are
 complete in whatever holds the rows that the query has read. The new version is shown at a moment when its speed layer has read all
 that the old one has, and what was shown before stays as it is, to go back to.
 """
@@ -59,7 +59,7 @@ _ERRORS: Final[dict[ExitCode, type[ClientError]]] = {
     ExitCode.CONFIGURATION: SettingsError,
     ExitCode.REFUSED: Refusal,
 }
-"""How the others are told, and with which exit code, is in `ClientError`."""
+"""All others are raised as `ClientError`, with its exit code."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _backfill_store(
         reference = reference_version(context, query, live, tell)
         plan = _finished_plan(str(context.home.checkpoint(query, reference)), query)
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
-        tell(f"{target.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are computed anew")
+        tell(f"{target.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are recomputed")
         history = [_history(context, one, plan, until, tell) for one in processing_stage.inputs]
         with authors_mistakes():
             result = apply(context, processing_stage, history)
@@ -191,7 +191,7 @@ def _backfill_store(
         if layout.window_end is None:
             raise SettingsError(
                 f"table {target.table} has no column that says where a window ends",
-                "Return one named `end`, or name it with window_end: the two layers are told apart by it.",
+                "Return one named `end`, or name it with window_end: it separates the two layers.",
             )
         with computing(f"stage {processing_stage.name} over its history"):
             rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
@@ -228,7 +228,7 @@ def _require_own_table(store: RealTimeStore, sink: StoreSink, pipeline: str) -> 
 
 
 def _storable(store: RealTimeStore, rows: pyarrow.Table, layout: Layout, tell: Tell) -> pyarrow.Table:
-    """Without rows that the store can never take. The stream has set such rows aside when it came to them."""
+    """Without rows that the store can never take. The stream has quarantined such rows."""
     reasons = store.unstorable(rows, Definition.of(rows.schema, layout))
     is_storable = compute.is_null(reasons)
     if count := len(reasons) - reasons.null_count:

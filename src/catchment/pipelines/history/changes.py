@@ -1,4 +1,4 @@
-"""A recomputed history beside the one that is shown: what differs, and what of the old one is taken over."""
+"""A recomputed history beside the one that is shown: how they differ, and which rows of the old one are kept."""
 
 from __future__ import annotations
 

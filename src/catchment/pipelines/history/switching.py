@@ -1,8 +1,8 @@
 """The moment at which a recomputed version of a table takes the place of the old one, whose pipeline may go on meanwhile.
 
 The new version's query reads what the old one reads. It is caught up, and then follows until it has read all that the old one has
-put into the store. The store itself sees to it that nothing is put there between that finding and the switch. So whoever reads
-never sees a row go, or a count go back.
+put into the store. The store itself sees to it that nothing is put there between that finding and the switch. So a reader
+never sees a row disappear, or a count go back.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ class Shown:
 def reference_version(context: RunContext, query: str, live: Version, tell: Tell) -> int:
     """The version whose query says how far the history goes: the one that is shown, if it reads what the new one is to read.
 
-    Where a query above began anew, that is the one that a run of this file writes, once it has got as far as events are. So it is
-    while such a run goes on: nobody else may write to its checkpoint.
+    Where a query above started from scratch, that is the one that a run of this file writes, once it has got as far as events are. So it is
+    while such a run goes on: no other query may write to its checkpoint.
     """
     version = context.version(query)
     read = {topic for topic, _ in read_by(str(context.home.checkpoint(query, live.version)))}
     topics = list(topics_read(context, query))
     if version == live.version or (read.issuperset(topics) and not _runs(context)):
         return live.version
-    anew = [topic for topic in topics if topic not in read] or topics
+    new = [topic for topic in topics if topic not in read] or topics
     catching_up = CatchingUp(context, query)
     deadline_s = time.monotonic() + _FOLLOW_S
     while read_by(context.checkpoint(query)) and time.monotonic() < deadline_s:
         if catching_up.is_done():
             return version
-        tell(f"waiting for the pipeline to catch up in {anew[0]}")
+        tell(f"waiting for the pipeline to catch up in {new[0]}")
         time.sleep(_PAUSE_S)
     raise ClientError(
-        f"{query} begins anew with {anew[0]}, and has not caught up",
+        f"{query} starts from scratch with {new[0]}, and has not caught up",
         "Run the pipeline with this file until it has caught up, and then the backfill.",
     )
 

@@ -1,7 +1,7 @@
-"""What a checkpoint itself knows of its places: `catchment-owner.json` beside Spark's own files.
+"""The targets that a checkpoint has claimed: `catchment-owner.json` beside Spark's own files.
 
-The token of a run is noted here before it is written to a place, and the place afterwards. So a run that is killed in between
-recognises its own token, and never takes a place that it has not claimed for one that was emptied.
+The token of a run is noted here before it is written to a target, and the target afterwards. So a run that is killed in between
+recognises its own token, and never takes a target that it has not claimed for one that was emptied.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An owner is the query of one checkpoint: Spark's id of the query is in the checkpoint, so a query whose checkpoint was deleted, or
 lies in another home, is another owner. A copied checkpoint has the same id. So each run that writes also leaves a token of its own
-with the owner and in the checkpoint: a copy that did not write last does not know the token of the one that did.
+with the owner and in the checkpoint: a copy that did not write last does not have the token of the one that did.
 
 Rows that were written before owners were recorded are adopted only by the query whose id stands beside them.
 """
@@ -56,7 +56,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Asking:
-    """Which of the batches at a target are whose."""
+    """A query that asks which batches at a target are its own."""
 
     query_id: str | None
     home_ids: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Claimant:
-    """A query that is to write, with what its checkpoint knows."""
+    """A query that is to write, with what its checkpoint says."""
 
     pipeline: str
     version: int
@@ -94,7 +94,7 @@ class Objection(NamedTuple):
 
 
 class NotOwned(Refusal):
-    """Places that queries may not write to."""
+    """Targets that queries may not write to."""
 
     def __init__(self, objections: Mapping[str, Objection]) -> None:
         said = [f"{query}: {one.reason}" for query, one in objections.items()]

@@ -1,4 +1,4 @@
-"""State is frozen once it exists: what a changed pipeline may go on with, what begins anew beside it, what is refused.
+"""State is frozen once it exists: what a changed pipeline may continue, what starts from scratch beside it, what is refused.
 
 `decide` compares a pipeline with the one that made its checkpoints; `keep` writes down what the next one is compared with.
 """

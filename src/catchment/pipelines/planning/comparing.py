@@ -1,12 +1,12 @@
 """A pipeline as it is written now against the checkpoints that it has: one decision for each query.
 
-A query that may not go on with its checkpoint begins anew if the pipeline's version has been raised: with another checkpoint, and
-with another topic where others read it, so that everything downstream begins anew as well. The old ones stay as they are, and
+A query that may not go on with its checkpoint starts from scratch if the pipeline's version has been raised: with another checkpoint, and
+with another topic where others read it, so that everything downstream starts from scratch as well. The old ones stay as they are, and
 lowering the version goes back to them.
 
-A query without a checkpoint of its own reads from the beginning, and no lake, topic or table knows it for the one that has filled
-them under another name. A table with a key would not have rows twice, but its counts would go back before the eyes of readers, and
-stay too low where topics no longer reach back to the beginning; so it is treated like the others.
+A query without a checkpoint of its own reads from the beginning, and no lake, topic or table recognises it as the one that filled
+them under another name. A table with a key would not have rows twice, but readers would see its counts go back, and they would stay too
+low where topics no longer reach back to the beginning. So it is treated like the others.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Action = Literal["new", "reuse", "new version", "refuse"]
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of one query."""
+    """The decision about one query."""
 
     action: Action
     version: int
-    """That of its checkpoint."""
+    """The version of its checkpoint."""
     reasons: tuple[str, ...] = ()
     remedy: str | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of a whole pipeline."""
+    """The decisions about a whole pipeline."""
 
     queries: dict[str, Decision]
     current: Current
@@ -89,7 +89,7 @@ def _first(name: str, old: Kept, new: Current, version: int) -> Decision:
     """Nothing of the query is there yet, whatever the pipeline's version is."""
     if (writer := earlier_writer(name, None, old, new)) is None:
         return Decision("new", version)
-    again = f"beginning anew, it would write every row a second time to {_target(new, name)}, as {writer} did"
+    again = f"starting from scratch, it would write every row a second time to {_target(new, name)}, as {writer} did"
     return Decision("refuse", FIRST_VERSION, (again,), remedy(name, writer, new))
 
 
@@ -112,7 +112,7 @@ def _again(name: str, made: Made, old: Kept, new: Current, decisions: dict[str, 
     if new.version <= made.pipeline_version:
         return Decision("refuse", made.checkpoint_version, reasons, _raise_version(made, new.version))
     if (writer := earlier_writer(name, None, old, new)) is not None:
-        again = f"beginning anew, it would write every row a second time to {_target(new, name)}"
+        again = f"starting from scratch, it would write every row a second time to {_target(new, name)}"
         return Decision("refuse", made.checkpoint_version, (*reasons, again), remedy(name, writer, new))
     return Decision("new version", new.version, reasons)
 
@@ -122,7 +122,7 @@ def _read_otherwise(made: Made, signature: Signature, decisions: dict[str, Decis
     for one in signature.upstream:
         before, now = made.upstream_versions.get(one), decisions[one].version
         if decisions[one].action == "new version":
-            yield f"it reads {one}, which begins anew"
+            yield f"it reads {one}, which starts from scratch"
         elif before is not None and before != now:
             yield f"it read version {before} of {one} and would now read version {now}"
 
@@ -134,13 +134,13 @@ def _target(new: Current, name: str) -> str:
 
 def _raise_version(made: Made, version: int) -> str:
     higher = max(made.pipeline_version, version) + 1
-    return f"Set the pipeline's version to {higher}, and it begins anew beside the old one; or take the change back."
+    return f"Set the pipeline's version to {higher}, and it starts from scratch beside the old one; or take the change back."
 
 
 def earlier_writer(name: str, goes_on: Made | None, old: Kept, new: Current) -> str | None:
-    """Who has written before where a query is to write now, itself included; None if it may write there.
+    """The query that wrote before where a query is to write now, itself included; None if it may write there.
 
-    `goes_on` is the checkpoint that the query goes on with, if it does not begin anew.
+    `goes_on` is the checkpoint that the query goes on with, if it does not start from scratch.
     """
     target = new.queries[name].target
     if target is None or _stays(target, goes_on):
@@ -170,7 +170,7 @@ def _stays(target: Target, goes_on: Made | None) -> bool:
 
 
 def _writes_beside(query: str, target: Target, old: Kept, new: Current) -> bool:
-    """Whether a query goes on writing rows of another stage there: a place may be filled by several."""
+    """Whether a query goes on writing rows of another stage there: a target may have several writers."""
     now = new.queries[query].target if query in new.queries else None
     if now is None or now.place != target.place:
         return False

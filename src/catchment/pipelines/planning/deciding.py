@@ -32,7 +32,7 @@ class Refused(Refusal):
 def decide(
     spark: SparkSession, graph: Graph, home: Home, folder: Path, begins: Mapping[str, int] | None = None
 ) -> Plan:
-    """What each query goes on with: `versions` of it are those of the checkpoints. Raises `Refused`."""
+    """What each query continues: `versions` of it are those of the checkpoints. Raises `Refused`."""
     plan = examine(spark, graph, home, folder, begins)
     if plan.refused:
         raise Refused(plan.refused)

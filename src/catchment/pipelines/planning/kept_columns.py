@@ -1,4 +1,4 @@
-"""What stores and lakes can keep of the columns that a stage gives, looked at before the first row comes."""
+"""Which columns of a stage stores and lakes can keep, checked before the first row arrives."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _check_partition(text: str, columns: SparkColumns) -> None:
 
 
 def _check_partitions(sink: LakeSink, columns: SparkColumns) -> None:
-    """What can only be told of all partition columns together."""
+    """What can only be checked of all partition columns together."""
     by = parse_partition_by(sink.partition_by)
     check_partition_names(columns.schema.names, by)
     if by and {one.name for one in by if one.expression is None} >= set(columns.schema.names):

@@ -1,4 +1,4 @@
-"""What a pipeline needs from outside: topics that are there, topics that it will make, variables; and what it does without."""
+"""What a pipeline needs from outside: topics that exist, topics that it will create, variables; and notes on what it does differently."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from catchment.spark.launch.connector_jars import JarsUnavailable, missing_jars
 
 @dataclass(frozen=True)
 class Needs:
-    """What there is and what there is not, before anything is started."""
+    """What exists and what is missing, before anything is started."""
 
     made: tuple[str, ...]
-    """Topics that the run will make."""
+    """Topics that the run will create."""
     missing: tuple[str, ...]
     """What the run cannot do without, in sentences."""
     unknown: str | None = None
     """Why the topics could not be looked at."""
     notes: tuple[str, ...] = ()
-    """What is done otherwise than it was asked for, or would be."""
+    """What is, or would be, done otherwise than the file asks."""
 
 
 def needs(graph: Graph, servers: str | None) -> Needs:
-    """Look at the brokers and the surroundings."""
+    """Ask the brokers and the environment."""
     specification = graph.specification
     missing = sorted({what for _, what in missing_variables(specification.model_dump())})
     notes = tuple(_realtime_notes(specification))
@@ -47,7 +47,7 @@ def needs(graph: Graph, servers: str | None) -> Needs:
 
 
 def _realtime_notes(specification: PipelineSpecification) -> Iterator[str]:
-    """What a run would say of the alerts that ask for real-time mode, as far as it can be told without it."""
+    """What a run would say of the alerts that ask for real-time mode, as far as it is known without a run."""
     asking = asking_alerts(specification)
     reasons = {name: reasons_against(specification, name) for name in asking}
     if asking and not any(reasons.values()):

@@ -34,7 +34,7 @@ _MOST_KEPT: Final = 64
 
 
 def key_of(graph: Graph, folder: Path) -> str | None:
-    """What the signatures of a pipeline are found by; None if its code cannot be told from other code."""
+    """What the signatures of a pipeline are found by; None if its code cannot be distinguished from other code."""
     specification = graph.specification
     topics = {**specification.sources, **specification.tables}
     try:

@@ -1,7 +1,7 @@
 """Every column that a pipeline names, resolved against the columns that are there, before any query starts.
 
 Stages are gone through in the order in which they read one another. Each one's code is applied to streams that stay empty, so
-Spark itself tells the columns of the result. What is wrong is collected, so that all of it is reported at once: a stage whose code
+Spark itself finds the columns of the result. What is wrong is collected, so that all of it is reported at once: a stage whose code
 fails hides only what reads it.
 """
 
@@ -62,7 +62,7 @@ class Resolved:
 def resolve(context: RunContext) -> Resolved:
     """The rows of all that is declared; raises `Unresolved` with everything that is wrong.
 
-    The schemas of the topics between queries are left in `place`.
+    The schemas of the topics between queries are left in the context.
     """
     resolving = _Resolving(context)
     resolving.all()
@@ -192,7 +192,7 @@ class _Resolving:
         stage = self.graph.processing_stages.get(sink.reads)
         if alert.absent_for is not None:
             if stage is not None and stage.boundary is None:
-                # What tells of silence adds rows and changes none.
+                # An alert by absence adds rows and changes none.
                 require_streamable(rows, stage.name, "append")
             rows, event_time = absent_rows(rows, alert.key, event_time, alert.absent_for), LAST_SEEN
         topics = [one for one in alert.to if isinstance(one, TopicOut)]
@@ -216,7 +216,7 @@ class _Resolving:
         return None if rows is None else SparkColumns(f"{kind} {sink.target.from_}", rows)
 
     def _note(self, name: str, found: Iterable[Finding]) -> None:
-        """Take down what is wrong with a source or a stage; without its time, what reads it cannot be judged as a stream."""
+        """Take down what is wrong with a source or a stage; without its time, what reads it cannot be checked as a stream."""
         for one in found:
             self.found.append(one)
             if _EVENT_TIME in one.path:

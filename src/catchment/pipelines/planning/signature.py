@@ -40,9 +40,9 @@ class Target(Fact):
     place: str
     """The same for the same place, however it is written: a digest, for addresses have secrets in them."""
     stage: str
-    """Whose rows they are."""
+    """The stage whose rows they are."""
     has_versions: bool
-    """Whether what begins anew writes beside the old there: a version of a table, or of a topic between queries."""
+    """Whether what starts from scratch writes beside the old there: a version of a table, or of a topic between queries."""
 
 
 class Signature(Fact):
@@ -62,11 +62,11 @@ class Signature(Fact):
     required: tuple[str, ...] = ()
     """Those of a store's table that are never null: its older rows could not have a new one of them."""
     event_time: str | None = None
-    """The column of the result by which later queries tell what is late, and"""
+    """The column of the result by which later queries find out which rows are late, and"""
     lateness_ms: int = 0
     """how late that may be."""
     target: Target | None = None
-    """Alerts have none: they know what has fired."""
+    """Alerts have none: their log says what has fired."""
     rows_as: RowFormat | None = None
     """Of the topic of a stage: as it is written now, what its author asks for; of a checkpoint, what the topic holds. Checkpoints
     from before there was a choice say nothing, and their topics hold JSON."""
@@ -92,7 +92,7 @@ class Made(Fact):
 
     checkpoint_version: int
     pipeline_version: int
-    """The pipeline's when the checkpoint was made: a higher one may begin anew."""
+    """The pipeline's when the checkpoint was made: a higher one may start from scratch."""
     signature: Signature
     upstream_versions: dict[str, int] = Field(default_factory=dict)
     """The checkpoints of the queries that it reads, each of which writes to a topic of its own."""

@@ -118,7 +118,7 @@ class _Signing:
         if name in self.graph.sources:
             return self.graph.sources[name].topic
         boundary = self.graph.boundary(name)
-        assert boundary is not None, f"{name} has a topic if somebody reads it"
+        assert boundary is not None, f"{name} has a topic if a stage reads it"
         return boundary.topic
 
     def _upstream(self, inputs: tuple[str, ...]) -> tuple[str, ...]:

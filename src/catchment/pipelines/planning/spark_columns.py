@@ -1,4 +1,4 @@
-"""The columns of a stage as Spark knows them, and what Spark has against an expression or a stage's code, in few words."""
+"""The columns of a stage as Spark resolves them, and Spark's errors in an expression or a stage's code, in short."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_PROPOSED: Final = 5
 
 
 class Objection(NamedTuple):
-    """What Spark has against a plan."""
+    """What Spark finds wrong with a plan."""
 
     what: str
     line: int | None
@@ -67,7 +67,7 @@ class SparkColumns:
 
 def objection(error: Exception, tables: Sequence[str] = ()) -> Objection:
     """What an error of Spark's, or of a stage's code, says for people; `tables` are those that its SQL may name."""
-    # The line is looked for by the caller, who knows the author's files.
+    # The caller finds the line, in the author's files.
     text = str(cause_of(error)._replace(place=None))
     line = _LINE.search(str(error)) if isinstance(error, AnalysisException) else None
     number = int(line[1]) if line else None

@@ -175,7 +175,7 @@ def _column(role: str, attribute: Any) -> Part:
 
 
 def _plain(expression: Any) -> str:
-    """An expression without the numbers by which Spark tells columns apart, which differ from run to run."""
+    """An expression without the numbers by which Spark distinguishes columns, which differ from run to run."""
     return _IDENTITY.sub("", expression.toString())
 
 

@@ -1,4 +1,4 @@
-"""The alerts that rows of a trial would fire: the same candidates and the same cooldown, but nobody is told."""
+"""The alerts that rows of a trial would fire: the same candidates and the same cooldown, without delivery."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def alert_collector(
 
     def collect(rows: DataFrame, batch_id: int) -> None:
         found = candidate_rows(rows, rule).toArrow().to_pylist()
-        # A row without a time has no alert: there is nothing that it could be told apart by.
+        # A row without a time fires no alert: alerts are identified by it.
         decided = memory.decide(Candidate(**row) for row in found if row["event_time_us"] is not None)
         alerts = [json.loads(one.value) for one in decided.fired]
         fired.append([typed_row(one["row"], schema) | {MESSAGE: one["message"]} for one in alerts])

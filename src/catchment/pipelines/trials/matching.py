@@ -16,7 +16,7 @@ _WIDEST_CELL: Final = 60
 
 
 def difference(expected: Sequence[Row], got: Sequence[Row]) -> str | None:
-    """None if they are the same rows; else a table of what is missing and what nobody expected.
+    """None if they are the same rows; else a table of missing and unexpected rows.
 
     An expected row is compared in the columns that it names, so that a test can leave out what it is not about.
     """

@@ -56,7 +56,7 @@ def typed_row(row: Row, schema: StructType) -> dict[str, Any]:
 
 
 def aside_row(record: Record) -> dict[str, Any]:
-    """A record that was set aside: its columns as far as it has any, and why."""
+    """A quarantined or late record: its columns as far as it has any, and why."""
     text = (record.value or b"").decode(errors="replace")
     try:
         columns = json.loads(text)

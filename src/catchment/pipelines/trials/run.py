@@ -117,7 +117,7 @@ class TrialRun:
         self.results[name] = fired
 
     def aside(self, topic: str) -> list[dict[str, Any]]:
-        """What was set aside for a reason; only source stages do that."""
+        """Quarantined or late records, by their reason; only source stages split them off."""
         self.run_intakes()
         return [aside_row(record) for record in self.asides.get(topic, [])]
 
@@ -196,7 +196,7 @@ class TrialRun:
             rows = self._streams.stream(name, query, self._decoding(source))
             return rows.select("value") if source.format == "text" else rows.select("value.*")
         boundary = self.graph.boundary(name)
-        assert boundary is not None, f"{name} has a topic if somebody reads it"
+        assert boundary is not None, f"{name} has a topic if a stage reads it"
         columns = self._context.schemas[name]
         options = row_decoding_options(columns, self._context.written_rows(name).format)
         return with_watermark(self._streams.stream(name, query, options).select(*row_columns(columns)), boundary)
