@@ -14,7 +14,7 @@ from catchment.ports.disk import Replacement, SyncGroup
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 from catchment.protocol.records import encode_batch, numbered
-from catchment.replication.group_commit import DirectoryNames, GroupCommit
+from catchment.replication.group_commit import DirectorySync, GroupCommit
 from catchment.replication.partition import Partition
 from catchment.replication.replicas import Replicas
 from catchment.settings.broker import BrokerSettings
@@ -214,7 +214,7 @@ async def test_a_directory_is_durable_once_its_round_is_over() -> None:
     disk.make_directory("/logs")
     disk.sync_directory("/")
     disk.make_directory("/logs/b")
-    names = DirectoryNames("/logs")
+    names = DirectorySync("/logs")
     GroupCommit(disk).add(names)
     await asyncio.sleep(0)
     assert not names.done.done()

@@ -15,8 +15,8 @@ from catchment.ports.disk import Disk, SyncGroup
 _logger = logging.getLogger(__name__)
 
 
-class Committed(Protocol):
-    """A member of rounds."""
+class CommitMember(Protocol):
+    """What takes part in a round: a partition, or a directory."""
 
     def begin_sync(self) -> SyncGroup:
         """What to sync now."""
@@ -27,7 +27,7 @@ class Committed(Protocol):
         ...
 
 
-class DirectoryNames:
+class DirectorySync:
     """One sync of a directory: renames and removals in it are durable once `done` is."""
 
     __slots__ = ("done", "path")
@@ -47,30 +47,30 @@ class DirectoryNames:
 
 
 class GroupCommit:
-    __slots__ = ("_following", "_later", "_round", "_waiting", "disk")
+    __slots__ = ("_later", "_later_task", "_round", "_waiting", "disk")
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
         self._later: dict[Callable[[], Awaitable[None]], None] = {}
-        self._following: asyncio.Task[None] | None = None
-        self._waiting: dict[Committed, None] = {}
+        self._later_task: asyncio.Task[None] | None = None
+        self._waiting: dict[CommitMember, None] = {}
         self._round: asyncio.Task[None] | None = None
 
-    def add(self, member: Committed) -> None:
+    def add(self, member: CommitMember) -> None:
         """Add the member to the next round, which begins at once if none is in progress."""
         self._waiting[member] = None
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._run())
 
-    def follow(self, work: Callable[[], Awaitable[None]]) -> None:
+    def run_later(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run work that no request waits for, one after the other, beside the rounds. The work logs its own failures."""
         self._later[work] = None
-        if self._following is None:
-            self._following = asyncio.get_running_loop().create_task(self._follow())
+        if self._later_task is None:
+            self._later_task = asyncio.get_running_loop().create_task(self._run_later_work())
 
     async def idle(self) -> None:
         """Wait until nothing is in progress."""
-        while tasks := [task for task in (self._round, self._following) if task is not None]:
+        while tasks := [task for task in (self._round, self._later_task) if task is not None]:
             await asyncio.wait(tasks)
 
     async def _run(self) -> None:
@@ -82,18 +82,18 @@ class GroupCommit:
         finally:
             self._round = None
 
-    async def _follow(self) -> None:
+    async def _run_later_work(self) -> None:
         try:
             while self._later:
                 work = next(iter(self._later))
                 del self._later[work]
                 await work()
         finally:
-            self._following = None
+            self._later_task = None
 
-    async def _sync(self, members: Sequence[Committed]) -> None:
+    async def _sync(self, members: Sequence[CommitMember]) -> None:
         """One round. An exception in a member fails that member alone: the round and the other members continue."""
-        groups: dict[Committed, SyncGroup] = {}
+        groups: dict[CommitMember, SyncGroup] = {}
         for member in members:
             try:
                 groups[member] = member.begin_sync()
@@ -118,7 +118,7 @@ def _interrupted(cause: BaseException) -> OSError:
     return failure
 
 
-def _end(member: Committed, failure: OSError | None) -> None:
+def _end(member: CommitMember, failure: OSError | None) -> None:
     try:
         member.end_sync(failure)
     except Exception:

@@ -157,7 +157,7 @@ class Partition:
         if self._must_sync():
             self._commits.add(self)
         if log.needs_epoch_flush:
-            self._commits.follow(self._flush_epochs)
+            self._commits.run_later(self._flush_epochs)
 
     async def _flush_epochs(self) -> None:
         """What a finished segment needs before the recovery point may pass it. A failure is retried after the next sync."""

@@ -12,7 +12,7 @@ from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.ports.disk import Disk, SyncGroup
 from catchment.protocol.batch import CorruptBatch
 from catchment.protocol.errors import ApiError
-from catchment.replication.group_commit import DirectoryNames, GroupCommit
+from catchment.replication.group_commit import DirectorySync, GroupCommit
 from catchment.replication.partition import Partition
 from catchment.settings.broker import BrokerSettings
 from catchment.storage.config import LogConfig
@@ -80,11 +80,11 @@ class Replicas:
         for name, topic in new.topics.items():
             if old.topics.get(name) is not topic:
                 self._update(topic)
-        return self._sync_names() if has_deleted else None
+        return self._sync_directories() if has_deleted else None
 
-    def _sync_names(self) -> Awaitable[object]:
-        """Make the names in every directory durable, with the next round of syncs."""
-        members = [DirectoryNames(directory.path) for directory in self._directories]
+    def _sync_directories(self) -> Awaitable[object]:
+        """Make renames and removals in every directory durable, with the next round of syncs."""
+        members = [DirectorySync(directory.path) for directory in self._directories]
         for member in members:
             self._commits[member.path].add(member)
         return asyncio.gather(*(member.done for member in members))
@@ -226,7 +226,7 @@ class Replicas:
         log = directory.logs[image.name, number]
         if log.topic_id not in (None, image.id):
             directory.delete_log(image.name, number)
-            self._commits[directory.path].add(DirectoryNames(directory.path))
+            self._commits[directory.path].add(DirectorySync(directory.path))
             return None
         return log
 

@@ -26,13 +26,13 @@ WhenVerified = Callable[[ApiError | None], None]
 class Verification:
     """One request to the coordinator, for one producer and partition, and the batches that wait for the answer."""
 
-    __slots__ = ("_waiting", "epoch", "is_asked", "is_cancelled", "lowest_sequence", "producer_id")
+    __slots__ = ("_waiting", "epoch", "is_cancelled", "is_pending", "lowest_sequence", "producer_id")
 
     def __init__(self, producer_id: int, epoch: int, sequence: int) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
         self.lowest_sequence = sequence
-        self.is_asked = False
+        self.is_pending = False
         self.is_cancelled = False
         self._waiting: list[WhenVerified] = []
 
@@ -40,14 +40,14 @@ class Verification:
         """Wait for the answer; returns whether the caller must send the request."""
         self.lowest_sequence = min(self.lowest_sequence, sequence)
         self._waiting.append(then)
-        must_ask, self.is_asked = not self.is_asked, True
-        return must_ask
+        must_send, self.is_pending = not self.is_pending, True
+        return must_send
 
     def answer(self, error: ApiError | None) -> None:
         """Append or reject the batches that have waited, in order."""
         if self.is_cancelled:
             error = ApiError(ErrorCode.invalid_txn_state, "the transaction ended while the batch was on its way")
-        self.is_asked = False
+        self.is_pending = False
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then(error)
@@ -107,5 +107,5 @@ class Verifications:
     def _idle(self) -> Iterator[Verification]:
         for epochs in self._by_producer.values():
             for verification in epochs.values():
-                if not verification.is_asked:
+                if not verification.is_pending:
                     yield verification
