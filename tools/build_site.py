@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 CACHE = ROOT / ".cache"
 MERMAID = "12.3.0"
 MERMAID_SHA256 = "336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3"
-MERMAID_SECONDS = 300
+MERMAID_SECONDS = 120
 
 # Pages outside docs/, and their names in the site.
 PAGES_OF_THE_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
@@ -103,7 +103,7 @@ def mermaid() -> Path | None:
 
 def downloaded(npm: str, script: Path) -> bool:
     script.parent.mkdir(parents=True, exist_ok=True)
-    command = [npm, "pack", f"mermaid@{MERMAID}", "--pack-destination", str(script.parent)]
+    command = [npm, "pack", f"mermaid@{MERMAID}", "--fetch-retries=0", "--pack-destination", str(script.parent)]
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=MERMAID_SECONDS)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):

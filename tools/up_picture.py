@@ -63,6 +63,8 @@ def shown(folder: Path, seconds: float) -> str:
             for _ in range(_RECORDS_EACH_TIME):
                 producer.produce("orders", _RECORD, on_delivery=_ignore)
             producer.poll(0)
+            if broker.poll() is not None:
+                raise SystemExit(f"the command ended: {written.decode()}")
             if select.select([controller], [], [], 0.02)[0]:
                 written += os.read(controller, 1 << 16)
     finally:
