@@ -11,8 +11,7 @@ from tests.compat.java_tool import require_java
 from tests.spark.shared_session import get_session, stop_session
 
 from catchment.bench.peers.kafka import KafkaServer
-from catchment.bench.peers.maven import PeerUnavailable
-from catchment.bench.peers.spark_connector import connector_jars
+from catchment.bench.peers.maven import PeerUnavailable, connector_jars
 from catchment.testing.embedded import Broker
 
 if TYPE_CHECKING:

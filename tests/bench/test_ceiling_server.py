@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from catchment.bench.client.load import LOADS, Load
 from catchment.bench.client.run import run_load
-from catchment.bench.peers.api_keys import served_api_keys
-from catchment.bench.peers.ceiling import CeilingServer
+from catchment.bench.peers.catchment import CeilingServer
 from catchment.bench.results import Results
 from catchment.bench.runner import Progress, Session, run
 from catchment.bench.target import UNFLUSHED
+from catchment.bench.workloads.java_tools import served_api_keys
 from catchment.bench.workloads.throughput import Throughput
 
 

@@ -30,8 +30,14 @@ from catchment.protocol.guard import guarded
 from catchment.protocol.headers import parse_request_header
 from catchment.protocol.message_fields import MessageField, message_fields
 from catchment.protocol.records import iterate_records
-from catchment.protocol.varints import read_unsigned_varint, read_varlong, varint
-from catchment.protocol.wire import LONGEST_STRING_BYTES, WireReader, unsigned_varint
+from catchment.protocol.wire import (
+    LONGEST_STRING_BYTES,
+    WireReader,
+    read_unsigned_varint,
+    read_varlong,
+    unsigned_varint,
+    varint,
+)
 
 Decode = Callable[[bytes], object]
 

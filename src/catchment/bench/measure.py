@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 BAR_PEER = "kafka"
@@ -43,3 +44,11 @@ def ratio(ours: float | None, theirs: float | None) -> float | None:
     if ours is None or not theirs:
         return None
     return ours / theirs
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The smallest sample that at least this share of all samples does not exceed (nearest rank)."""
+    if not ordered:
+        raise ValueError("no samples")
+    rank = -(-len(ordered) * share // 1)
+    return ordered[max(0, int(rank) - 1)]

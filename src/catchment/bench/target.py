@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from catchment.bench.measure import Section
-from catchment.bench.peers.catchment import CatchmentServer
-from catchment.bench.peers.ceiling import CeilingServer
+from catchment.bench.peers.catchment import CatchmentServer, CeilingServer
 from catchment.bench.peers.kafka import KafkaServer
 from catchment.bench.peers.rabbitmq import RabbitServer
 from catchment.bench.peers.server import Server

@@ -30,8 +30,7 @@ from catchment.protocol.budget import (
 )
 from catchment.protocol.errors import MalformedRequest
 from catchment.protocol.message_fields import MessageField, message_fields
-from catchment.protocol.varints import read_unsigned_varint
-from catchment.protocol.wire import LONGEST_STRING_BYTES, unsigned_varint
+from catchment.protocol.wire import LONGEST_STRING_BYTES, read_unsigned_varint, unsigned_varint
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from catchment.protocol.apis import API_VERSIONS_KEY, APIS, is_flexible
 from catchment.protocol.errors import MalformedRequest
-from catchment.protocol.varints import read_unsigned_varint
+from catchment.protocol.wire import read_unsigned_varint
 
 _FIXED_PART: Final = Struct(">hhih")
 _CORRELATION_ID: Final = Struct(">i")

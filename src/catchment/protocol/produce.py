@@ -11,8 +11,7 @@ from uuid import UUID
 
 from catchment.protocol import wire
 from catchment.protocol.errors import MalformedRequest
-from catchment.protocol.varints import read_unsigned_varint
-from catchment.protocol.wire import WireReader
+from catchment.protocol.wire import WireReader, read_unsigned_varint
 
 API_KEY = 0
 FIRST_FLEXIBLE = 9

@@ -26,7 +26,7 @@ from catchment.protocol.batch import (
 )
 from catchment.protocol.compression import Compression, compress, decompress, decompressed
 from catchment.protocol.errors import MalformedRequest
-from catchment.protocol.varints import read_varint, read_varlong, varint
+from catchment.protocol.wire import read_varint, read_varlong, varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

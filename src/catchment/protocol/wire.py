@@ -1,7 +1,8 @@
 """The protocol's primitive types, for the messages that are too frequent for kio.
 
 The reader takes a memoryview and copies nothing but strings. Every length is checked against the remaining bytes, and the
-memory of the decoded message against the budget of a request of its size.
+memory of the decoded message against the budget of a request of its size. Varints are unsigned in flexible messages, and
+zigzag inside record batches. kio's readers accept unsigned varints of 35 bits, which Kafka rejects.
 """
 
 import struct
@@ -13,8 +14,6 @@ from catchment.protocol.errors import MalformedRequest
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
-_VARINT_MAX_BYTES = 5
-_VARINT_END = 1 << 32
 
 LONGEST_STRING_BYTES = 0x7FFF
 """Kafka's bound in every version, though a compact string could be longer."""
@@ -58,20 +57,8 @@ class WireReader:
         if position < self.end and (byte := self.data[position]) < 0x80:
             self.position = position + 1
             return byte
-        return self._long_unsigned_varint()
-
-    def _long_unsigned_varint(self) -> int:
-        value = shift = 0
-        for _ in range(_VARINT_MAX_BYTES):
-            if self.position >= self.end:
-                raise MalformedRequest("the message ends inside a varint")
-            byte = self.data[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80 and value < _VARINT_END:
-                return value
-            shift += 7
-        raise MalformedRequest("a varint of more than 32 bits")
+        value, self.position = read_unsigned_varint(self.data, position)
+        return value
 
     def array_length(self, item_size: int, item_memory: int = SMALL_ITEM_BYTES) -> int:
         """The number of items, each of at least `item_size` bytes here and `item_memory` bytes once decoded.
@@ -169,3 +156,44 @@ def tagged_fields(fields: dict[int, bytes]) -> bytes:
     for number in sorted(fields):
         encoded += (unsigned_varint(number), unsigned_varint(len(fields[number])), fields[number])
     return b"".join(encoded)
+
+
+def read_unsigned_varint(data: memoryview | bytes, offset: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most 32 bits: its value and the offset after it."""
+    return _read(data, offset, bits=32)
+
+
+def read_varint(data: memoryview | bytes, offset: int) -> tuple[int, int]:
+    """Read a zigzag varint of at most 32 bits: its value and the offset after it."""
+    value, offset = _read(data, offset, bits=32)
+    return (value >> 1) ^ -(value & 1), offset
+
+
+def read_varlong(data: memoryview | bytes, offset: int) -> tuple[int, int]:
+    """Read a zigzag varint of at most 64 bits: its value and the offset after it."""
+    value, offset = _read(data, offset, bits=64)
+    return (value >> 1) ^ -(value & 1), offset
+
+
+def _read(data: memoryview | bytes, offset: int, bits: int) -> tuple[int, int]:
+    try:
+        byte = data[offset]
+        if byte < 0x80:
+            return byte, offset + 1
+        value = byte & 0x7F
+        for shift in range(7, bits, 7):
+            offset += 1
+            byte = data[offset]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value >> bits:
+                    break
+                return value, offset + 1
+    except IndexError:
+        raise MalformedRequest("the bytes end inside a varint") from None
+    raise MalformedRequest(f"a varint is longer than {bits} bits")
+
+
+def varint(value: int) -> bytes:
+    """A zigzag varint of a signed number of up to 64 bits."""
+    return unsigned_varint((value << 1) ^ (value >> 63))

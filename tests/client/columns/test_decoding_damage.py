@@ -21,7 +21,7 @@ from catchment.client.warming import warm
 from catchment.protocol.batch import HEADER_SIZE, CorruptBatch
 from catchment.protocol.compression import Compression
 from catchment.protocol.records import Record, encode_batch, iterate_records, numbered
-from catchment.protocol.varints import varint
+from catchment.protocol.wire import varint
 
 _ROOM_BYTES: Final = 16 * mmap.PAGESIZE
 _NO_ACCESS: Final = 0

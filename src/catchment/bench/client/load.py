@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from catchment.bench.client.connections import exchange
 from catchment.bench.client.librdkafka import BatchProducer, QueueConsumer
 from catchment.bench.client.payload import payloads
-from catchment.bench.samples import percentile
+from catchment.bench.measure import percentile
 
 _FLUSH_TIMEOUT_MS = 120_000
 _STALL_TIMEOUT_MS = 30_000

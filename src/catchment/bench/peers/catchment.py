@@ -31,3 +31,14 @@ class CatchmentServer(Server):
     def environment(self, directory: Path) -> Mapping[str, str]:
         """With bytecode beside the sources, as pip installs it: a checkout where Python may not write it compiles at each start."""
         return {"PYTHONDONTWRITEBYTECODE": ""}
+
+
+class CeilingServer(Server):
+    """A server that parses and answers, no more."""
+
+    name = "ceiling"
+    deletes_topics = False
+
+    def command(self, directory: Path) -> Sequence[str]:
+        """The command line of the ceiling."""
+        return (sys.executable, "-m", "catchment.bench.ceiling", "--port", str(self.port))

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from catchment.spark.launch.connector_jars import Artifact, JarsUnavailable, run_maven
+from catchment.spark.launch.connector_jars import connector_jars as fetched_jars
 
 
 class PeerUnavailable(Exception):
@@ -75,3 +76,11 @@ def _project(artifacts: Sequence[Artifact]) -> str:
         "<project><modelVersion>4.0.0</modelVersion><groupId>catchment</groupId><artifactId>peer</artifactId>"
         f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
     )
+
+
+def connector_jars() -> list[Path]:
+    """The connector's jars, from the cache or from Maven; raises PeerUnavailable where they cannot be had."""
+    try:
+        return fetched_jars()
+    except JarsUnavailable as error:
+        raise PeerUnavailable(str(error)) from error

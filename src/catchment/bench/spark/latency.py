@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from catchment.bench.measure import Measure, Section
-from catchment.bench.samples import percentile
+from catchment.bench.measure import Measure, Section, percentile
 from catchment.bench.spark.side import AT_LEAST_ONCE, EXACTLY_ONCE, THEIRS, THEIRS_TUNED, Side
 from catchment.bench.spark.stage import Stage
 from catchment.bench.spark.workload import STREAM

@@ -15,8 +15,8 @@ import numpy
 import pyarrow
 
 from catchment.bench.client.payload import payloads
+from catchment.bench.peers.maven import connector_jars
 from catchment.bench.peers.process import tree_cpu_seconds
-from catchment.bench.peers.spark_connector import connector_jars
 from catchment.bench.target import UNFLUSHED, Target, factories
 from catchment.bench.workloads.workload import fresh_topic
 from catchment.client.arrow_api import read_arrow, write_arrow

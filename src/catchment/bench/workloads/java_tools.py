@@ -6,15 +6,36 @@ The consumer's tool joins a group, so a server without the group APIs has no num
 from __future__ import annotations
 
 import re
+import socket
+import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catchment.bench.measure import Measure
-from catchment.bench.peers.api_keys import served_api_keys
 from catchment.bench.peers.java import run_tool
 from catchment.bench.target import Target
 from catchment.bench.workloads.workload import fresh_topic
+
+_API_VERSIONS = 18
+_TIMEOUT_SECONDS = 10
+_REQUEST = struct.pack(">ihhih", 10, _API_VERSIONS, 0, 1, -1)
+_ROW = struct.Struct(">hhh")
+
+
+def served_api_keys(host: str, port: int) -> frozenset[int]:
+    """The API keys in the answer to ApiVersions 0, the one version that every server knows how to answer."""
+    with (
+        socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as connection,
+        connection.makefile("rwb") as stream,
+    ):
+        stream.write(_REQUEST)
+        stream.flush()
+        size = int.from_bytes(stream.read(4), "big")
+        answer = stream.read(size)
+    count = int.from_bytes(answer[6:10], "big")
+    return frozenset(_ROW.unpack_from(answer, 10 + index * _ROW.size)[0] for index in range(count))
+
 
 _JOIN_GROUP = 11
 _TIMEOUT_SECONDS = 300

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from catchment.bench.client.load import Load
 from catchment.bench.client.run import run_load
 from catchment.bench.measure import Measure
-from catchment.bench.peers.watch import PeakMemory
+from catchment.bench.peers.process import PeakMemory
 from catchment.bench.target import Target
 from catchment.bench.workloads.workload import fresh_topic
 

@@ -13,8 +13,7 @@ import typer
 
 from catchment.bench import plan, runner
 from catchment.bench.growth.report import MEASUREMENTS, Growth, growth_table
-from catchment.bench.peers.maven import PeerUnavailable
-from catchment.bench.peers.spark_connector import connector_jars
+from catchment.bench.peers.maven import PeerUnavailable, connector_jars
 from catchment.bench.plan import is_wanted
 from catchment.bench.results import Results
 from catchment.bench.target import CEILING, KAFKA, OURS, PEERS, factories

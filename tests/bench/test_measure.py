@@ -2,7 +2,7 @@
 
 import pytest
 
-from catchment.bench.samples import percentile
+from catchment.bench.measure import percentile
 
 
 @pytest.mark.parametrize(
