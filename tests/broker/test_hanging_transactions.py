@@ -32,7 +32,7 @@ partitions = st.integers(0, PARTITIONS - 1)
 
 
 def read_committed(wire: Wire, partition: int) -> list[bytes]:
-    """The values that a client hands to a reader of committed data, once nothing in the partition is open."""
+    """The values that a client hands to a READ_COMMITTED consumer, once nothing in the partition is open."""
 
     def settled() -> Any:
         fetched = fetch(wire, fetch_request("a", (partition, 0), isolation_level=READ_COMMITTED), 12)

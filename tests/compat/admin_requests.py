@@ -1,4 +1,4 @@
-"""Requests of administrators whose answers are the same from any broker of Kafka that has one node and no security."""
+"""Admin requests whose responses are the same from every Kafka broker with one node and no security."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with one topic that a group shares, and somebody who writes to it without end."""
+"""A broker with one topic that a group shares, and a producer that writes to it continuously."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC = "shared"
 PARTITIONS = 6
 _SETTINGS = {
     "group.initial.rebalance.delay.ms": "100",
-    # Members of the new protocol are told by the broker how often to speak and when they are missed.
+    # The broker sets the heartbeat interval and session timeout of members of the new protocol.
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "10000",
     "group.consumer.min.heartbeat.interval.ms": "300",
@@ -33,7 +33,7 @@ def broker_with_topic(directory: Path) -> Iterator[ChildBroker]:
 
 
 class Feed:
-    """Writes numbers without end, on a thread of its own, until told to finish."""
+    """Writes numbers on a thread of its own until `finish`."""
 
     def __init__(self, broker: ChildBroker) -> None:
         self._producer = Producer(
@@ -58,7 +58,7 @@ class Feed:
         self._thread.join()
 
     def finish(self) -> int:
-        """How many were written, all of them for certain."""
+        """How many were written and acknowledged."""
         self.__exit__()
         assert self._producer.flush(TIMEOUT_S) == 0
         return self.count

@@ -1,6 +1,6 @@
-"""The classes of Kafka's tools, laid out once as the virtual machine wants them: a tool then starts with a third of the work.
+"""A class-data archive of Kafka's tools, with which a tool starts with a third of the work.
 
-Tests start tools by the dozen, and most of what a tool does in its second of life is to load and verify the same classes.
+Tests start tools by the dozen, and a tool spends most of its second loading and verifying the same classes.
 """
 
 from __future__ import annotations
@@ -44,5 +44,5 @@ def _write(archive: Path) -> None:
             virtual_machine=(*SHORT_LIVED, f"-XX:ArchiveClassesAtExit={unfinished}"),
         )
     if unfinished.exists():
-        # The rename is the last step: two processes may write it at once, and nobody reads half of it.
+        # The rename is the last step: two processes may write it at once, and no reader sees half of it.
         unfinished.rename(archive)

@@ -1,4 +1,4 @@
-"""Run a Java tool of Apache Kafka, or skip the test where Java or the jars cannot be had."""
+"""Run a Java tool of Apache Kafka, or skip the test where Java or the jars are not available."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def java_tool(
     package: str = "org.apache.kafka.tools",
     with_errors: bool = False,
 ) -> bytes:
-    """What the tool printed, on request also what it complained of; a tool that fails, fails the test."""
+    """The tool's output, optionally with its standard error; the test fails if the tool fails."""
     require_java()
     options = (*SHORT_LIVED, *archive_options())
     finished = run_tool(f"{package}.{name}", arguments, TIMEOUT_S, standard_input, virtual_machine=options)

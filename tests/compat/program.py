@@ -23,17 +23,17 @@ APPLICATIONS = Path(__file__).parent / "apps"
 TIMEOUT_S = 180.0
 _ROOT = Path(__file__).parents[2]
 _STOP_SECONDS = 30.0
-# Two such programs and a broker share two cores for seconds: what they spend on becoming fast, they lack for starting.
+# Two such programs and a broker share two cores for seconds: a full just-in-time compilation would only delay their start.
 VIRTUAL_MACHINE = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def until(condition: Callable[[], bool], otherwise: Callable[[], str], pause_s: float = 0.1) -> None:
-    """Return once the condition holds; fail with what `otherwise` tells if it never does."""
+    """Return once the condition holds; fail with the text of `otherwise` if it never does."""
     wait_until(condition, otherwise, TIMEOUT_S, pause_s)
 
 
 class Program:
-    """What it prints is in `output`, what it complains of in a log; both outlive a restart of the program."""
+    """Its standard output is in `output`, its standard error in a log; both are kept over a restart of the program."""
 
     def __init__(self, command: Sequence[str], directory: Path, *, has_children: bool = False) -> None:
         """A program that `has_children` is signalled together with them."""

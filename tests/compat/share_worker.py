@@ -1,4 +1,4 @@
-"""A share consumer in a process of its own: it says what it has taken, and never acknowledges it.
+"""A share consumer in a process of its own: it prints the records that it has acquired, and never acknowledges them.
 
 `python -m tests.compat.share_worker SERVERS GROUP TOPIC`, to be killed.
 """

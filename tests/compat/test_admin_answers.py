@@ -1,4 +1,4 @@
-"""The administrators' APIs answer as Apache Kafka does, byte by byte: the same requests to both."""
+"""The admin APIs respond as Apache Kafka does, byte by byte: the same requests to both."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_quorum_is_the_one_node(ours: Wire, theirs: Wire, version: int) -> N
     assert shape(ours) == shape(theirs)
 
 
-def test_the_features_are_those_of_kafka_but_for_what_is_missing_here(ours: Wire, theirs: Wire) -> None:
+def test_the_features_are_those_of_kafka_except_for_the_missing_ones(ours: Wire, theirs: Wire) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     missing = {"eligible.leader.replicas.version", "kraft.version", "streams.version"}
     for version in (3, 4):
@@ -142,7 +142,7 @@ def test_the_features_are_those_of_kafka_but_for_what_is_missing_here(ours: Wire
         assert found[0] == found[1]
 
 
-def test_no_more_is_offered_than_kafka_offers(ours: Wire, theirs: Wire) -> None:
+def test_no_api_version_is_advertised_that_kafka_does_not_have(ours: Wire, theirs: Wire) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     mine, kafkas = (
         {api.api_key: (api.min_version, api.max_version) for api in wire.ask(request, 4).api_keys}

@@ -1,4 +1,4 @@
-"""Kafka's tools for what a Catchment broker does not have say so, and those that only look, or change nothing, succeed."""
+"""Kafka's tools report what a Catchment broker does not support; commands that only describe or change nothing succeed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_features_are_described_and_stay(tool: Tool, refused: Tool) -> None:
     assert re.search(r"transaction\.version.*FinalizedVersionLevel: 2", described)
     assert "was upgraded to 2" in tool("FeatureCommand", "upgrade", "--feature", "transaction.version=2")
     said = refused("FeatureCommand", "downgrade", "--feature", "transaction.version=1")
-    assert "Catchment keeps this feature at version 2" in said
+    assert "Catchment only supports this feature at version 2" in said
 
 
 def test_the_quorum_is_the_broker(tool: Tool, broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""A directory whose topics the broker's own metadata does not know, as when Kafka wrote it, is taken in."""
+"""A broker adopts a directory with topics that its metadata does not have, such as one that Kafka wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catchment.cluster.local_store import DIRECTORY_NAME
 from catchment.testing.embedded import Broker
 
 
-def test_new_producers_are_not_taken_for_those_that_an_adopted_log_remembers(tmp_path: Path) -> None:
+def test_new_producers_get_no_ids_of_producers_in_an_adopted_log(tmp_path: Path) -> None:
     records = [Record(b"value %d" % number) for number in range(6)]
     with Broker(tmp_path) as broker:
         broker.create_topic("flow")

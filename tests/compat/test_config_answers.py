@@ -159,7 +159,7 @@ def test_topics_and_groups_are_described_as_by_kafka(ours: Server, theirs: Serve
         compared(mine, kafkas)
 
 
-def test_what_a_broker_was_given_is_shown_as_by_kafka(ours: Server, theirs: Server) -> None:
+def test_configured_settings_of_a_broker_are_described_as_by_kafka(ours: Server, theirs: Server) -> None:
     changed = {"leader.replication.throttled.rate", "num.io.threads", "log.retention.ms"}
     for server in (ours, theirs):
         # One of Kafka's and one that Catchment acts on, for this broker and for all.
@@ -186,7 +186,7 @@ def test_what_a_broker_was_given_is_shown_as_by_kafka(ours: Server, theirs: Serv
         assert {mine[key].source for key in own} <= {_DEFAULT}
 
 
-def test_subscriptions_to_metrics_are_refused_and_deleted_as_if_there_were_none(ours: Server, theirs: Server) -> None:
+def test_metrics_subscriptions_are_rejected_and_deleted_as_if_there_were_none(ours: Server, theirs: Server) -> None:
     kind = ResourceType.CLIENT_METRICS
     for name, configs in (
         ("m", {"interval_ms": None}),

@@ -1,6 +1,6 @@
-"""A distributed Kafka Connect worker, as Apache Kafka ships it, keeps its promises on a Catchment broker.
+"""A distributed Kafka Connect worker, as Apache Kafka ships it, keeps its guarantees on a Catchment broker.
 
-It needs much of one: three compacted topics of its own making, a group whose protocol is not the consumers', offsets of sinks.
+It uses much of a broker: three compacted topics that it creates, a group with a protocol of its own, offsets of sinks.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Worker:
             return False
 
     def create(self, name: str, kind: str, **settings: str) -> None:
-        """Ask until the worker has a group to put the connector to."""
+        """Retry until the worker has joined a group that can run the connector."""
         body = {"connector.class": f"FileStream{kind}", "tasks.max": "1", **settings}
 
         def is_created() -> bool:
@@ -119,7 +119,7 @@ def numbers_in(path: Path) -> list[int]:
 
 
 def assert_nothing_is_skipped(found: list[int], count: int) -> None:
-    """At least once: a repeat goes back, and then every number comes again; none is ever jumped over."""
+    """At least once: the numbers may go back and then repeat, but none is skipped."""
     assert found[0] == 0
     assert all(later <= earlier + 1 for earlier, later in pairwise(found))
     assert max(found) == count - 1
@@ -165,7 +165,9 @@ def test_a_source_and_a_sink_lose_nothing_when_broker_and_worker_are_killed(
     assert re.search(r"connect-sink\s+Classic\s+consumer\s", listed)
 
 
-def test_a_source_writes_each_line_exactly_once_if_the_worker_is_told_to(broker: ChildBroker, tmp_path: Path) -> None:
+def test_a_source_writes_each_line_exactly_once_if_the_worker_is_configured_so(
+    broker: ChildBroker, tmp_path: Path
+) -> None:
     source = tmp_path / "source.txt"
     append(source, range(1000))
     worker = Worker(broker, tmp_path, exactly_once_source_support="enabled")

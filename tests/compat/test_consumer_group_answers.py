@@ -1,8 +1,8 @@
-"""The same requests to consumer groups, to Apache Kafka and to Catchment: the same answers, one by one.
+"""The same consumer-group requests to Apache Kafka and to Catchment: the same responses, one by one.
 
-Among them are those that well-behaved clients do not send. Which member gets which partition is for the assignors to say, so
-assignments are compared by how many partitions they have. A new group of Kafka's begins with epoch 2, as 1 is
-that of a member which waits for its first assignment, and ours with 1: epochs are compared by how far they are from the first.
+Among them are requests that well-behaved clients do not send. The assignors choose which member gets which partition, so
+assignments are compared by their number of partitions. A new group starts with epoch 2 in Kafka, where 1 is the epoch of a member
+that waits for its first assignment, and with 1 in Catchment: epochs are compared relative to the first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from catchment.testing.embedded import Broker
 _TIMEOUT_S = 150.0
 _MINUTE = i32Timedelta.parse(timedelta(minutes=1))
 _PARTITIONS = {"t": 2, "u": 1}
-# Assignments are made in the step that asks for them, as ours are, and not a moment later.
+# Kafka then computes assignments in the step that needs them, as Catchment does, and not a moment later.
 _AT_ONCE = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
@@ -42,8 +42,8 @@ _AT_ONCE = {
 }
 
 
-class Talk:
-    """Somebody who asks, and writes down what was answered."""
+class Transcript:
+    """Sends requests, and records the responses."""
 
     def __init__(self, wire: Wire, bootstrap_servers: str) -> None:
         self.wire = wire
@@ -58,7 +58,7 @@ class Talk:
         self._await_coordinator()
 
     def _await_coordinator(self) -> None:
-        """Kafka makes the topic of the offsets when somebody first asks for a coordinator, and answers before it is there."""
+        """Kafka creates the offsets topic on the first request for a coordinator, and responds before it exists."""
         request = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=("g",))
         wait_until(lambda: self.wire.ask(request, 6).coordinators[0].error_code is ErrorCode.none, timeout_s=_TIMEOUT_S)
         wait_until(lambda: fetch_group(self.wire, "g").error_code is ErrorCode.none, timeout_s=_TIMEOUT_S)
@@ -69,7 +69,7 @@ class Talk:
     def beat(
         self, question: str, member: str, epoch: int, *, group: str = "g", version: int = 1, **options: Any
     ) -> int:
-        """Send a heartbeat; the epoch that the answer says."""
+        """Send a heartbeat; the epoch in the response."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=GroupId(group),
             member_id=member,
@@ -86,8 +86,8 @@ class Talk:
             )
         self.first_epoch = self.first_epoch or max(answer.member_epoch, 0)
         self.note(question, (answer.error_code, answer.member_id, self._since(answer.member_epoch), assigned))
-        epoch_told: int = answer.member_epoch
-        return epoch_told
+        member_epoch: int = answer.member_epoch
+        return member_epoch
 
     def join(self, question: str, member: str, *topics: str, **options: Any) -> int:
         names = {} if "subscribed_topic_regex" in options else {"subscribed_topic_names": tuple(map(TopicName, topics))}
@@ -95,7 +95,7 @@ class Talk:
         return self.beat(question, member, 0, **full)
 
     def acknowledge(self, question: str, member: str, epoch: int, **options: Any) -> int:
-        """A heartbeat that says that the member owns what it was told last."""
+        """A heartbeat with the last assignment as the owned partitions."""
         return self.beat(question, member, epoch, topic_partitions=self.owned[member], **options)
 
     def _since(self, epoch: int) -> int:
@@ -139,11 +139,11 @@ class Talk:
         self.note(question, commit(self.wire, 5, topic="t", joined=joined, version=version, **options))
 
 
-def _nonsense(talk: Talk) -> None:
-    talk.beat("nobody's heartbeat", "a", 1)
-    talk.beat("nobody's goodbye", "a", -1)
-    talk.describe("nobody's group")
-    talk.delete("nobody's group")
+def _nonsense(talk: Transcript) -> None:
+    talk.beat("heartbeat without a group", "a", 1)
+    talk.beat("leave without a group", "a", -1)
+    talk.describe("no group")
+    talk.delete("no group")
     talk.join("no member", "", "t")
     talk.join("no instance", "a", "t", instance_id="")
     talk.join("no rack", "a", "t", rack_id="")
@@ -154,14 +154,14 @@ def _nonsense(talk: Talk) -> None:
     talk.beat("no such epoch", "a", -3)
     talk.join("no such assignor", "a", "t", server_assignor="best")
     talk.join("no expression", "a", subscribed_topic_regex="(")
-    talk.describe("still nobody's group")
+    talk.describe("still no group")
 
 
-def _life(talk: Talk) -> None:
+def _life(talk: Transcript) -> None:
     epoch = talk.join("join", "a", "t", "u")
     talk.beat("quiet", "a", epoch)
     talk.describe("alone")
-    talk.beat("stranger", "b", 1)
+    talk.beat("unknown member", "b", 1)
     talk.beat("too new", "a", epoch + 1)
     talk.beat("quiet still", "a", epoch)
     talk.join("second", "b", "t", "u")
@@ -187,7 +187,7 @@ def _life(talk: Talk) -> None:
     talk.describe("gone")
 
 
-def _subscriptions(talk: Talk) -> None:
+def _subscriptions(talk: Transcript) -> None:
     talk.join("a topic that exists", "a", "u")
     epoch = talk.join("a topic that does not", "b", "x")
     talk.describe("nothing for b")
@@ -198,15 +198,15 @@ def _subscriptions(talk: Talk) -> None:
     talk.delete("done")
 
 
-def _offsets(talk: Talk) -> None:
+def _offsets(talk: Transcript) -> None:
     talk.commit("no group", "a", 1)
     talk.commit("no group, long ago", "a", 1, version=8)
     epoch = talk.join("join", "a", "t")
     talk.commit("commit", "a", epoch)
     talk.commit("commit too new", "a", epoch + 1)
     talk.commit("commit as an old client", "a", epoch, version=8)
-    talk.commit("commit as somebody else", "b", epoch)
-    talk.commit("commit as nobody", "", -1)
+    talk.commit("commit as another member", "b", epoch)
+    talk.commit("commit without a member", "", -1)
     talk.admin.create_partitions([NewPartitions("t", 3)])["t"].result(_TIMEOUT_S)
     newer = talk.until_new_epoch("a", epoch)
     talk.commit("commit what it had", "a", epoch, partition=0)
@@ -217,7 +217,7 @@ def _offsets(talk: Talk) -> None:
     talk.delete("done")
 
 
-def _statics(talk: Talk) -> None:
+def _statics(talk: Transcript) -> None:
     epoch = talk.join("join", "a", "u", instance_id="i")
     talk.join("in use", "b", "u", instance_id="i")
     talk.beat("leave for a moment", "a", -2, instance_id="i")
@@ -227,12 +227,12 @@ def _statics(talk: Talk) -> None:
     talk.describe("back")
     talk.beat("the former self", "a", epoch, instance_id="i")
     talk.beat("the former self says goodbye", "a", -1, instance_id="i")
-    talk.beat("nobody's instance", "b", epoch, instance_id="j")
+    talk.beat("unknown instance", "b", epoch, instance_id="j")
     talk.beat("goodbye", "b", -1, instance_id="i")
     talk.delete("done")
 
 
-def _other_kinds(talk: Talk) -> None:
+def _other_kinds(talk: Transcript) -> None:
     commit(talk.wire, 5, topic="t", group="c")
     talk.describe("a group that is no consumer group", "c")
     talk.join("join", "a", "u")
@@ -244,24 +244,24 @@ def _other_kinds(talk: Talk) -> None:
     talk.delete("done")
 
 
-SCENES: list[Callable[[Talk], None]] = [_nonsense, _life, _subscriptions, _offsets, _statics, _other_kinds]
+SCENES: list[Callable[[Transcript], None]] = [_nonsense, _life, _subscriptions, _offsets, _statics, _other_kinds]
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[Talk]:
+def kafka() -> Iterator[Transcript]:
     require_java()
     with KafkaServer(_AT_ONCE) as server, Wire(server) as wire:
-        yield Talk(wire, server.bootstrap_servers)
+        yield Transcript(wire, server.bootstrap_servers)
 
 
 @pytest.fixture
-def ours() -> Iterator[Talk]:
+def ours() -> Iterator[Transcript]:
     settings = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1}
     with Broker(settings=settings) as broker, Wire(broker) as wire:
-        yield Talk(wire, broker.bootstrap_servers)
+        yield Transcript(wire, broker.bootstrap_servers)
 
 
-def test_the_same_requests_get_the_same_answers(kafka: Talk, ours: Talk) -> None:
+def test_the_same_requests_get_the_same_answers(kafka: Transcript, ours: Transcript) -> None:
     for scene in SCENES:
         scene(kafka)
         scene(ours)

@@ -114,7 +114,7 @@ def until(condition: Callable[[], bool], *members: Member) -> None:
 
 
 def shared(*members: Member) -> Callable[[], bool]:
-    """Everybody has a share, and together they have everything."""
+    """Every member has a share, and together they have all partitions."""
 
     def is_shared() -> bool:
         shares = [one.partitions for one in members]
@@ -124,7 +124,7 @@ def shared(*members: Member) -> Callable[[], bool]:
 
 
 def fewest_until_shared(first: Member, *others: Member) -> int:
-    """The fewest partitions that the first member had until everybody had a share."""
+    """The fewest partitions that the first member had until every member had a share."""
     kept: list[int] = []
 
     def is_shared() -> bool:
@@ -136,7 +136,7 @@ def fewest_until_shared(first: Member, *others: Member) -> int:
 
 
 def kind(broker: Broker, topic: str) -> str:
-    """The type of the group, as an administrator is told it."""
+    """The type of the group in an admin client."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     listed = admin.list_consumer_groups().result(TIMEOUT_S)
     (found,) = [group for group in listed.valid if group.group_id == f"group-of-{topic}"]

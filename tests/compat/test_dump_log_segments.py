@@ -1,4 +1,4 @@
-"""Kafka's DumpLogSegments, a checker that we did not write, reads every file of a mixed workload and finds nothing wrong."""
+"""Kafka's DumpLogSegments, an independent checker, reads every file of a mixed workload and finds no error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _STATES = ("running", "closed", "recovered")
 _RECORDS_A_PRODUCER = 150
 _TROUBLE = re.compile(r"mismatch|corrupt|out of order|not found in log|exception|error|isvalid: false", re.IGNORECASE)
-# The tool holds it against every log but the first that it begins with another offset than 0: "-1 is followed by".
+# The tool reports every log but the first that starts with another offset than 0: "-1 is followed by".
 _GAP = re.compile(r"\s+\d+ is followed by")
 _TOPICS: Mapping[str, Mapping[str, object]] = {
     "create-time": {},
@@ -40,7 +40,7 @@ _TOPICS: Mapping[str, Mapping[str, object]] = {
 
 def _fill(broker: Broker, topic: str) -> None:
     """Values that compress by half, in small batches, so that there is something to index and to roll."""
-    dice = random.Random(topic)
+    randomness = random.Random(topic)
     for number, codec in enumerate(_CODECS):
         producer = Producer(
             {
@@ -53,7 +53,7 @@ def _fill(broker: Broker, topic: str) -> None:
         for record in range(_RECORDS_A_PRODUCER):
             producer.produce(
                 topic,
-                _marker(codec, record) + base64.b64encode(dice.randbytes(1500)) + b"." * 1500,
+                _marker(codec, record) + base64.b64encode(randomness.randbytes(1500)) + b"." * 1500,
                 f"key-{record % 50}".encode(),
                 partition=0,
                 headers=[("number", str(record).encode())],

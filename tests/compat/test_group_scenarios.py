@@ -1,4 +1,4 @@
-"""Members of real clients come, go and stall: the group goes on, loses no record and moves no more than it must."""
+"""Members of real clients come, go and stall: the group continues, loses no record and moves no more partitions than necessary."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_cooperative_members_give_up_only_what_moves(counting: Callable[..., Cou
     assert (len(first.given), len(first.taken), len(second.taken)) == (7, 4, 1)
 
 
-def test_a_static_member_that_returns_disturbs_nobody(
+def test_a_static_member_that_returns_causes_no_rebalance(
     broker: ChildBroker, counting: Callable[..., CountingConsumer]
 ) -> None:
     first, second = counting(group_instance_id="first"), counting(group_instance_id="second")

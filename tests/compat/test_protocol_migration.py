@@ -33,7 +33,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 class JavaMember:
-    """A verifiable consumer: it tells every record that it reads, and commits."""
+    """A verifiable consumer: it prints every record that it reads, and commits."""
 
     def __init__(self, broker: Broker, directory: Path, protocol: str, strategy: str) -> None:
         options = ["--bootstrap-server", broker.bootstrap_servers, "--topic", _TOPIC, "--group-id", _GROUP]
@@ -85,7 +85,7 @@ class Rolling:
             lambda: wanted <= set().union(*(one.values() for one in self._all)) and self._kind() == kind,
             lambda: "\n".join(one.program.tail() for one in self._alive),
         )
-        # Whoever has come last has got a share.
+        # The newest member has got a share.
         last = self._alive[-1]
         last.program.until(lambda: '"partitions_assigned"' in last.program.output)
 

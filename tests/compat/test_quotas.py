@@ -1,4 +1,4 @@
-"""Quotas as others use them: Kafka's own tools set and show them, and clients report the pauses they are told."""
+"""Quotas with real clients: Kafka's own tools set and show them, and clients report their throttle times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RECORDS = 50
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """One of its own, since quotas hold for every client of a broker, with a window of two full seconds and the current one."""
+    """A separate broker, since quotas apply to all its clients, with a window of two full seconds and the current one."""
     with Broker(settings={"quota.window.num": 3}) as running:
         yield running
 
@@ -51,7 +51,7 @@ def test_kafka_configs_sets_and_shows_quotas_of_addresses(configure: Configure) 
     assert "connection_creation_rate=100000.0" in configure("--describe", *every_address)
 
 
-def test_a_throttled_producer_is_told_and_goes_at_the_rate_that_was_set(broker: Broker) -> None:
+def test_a_throttled_producer_gets_throttle_times_and_keeps_its_rate(broker: Broker) -> None:
     broker.create_topic("throttled-produce")
     set_quotas(client_id="slow-producer", produce_rate=100_000, bootstrap_servers=broker.bootstrap_servers)
     events: list[ThrottleEvent] = []

@@ -51,7 +51,9 @@ def test_idempotent_producers_follow_one_another(each_client: Client, make_topic
     assert [stored.record for stored in each_client.read(topic, 10)] == records
 
 
-def test_a_reader_starts_where_it_is_told(each_client: Client, broker: Broker, make_topic: Callable[..., str]) -> None:
+def test_a_consumer_starts_at_a_given_offset(
+    each_client: Client, broker: Broker, make_topic: Callable[..., str]
+) -> None:
     topic = make_topic()
     records = [Record(b"%d" % number) for number in range(20)]
     Librdkafka(broker.bootstrap_servers).write(topic, records)
@@ -67,7 +69,9 @@ def test_a_producers_timestamps_are_kept(each_client: Client, broker: Broker, ma
     assert not any(each.is_log_append_time for each in stored)
 
 
-def test_the_broker_stamps_records_where_the_topic_says_so(each_client: Client, make_topic: Callable[..., str]) -> None:
+def test_the_broker_stamps_records_where_the_topic_is_configured_so(
+    each_client: Client, make_topic: Callable[..., str]
+) -> None:
     topic = make_topic(settings={"message.timestamp.type": "LogAppendTime"})
     began_ms = time.time_ns() // 1_000_000
     timestamps_ms = _TIMESTAMPS_MS if each_client.sets_timestamps else None

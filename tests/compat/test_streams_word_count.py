@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> Iterator[ChildBroker]:
 
 
 class Counts:
-    """What a reader of committed data has seen of the counts, in the order of each partition."""
+    """What a READ_COMMITTED consumer has seen of the counts, in the order of each partition."""
 
     def __init__(self, reader: CommittedReader) -> None:
         self._reader = reader
@@ -84,7 +84,7 @@ def test_counts_are_exact_though_the_broker_and_the_application_are_killed(broke
         text.write(_LINES_AT_ONCE)
         application.until(lambda: counts.latest() == text.words)
         assert application.stop() in (0, 143), application.tail()
-    # A count that was told twice, or one that went back, was seen by a reader of committed data: that must not be either.
+    # A READ_COMMITTED consumer must not see a repeated count either, or one that goes back.
     assert all(seen == sorted(set(seen)) for seen in counts.seen.values())
     internal = set(AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=30).topics)
     assert {"word-count-counts-changelog", "word-count-counts-repartition"} <= internal

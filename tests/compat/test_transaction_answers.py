@@ -1,4 +1,4 @@
-"""The same requests about transactions, to Apache Kafka and to Catchment: the same answers, one by one.
+"""The same requests about transactions, to Apache Kafka and to Catchment: the same responses, one by one.
 
 The requests are those that well-behaved clients do not send: with old epochs, for the other outcome, twice, out of turn. What
 the two brokers cannot agree on, such as which number a producer id has, is left out of the comparison.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.handlers.transaction_requests import NOBODY, Outcome, TransactionWire, list_transactions
+from tests.broker.handlers.transaction_requests import NO_PRODUCER, Outcome, TransactionWire, list_transactions
 from tests.broker.handlers.wire import Wire
 from tests.compat.java_tool import require_java
 
@@ -26,8 +26,8 @@ T0 = {TOPIC: [0]}
 Transcript = list[tuple[str, object]]
 
 
-class Talk:
-    """Somebody who asks, and writes down what was answered."""
+class Transcript:
+    """Sends requests, and records the responses."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -43,7 +43,7 @@ class Talk:
         self.x.completed()
         return outcome[1]
 
-    def init(self, question: str, producer: Producer = NOBODY) -> Producer:
+    def init(self, question: str, producer: Producer = NO_PRODUCER) -> Producer:
         outcome = self.x.init_until_answered(producer)
         self.note(question, _without_id(outcome))
         return outcome[1]
@@ -59,18 +59,18 @@ def _without_id(outcome: Outcome) -> tuple[ErrorCode, bool, int]:
     return error, producer.producer_id >= 0, producer.epoch
 
 
-def _strangers(talk: Talk) -> None:
-    x, stranger = talk.x, Producer(5, 0)
-    talk.state("describe nobody")
-    talk.end("end nobody's", stranger)
-    talk.note("add to nobody's", x.add(stranger, T0))
-    talk.note("verify nobody's", x.add(stranger, T0, 5, verify_only=True))
+def _unknown_producers(talk: Transcript) -> None:
+    x, unknown = talk.x, Producer(5, 0)
+    talk.state("describe an unknown id")
+    talk.end("end an unknown id's", unknown)
+    talk.note("add to an unknown id's", x.add(unknown, T0))
+    talk.note("verify an unknown id's", x.add(unknown, T0, 5, verify_only=True))
     talk.note("no time", x.init(timeout_ms=0))
     talk.note("too much time", x.init(timeout_ms=900_001))
     talk.note("half a producer", x.init(Producer(5, -1)))
 
 
-def _empty_transactions(talk: Talk) -> None:
+def _empty_transactions(talk: Transcript) -> None:
     producer = talk.init("begin")
     talk.state("nothing begun")
     talk.end("commit nothing, without bump", producer, 3)
@@ -84,7 +84,7 @@ def _empty_transactions(talk: Talk) -> None:
     talk.end("abort the next nothing", after, is_commit=False)
 
 
-def _partitions(talk: Talk) -> None:
+def _partitions(talk: Transcript) -> None:
     x = talk.x
     producer = talk.init("begin")
     older, newer = producer._replace(epoch=producer.epoch - 1), producer._replace(epoch=producer.epoch + 1)
@@ -108,7 +108,7 @@ def _partitions(talk: Talk) -> None:
     talk.note("verify after", x.add(producer, T0, 5, verify_only=True))
 
 
-def _ends_again(talk: Talk) -> None:
+def _ends_again(talk: Transcript) -> None:
     x = talk.x
     producer = talk.init("begin")
     x.add(producer, T0)
@@ -128,7 +128,7 @@ def _ends_again(talk: Talk) -> None:
     talk.note("add with the epoch before", x.add(producer, T0))
 
 
-def _takeovers(talk: Talk) -> None:
+def _takeovers(talk: Transcript) -> None:
     x = talk.x
     old = talk.init("begin")
     new = talk.init("take over")
@@ -150,7 +150,7 @@ def _takeovers(talk: Talk) -> None:
     talk.state("taken over")
 
 
-def _lists(talk: Talk) -> None:
+def _lists(talk: Transcript) -> None:
     producer = talk.init("begin")
     talk.x.add(producer, T0)
     for question, answer in {
@@ -170,7 +170,14 @@ def _lists(talk: Talk) -> None:
     talk.end("commit", producer)
 
 
-SCENES: list[Callable[[Talk], None]] = [_strangers, _empty_transactions, _partitions, _ends_again, _takeovers, _lists]
+SCENES: list[Callable[[Transcript], None]] = [
+    _unknown_producers,
+    _empty_transactions,
+    _partitions,
+    _ends_again,
+    _takeovers,
+    _lists,
+]
 
 
 @pytest.fixture(scope="module")
@@ -179,21 +186,21 @@ def kafka_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kafka(kafka_directory: Path) -> Iterator[Talk]:
+def kafka(kafka_directory: Path) -> Iterator[Transcript]:
     require_java()
     settings = {"transaction.state.log.num.partitions": "1", "log.dirs": str(kafka_directory)}
     with KafkaServer(settings) as server, Wire(server) as wire:
-        yield Talk(wire)
+        yield Transcript(wire)
 
 
 @pytest.fixture
-def ours() -> Iterator[Talk]:
+def ours() -> Iterator[Transcript]:
     with Broker() as broker, Wire(broker) as wire:
         broker.create_topic(TOPIC)
-        yield Talk(wire)
+        yield Transcript(wire)
 
 
-def test_the_same_requests_get_the_same_answers(kafka: Talk, ours: Talk) -> None:
+def test_the_same_requests_get_the_same_answers(kafka: Transcript, ours: Transcript) -> None:
     for scene in SCENES:
         scene(kafka)
         scene(ours)
@@ -201,8 +208,8 @@ def test_the_same_requests_get_the_same_answers(kafka: Talk, ours: Talk) -> None
     assert ours.transcript == kafka.transcript
 
 
-def test_a_broker_goes_on_with_the_transactions_that_kafka_left(
-    kafka: Talk, kafka_directory: Path, tmp_path: Path
+def test_a_broker_continues_the_transactions_that_kafka_left(
+    kafka: Transcript, kafka_directory: Path, tmp_path: Path
 ) -> None:
     open_one, ended = TransactionWire(kafka.wire, "open"), TransactionWire(kafka.wire, "ended")
     former, producer = ended.begin(), open_one.begin()

@@ -98,7 +98,7 @@ def write_plainly(broker: Broker, topic: str, value: bytes) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def test_readers_of_committed_data_see_only_what_was_committed(
+def test_read_committed_consumers_see_only_what_was_committed(
     broker: Broker, topic: str, producer: Make, reader: Callable[..., GroupConsumer]
 ) -> None:
     writer = producer()
@@ -116,7 +116,7 @@ def test_readers_of_committed_data_see_only_what_was_committed(
     assert read(reader("read_uncommitted"), b"end") == [*itertools.chain(*values.values()), b"end"]
 
 
-def test_an_open_transaction_holds_back_readers_of_committed_data(
+def test_an_open_transaction_holds_back_read_committed_consumers(
     broker: Broker, topic: str, producer: Make, reader: Callable[..., GroupConsumer]
 ) -> None:
     writer = producer()
@@ -233,7 +233,7 @@ def test_kafkas_own_tool_finds_describes_and_ends_transactions(broker: Broker, t
     first.close()
     second = open_transaction()
     tool("forceTerminateTransaction", "--transactionalId", identity)
-    # The coordinator had not heard of the abort, and ended the first transaction once more for the second producer.
+    # The coordinator did not have the abort, and ended the first transaction once more for the second producer.
     assert stable_offset(broker, topic) == 5
     with pytest.raises(Refused):
         second.commit()

@@ -36,8 +36,8 @@ _SETTINGS = {
 _LOG = Path("__transaction_state-0/00000000000000000000.log")
 _TABLE = Path(__file__).with_name("transaction_table.txt")
 _DIFFERENCES: Mapping[Cell, str] = {
-    # Kafka takes the EndTxn of a producer whose place was taken for the repetition of its successor's, which did not raise
-    # the epoch. It would tell a zombie that its transaction is committed.
+    # Kafka treats the EndTxn of a fenced producer as a retry of its successor's, which did not bump the epoch. A zombie would
+    # get the response that its transaction is committed.
     ("CompleteCommit 1", "commit 2", "before"): "F",
     ("CompleteCommit 1", "abort 2", "before"): "F",
     ("CompleteAbort 1", "commit 2", "before"): "F",

@@ -1,4 +1,4 @@
-"""A transactional copy with the Java clients: killed, fenced and bereft of its broker, it copies each record exactly once."""
+"""A transactional copy with the Java clients: killed, fenced and without its broker for a while, it copies each record exactly once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Source:
 
 
 class Copy:
-    """What a reader of committed data has found in the copy, by partition and in order."""
+    """What a READ_COMMITTED consumer has found in the copy, by partition and in order."""
 
     def __init__(self, reader: CommittedReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Kafka's verifiable producer and consumers tell what they did; broker and consumers die in the middle, and nothing is missing."""
+"""Kafka's verifiable producer and consumers report what they did; broker and consumers are killed, and no record is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PER_SECOND = 600
 
 
 class Tool:
-    """One of the verifiable tools, and the events that it has told of."""
+    """One of the verifiable tools, and the events that it has reported."""
 
     def __init__(self, name: str, broker: ChildBroker, directory: Path, *arguments: str) -> None:
         common = ("--bootstrap-server", broker.bootstrap_servers, "--topic", _TOPIC)
@@ -134,7 +134,7 @@ def test_every_acknowledged_value_comes_out_of_a_share_group_though_a_consumer_a
 
 
 def places(tool: Tool, event_name: str) -> set[tuple[int, int]]:
-    """The partition and offset of every record that the tool tells of."""
+    """The partition and offset of every record that the tool reports."""
     return {(event["partition"], event["offset"]) for event in tool.events(event_name)}
 
 

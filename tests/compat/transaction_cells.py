@@ -1,8 +1,8 @@
-"""Every state of a transactional id, every request about it, and every relation of the sender to it: one answer each, from any broker.
+"""Every state of a transactional id, every request about it, and every relation of the sender to it: one response each, from any broker.
 
 States in which markers are still being written are held by a topic whose `min.insync.replicas` no broker alone can reach: its
-markers are refused, and the coordinator tries again. The last epochs of a producer id come from records that were put into the
-log of transactions before the broker started.
+markers are rejected, and the coordinator retries. The last epochs of a producer id come from records that were written to the
+transaction log before the broker started.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kio.schema.txn_offset_commit.v5.request import (
 from kio.schema.types import GroupId, ProducerId, TopicName
 from kio.static.primitive import i8, i16, i32, i64
 from tests.broker.handlers.group_requests import fetch_group
-from tests.broker.handlers.transaction_requests import NOBODY, Outcome, TransactionWire
+from tests.broker.handlers.transaction_requests import NO_PRODUCER, Outcome, TransactionWire
 from tests.broker.handlers.transactional_producer import TransactionalProducer, Versions
 from tests.broker.handlers.wire import Wire
 from tests.waiting import wait_until
@@ -61,7 +61,7 @@ LETTERS = {
 
 
 def put_aged_producers(log_path: Path) -> None:
-    """Append producers that have come to their last epoch to the log of transactions of a broker that is not running."""
+    """Append producers at their last epoch to the transaction log of a broker that is not running."""
     data = log_path.read_bytes()
     last = [header for _, header in iterate_headers(memoryview(data))][-1]
     now_ms = int(time.time() * 1000)
@@ -88,17 +88,17 @@ def make_internal_topics(wire: Wire) -> None:
 
 
 class Subject:
-    """A transactional id in one situation: who its producer is in the coordinator's eyes, and who it was."""
+    """A transactional id in one situation: its current producer at the coordinator, and the former one."""
 
     def __init__(self, wire: Wire, name: str) -> None:
         self.x = TransactionWire(wire, name)
         self.known_before: Producer | None = None
-        """Who the producer was before its epochs were used up."""
+        """The producer before its epochs were exhausted."""
         self.granted: Producer | None = None
-        """Who the producer is once the markers are written, if the last answer said so."""
+        """The producer once the markers are written, if the last response had it."""
 
-    def init(self, sender: Producer = NOBODY) -> Outcome:
-        """Kafka answers the first requests while it fetches a block of producer ids: they are none of the answers here."""
+    def init(self, sender: Producer = NO_PRODUCER) -> Outcome:
+        """Kafka rejects the first requests while it fetches a block of producer ids: those responses are not compared."""
 
         def outcome() -> Outcome | None:
             found = self.x.init(sender, timeout_ms=TIMEOUT_MS)
@@ -164,10 +164,10 @@ def _fenced(topic: str, *, is_aged: bool = False) -> Callable[[Subject], None]:
     return make
 
 
-def _rotated(*, says_who: bool) -> Callable[[Subject], None]:
+def _rotated(*, sends_producer: bool) -> Callable[[Subject], None]:
     def make(subject: Subject) -> None:
         aged = subject.aged()
-        error, producer = subject.init(aged if says_who else NOBODY)
+        error, producer = subject.init(aged if sends_producer else NO_PRODUCER)
         assert (error, producer.epoch) == (ErrorCode.none, 0)
 
     return make
@@ -200,14 +200,14 @@ SITUATIONS: Mapping[str, Callable[[Subject], object]] = {
     "CompleteCommit aged": _ended(FREE, 5, is_commit=True, is_aged=True),
     "CompleteAbort aged": _ended(FREE, 5, is_commit=False, is_aged=True),
     "CompleteAbort aged fenced": _fenced(FREE, is_aged=True),
-    "Empty rotated": _rotated(says_who=False),
-    "Empty rotated, said who": _rotated(says_who=True),
+    "Empty rotated": _rotated(sends_producer=False),
+    "Empty rotated, said who": _rotated(sends_producer=True),
 }
-"""The number is the version of transactions: of version 2 the epoch rises with every end."""
+"""The number is the transaction version: in version 2 every end bumps the epoch."""
 
 
 def senders(subject: Subject) -> dict[str, Producer]:
-    """Who may send a request, by its relation to the producer that the coordinator knows."""
+    """The senders of requests, by their relation to the coordinator's current producer."""
     producer_id, epoch = subject.current()
     found = {
         "older": Producer(producer_id, epoch - 2),
@@ -224,7 +224,7 @@ def senders(subject: Subject) -> dict[str, Producer]:
 
 
 def _granted(before: Producer, outcome: Outcome) -> str:
-    """The outcome, and by how much the epoch has risen where the answer says so."""
+    """The outcome, and the epoch bump if the response has one."""
     error, producer = outcome
     if error is not ErrorCode.none or producer.producer_id < 0:
         return LETTERS[error]
@@ -297,7 +297,7 @@ REQUESTS: Mapping[str, Callable[[Subject, Producer], str]] = {
     "produce 2": _produce(12),
 }
 NEW_INSTANCE = "new instance"
-"""Who asks for a producer id without saying who it was."""
+"""A producer that requests an id without its former id and epoch."""
 
 
 class Interview:
@@ -324,7 +324,7 @@ class Interview:
     def _ask(self, situation: str, ask: Callable[[Subject, Producer], str], relation: str) -> str:
         subject = self._subject(situation)
         state = subject.state()
-        relations = {"current": Producer(_OTHER_ID, 0), **senders(subject), NEW_INSTANCE: NOBODY}
+        relations = {"current": Producer(_OTHER_ID, 0), **senders(subject), NEW_INSTANCE: NO_PRODUCER}
         answer = ask(subject, relations[relation])
         if answer.startswith("ok") or subject.state() != state:
             del self._subjects[situation]

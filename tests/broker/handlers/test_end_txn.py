@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.handlers.transaction_requests import NOBODY, TransactionWire
+from tests.broker.handlers.transaction_requests import NO_PRODUCER, TransactionWire
 from tests.broker.handlers.wire import Wire
 from tests.waiting import wait_until
 
@@ -27,10 +27,10 @@ def open_transaction(transactions: TransactionWire) -> Producer:
 @pytest.mark.parametrize("version", range(5))
 def test_without_a_bump_the_producer_goes_on_as_it_is(transactions: TransactionWire, version: int) -> None:
     producer = open_transaction(transactions)
-    assert transactions.end(producer, version) == (ErrorCode.none, NOBODY)
+    assert transactions.end(producer, version) == (ErrorCode.none, NO_PRODUCER)
     state = transactions.completed()
     assert (state.transaction_state, state.producer_epoch) == ("CompleteCommit", producer.epoch)
-    assert transactions.end(producer, version) == (ErrorCode.none, NOBODY)
+    assert transactions.end(producer, version) == (ErrorCode.none, NO_PRODUCER)
 
 
 def test_with_a_bump_the_answer_says_how_the_producer_goes_on(transactions: TransactionWire) -> None:
@@ -44,7 +44,7 @@ def test_a_commit_after_an_abort_is_an_invalid_state(transactions: TransactionWi
     producer = open_transaction(transactions)
     transactions.end(producer, 3, is_commit=False)
     transactions.completed()
-    assert transactions.end(producer, 3) == (ErrorCode.invalid_txn_state, NOBODY)
+    assert transactions.end(producer, 3) == (ErrorCode.invalid_txn_state, NO_PRODUCER)
 
 
 def test_a_producer_whose_place_was_taken_is_fenced_in_the_words_of_its_version(transactions: TransactionWire) -> None:
@@ -68,7 +68,7 @@ def test_a_commit_after_the_brokers_timeout_is_fenced() -> None:
         transactions.add(producer, {"t": [0]})
         wait_until(lambda: transactions.completed().transaction_state != "Ongoing")
         assert transactions.describe().transaction_state == "CompleteAbort"
-        assert transactions.end(producer, 3) == (ErrorCode.producer_fenced, NOBODY)
+        assert transactions.end(producer, 3) == (ErrorCode.producer_fenced, NO_PRODUCER)
 
 
 def test_a_decision_survives_a_kill_and_is_carried_out_by_the_next_start(broker: Broker) -> None:

@@ -228,7 +228,7 @@ def test_a_final_request_ends_its_session(wire: Wire) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_readers_of_committed_data_get_a_list_of_aborted_transactions(wire: Wire) -> None:
+def test_read_committed_consumers_get_a_list_of_aborted_transactions(wire: Wire) -> None:
     answer = fetch(wire, fetch_request("a", (0, 0), isolation_level=1), 12).partitions[0][1]
     assert answer.aborted_transactions == ()
     assert fetch(wire, fetch_request("a", (0, 0)), 12).partitions[0][1].aborted_transactions is None

@@ -10,7 +10,7 @@ from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import i16, i32Timedelta
-from tests.broker.handlers.transaction_requests import NOBODY, TransactionWire
+from tests.broker.handlers.transaction_requests import NO_PRODUCER, TransactionWire
 from tests.broker.handlers.wire import Wire
 
 from catchment.cluster.local_store import DIRECTORY_NAME
@@ -75,8 +75,8 @@ def test_a_producer_that_was_fenced_is_told_in_the_words_of_its_version(wire: Wi
     transactions = TransactionWire(wire)
     old = transactions.begin()
     transactions.begin()
-    assert transactions.init(old, 3) == (ErrorCode.invalid_producer_epoch, NOBODY)
-    assert transactions.init(old, 4) == (ErrorCode.producer_fenced, NOBODY)
+    assert transactions.init(old, 3) == (ErrorCode.invalid_producer_epoch, NO_PRODUCER)
+    assert transactions.init(old, 4) == (ErrorCode.producer_fenced, NO_PRODUCER)
 
 
 def test_a_timeout_above_the_brokers_is_refused() -> None:

@@ -31,7 +31,7 @@ def producer(broker: Broker, wire: Wire, versions: Versions) -> TransactionalPro
 
 
 def committed(wire: Wire, partition: int = 0) -> list[bytes | None]:
-    """What a reader of committed data gets from the beginning, aborted records included: a client filters those."""
+    """What a READ_COMMITTED consumer gets from the beginning, aborted records included: a client filters those."""
     fetched = fetch(wire, fetch_request("a", (partition, 0), isolation_level=READ_COMMITTED), 12)
     return [value for value in fetched.values(partition) if value is not None and not value.startswith(b"\x00")]
 
@@ -79,7 +79,7 @@ def test_a_waiting_reader_of_committed_data_wakes_when_the_transaction_ends(
 
 
 @BOTH
-def test_the_latest_offset_for_a_reader_of_committed_data_is_the_last_stable_one(
+def test_the_latest_offset_for_a_read_committed_consumer_is_the_last_stable_one(
     wire: Wire, producer: TransactionalProducer
 ) -> None:
     producer.write("a", b"x")

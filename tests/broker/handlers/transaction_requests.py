@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 from catchment.coordination.coordinator_shard import Producer
 from catchment.protocol.adapters.describe_transactions import TransactionState
 
-NOBODY = Producer(-1, -1)
+NO_PRODUCER = Producer(-1, -1)
 _WAIT = (
     ErrorCode.concurrent_transactions,
     ErrorCode.coordinator_load_in_progress,
@@ -45,7 +45,7 @@ class TransactionWire:
         self.transactional_id = TransactionalId(transactional_id)
         self._find()
 
-    def init(self, producer: Producer = NOBODY, version: int = 5, *, timeout_ms: int = 60_000) -> Outcome:
+    def init(self, producer: Producer = NO_PRODUCER, version: int = 5, *, timeout_ms: int = 60_000) -> Outcome:
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout=i32Timedelta.parse(timedelta(milliseconds=timeout_ms)),
@@ -55,7 +55,7 @@ class TransactionWire:
         answer = self.wire.ask(request, version)
         return answer.error_code, Producer(answer.producer_id, answer.producer_epoch)
 
-    def init_until_answered(self, producer: Producer = NOBODY) -> Outcome:
+    def init_until_answered(self, producer: Producer = NO_PRODUCER) -> Outcome:
         """As a client does, come again while the coordinator is busy with what was before."""
 
         def answer() -> Outcome | None:

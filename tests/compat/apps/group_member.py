@@ -1,9 +1,9 @@
-"""A member of a consumer group that tells what it is given and reads, and commits after each poll.
+"""A member of a consumer group that prints its assignments and records, and commits after each poll.
 
     python -m tests.compat.apps.group_member CLIENT BOOTSTRAP-SERVERS GROUP TOPIC
 
-Every line that it prints is one event in JSON. What it has read is printed before it is committed, so that whoever kills it
-knows at least what the group believes to be done.
+Every line that it prints is one event in JSON. Records are printed before they are committed, so that a test that kills it has at
+least the records that the group has committed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(client: str, bootstrap_servers: str, group: str, topic: str) -> None:
             try:
                 consumer.commit()
             except _REFUSALS as refusal:
-                # It was away for too long, or the broker was: somebody else may read the same again.
+                # It was away for too long, or the broker was: another member may read the same records again.
                 tell(refused=str(refusal))
     consumer.close()
 

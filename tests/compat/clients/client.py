@@ -1,4 +1,4 @@
-"""What the tests ask of every Kafka client, whatever its own interface looks like."""
+"""The interface that the tests use for every Kafka client."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Client(abc.ABC):
 
 
 def check_is_last(topic: str, count: int, found: Sequence[object]) -> None:
-    """A reader that stopped early must say so itself, rather than leave it to a comparison of megabytes."""
+    """Fail with the counts if a reader stopped early, instead of with a comparison of megabytes."""
     assert len(found) == count, f"{len(found)} of {count} records came from {topic}"
 
 
 def forget_refused_sockets(caplog: pytest.LogCaptureFixture) -> None:
-    """Python's own clients do not close a socket that a broker refused, and whichever test ran next would hear of it."""
-    # What they logged of it holds on to the socket.
+    """The Python clients do not close the socket of a rejected connection, and the next test would get the warning."""
+    # Their log records keep a reference to the socket.
     caplog.get_records("call").clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

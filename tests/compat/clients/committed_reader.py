@@ -1,4 +1,4 @@
-"""Reads all of a topic as a reader of committed data does, in no group, from the beginning."""
+"""Reads all of a topic as a READ_COMMITTED consumer does, in no group, from the beginning."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CommittedReader:
         self._consumer.close()
 
     def poll(self) -> list[CommittedRecord]:
-        """What has come since the last call, if only after a moment."""
+        """The records since the last call; waits a moment for the first."""
         found = []
         for message in self._consumer.consume(_AT_ONCE, _PAUSE_S):
             assert message.error() is None, message.error()

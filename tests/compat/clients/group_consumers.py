@@ -1,4 +1,4 @@
-"""Members of a consumer group, whatever client they are: subscribe, take records, commit, go."""
+"""Members of a consumer group with any client: subscribe, poll, commit, leave."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _POLL_S = 0.1
 
 
 class GroupConsumer(abc.ABC):
-    """Begins at the start of the topic if the group has committed nothing; commits only when told."""
+    """Starts at the beginning of the topic if the group has committed nothing; commits only on `commit`."""
 
     @abc.abstractmethod
     def poll(self) -> list[bytes]:
-        """The values that have come since the last call, if only after a moment."""
+        """The values since the last call; waits a moment for the first."""
 
     @abc.abstractmethod
     def assignment(self) -> set[int]:
@@ -40,7 +40,7 @@ class GroupConsumer(abc.ABC):
 
     @abc.abstractmethod
     def group_metadata(self) -> Any:
-        """What a transactional producer of the same client wants to know in order to commit for this member."""
+        """The group metadata that a transactional producer of the same client needs to commit for this member."""
 
     @abc.abstractmethod
     def close(self) -> None: ...
@@ -84,7 +84,7 @@ class ConfluentConsumer(GroupConsumer):
 
 
 class NewConfluentConsumer(ConfluentConsumer):
-    """The same client with the new protocol (KIP-848), where the broker says how often and for how long."""
+    """The same client with the new protocol (KIP-848), where the broker sets the intervals and timeouts."""
 
     protocol: Mapping[str, object] = {"group.protocol": "consumer"}
 
@@ -129,7 +129,7 @@ class KafkaPythonConsumer(GroupConsumer):
 
 
 class AioKafkaConsumer(GroupConsumer):
-    """Its rebalances run in the background of a loop that only runs while somebody polls: all share one."""
+    """Its rebalances run in the background of an event loop that runs only during a poll, so all members share one loop."""
 
     _runner: asyncio.Runner | None = None
     _runs_one_at_a_time = threading.Lock()
@@ -152,7 +152,7 @@ class AioKafkaConsumer(GroupConsumer):
             heartbeat_interval_ms=300,
             **options,
         )
-        # The start waits for an assignment, which may need a member that is not polled meanwhile.
+        # The start waits for an assignment, which may need a member that is not polled in the meantime.
         self._starting = asyncio.ensure_future(consumer.start())
         return consumer
 

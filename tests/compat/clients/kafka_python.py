@@ -1,4 +1,4 @@
-"""kafka-python; an `api_version` makes it speak as it would to a broker of that age."""
+"""kafka-python; an `api_version` makes it use the requests for a broker of that version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.compat.clients.client import (
 )
 
 with warnings.catch_warnings():
-    # It reads its schemas in a way that Python has deprecated: not our warning to heed.
+    # Its way to read schemas is deprecated in Python, which is not our warning.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource as KafkaConfigResource

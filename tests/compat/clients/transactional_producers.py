@@ -1,4 +1,4 @@
-"""Transactional producers, whatever client they are: begin, send, commit or abort, with the offsets of a group if need be."""
+"""Transactional producers with any client: begin, send, commit or abort, optionally with the offsets of a group."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Result = TypeVar("Result")
 
 
 class Refused(Exception):
-    """The client reports that the transaction cannot be gone on with."""
+    """The client reports that the transaction cannot continue."""
 
 
 class TransactionalProducer(abc.ABC):
-    """Ready for its first transaction once it is made; whoever had the same transactional id is fenced by then."""
+    """Ready for its first transaction once it is created; earlier producers with the same transactional id are then fenced."""
 
     @abc.abstractmethod
     def begin(self) -> None: ...
@@ -121,7 +121,7 @@ class KafkaPythonTransactions(TransactionalProducer):
 
 
 class AioKafkaTransactions(TransactionalProducer):
-    """Its loop runs only while somebody waits for it, as if the producer were frozen in between."""
+    """Its event loop runs only during calls, as if the producer were frozen in between."""
 
     def __init__(self, bootstrap_servers: str, transactional_id: str, timeout_ms: int = _TIMEOUT_MS) -> None:
         self._runner = asyncio.Runner()

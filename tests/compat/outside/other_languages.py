@@ -1,4 +1,4 @@
-"""Clients in Go and JavaScript, which all take the same commands and tell in JSON what they did."""
+"""Clients in Go and JavaScript, which all take the same commands and report in JSON what they did."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LanguageProgram(Program):
         super().__init__([*_command(client), client, *arguments], directory)
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """What it has told of that has this field."""
+        """Its reports that have this field."""
         return [event for event in map(json.loads, self.lines()) if kind in event]
 
     def finish(self) -> None:

@@ -43,7 +43,7 @@ def application(name: str, script: str, arguments: list[str], directory: Path) -
 
 
 class Totals:
-    """What a reader of committed data has seen of both results, key by key."""
+    """What a READ_COMMITTED consumer has seen of both results, key by key."""
 
     def __init__(self, totals: CommittedReader, windows: CommittedReader) -> None:
         self._totals, self._windows = totals, windows

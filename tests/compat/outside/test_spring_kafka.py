@@ -60,7 +60,7 @@ class Source:
 
 
 class Copied:
-    """What a reader of committed data finds in a topic, by partition and in order."""
+    """What a READ_COMMITTED consumer finds in a topic, by partition and in order."""
 
     def __init__(self, broker: ChildBroker, topic: str) -> None:
         self._reader = CommittedReader(broker.bootstrap_servers, topic, _PARTITIONS)

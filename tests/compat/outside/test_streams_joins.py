@@ -1,4 +1,4 @@
-"""Kafka Streams under exactly_once_v2 with joins and windows: killed, bereft of its state and of the broker, its results stay exact."""
+"""Kafka Streams under exactly_once_v2 with joins and windows: after kills, the loss of its state and of the broker, its results are exact."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Shop:
 
 
 class Results:
-    """What a reader of committed data has seen of a topic: the values of each key in their order."""
+    """What a READ_COMMITTED consumer has seen of a topic: the values of each key in their order."""
 
     def __init__(self, broker: ChildBroker, topic: str) -> None:
         self._reader = CommittedReader(broker.bootstrap_servers, topic, _PARTITIONS)
@@ -109,7 +109,7 @@ def test_joins_and_windows_are_exact_though_the_state_is_lost_and_the_broker_is_
         shop.sell()
         application.until(lambda: have(shop.orders - _AT_ONCE + 1))
         application.kill()
-        # All that it knew is in the changelog topics.
+        # All its state is in the changelog topics.
         shutil.rmtree(state)
         shop.sell()
         application.start()

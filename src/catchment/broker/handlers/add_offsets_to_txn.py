@@ -1,8 +1,8 @@
-"""AddOffsetsToTxn (key 25): a group's offsets become part of a transaction.
+"""AddOffsetsToTxn (key 25): add a group's offsets to a transaction.
 
 Behaviour
-    The partition of the offsets topic that keeps the group becomes one of the transaction's, so that it too is told how the
-    transaction ends. The answer comes once that is safe.
+    The partition of `__consumer_offsets` that stores the group becomes part of the transaction, so that it gets a marker when the
+    transaction ends. The response is sent once that is durable.
 Versions
     0-4. Before 2 a fenced producer gets INVALID_PRODUCER_EPOCH.
 Gaps
@@ -28,13 +28,13 @@ _TRANSACTION_VERSION = 0
 async def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     error = ErrorCode.none
     try:
-        kept_in = await context.services.groups.find(request.group_id)
+        coordinator = await context.services.groups.find(request.group_id)
         await context.services.transactions.add_partitions(
             request.transactional_id,
             Producer(request.producer_id, request.producer_epoch),
-            [(OFFSETS_TOPIC, kept_in.partition)],
+            [(OFFSETS_TOPIC, coordinator.partition)],
             _TRANSACTION_VERSION,
         )
-    except ApiError as refused:
-        error = fenced_error_code(context, refused.code, _FIRST_WITH_PRODUCER_FENCED)
+    except ApiError as failure:
+        error = fenced_error_code(context, failure.code, _FIRST_WITH_PRODUCER_FENCED)
     return AddOffsetsToTxnResponse(throttle_time=NO_THROTTLE, error_code=error)

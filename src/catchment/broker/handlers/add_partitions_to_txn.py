@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn (key 24): partitions become part of a transaction, before it writes to them.
+"""AddPartitionsToTxn (key 24): add partitions to a transaction, before the producer writes to them.
 
 Behaviour
-    A transaction begins with its first partition. If one of the partitions does not exist, none is added: it gets
-    UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED. The answer comes once the partitions are safe in the log, so
-    that each of them will be told how the transaction ends, whatever happens.
+    A transaction starts with its first partition. If one of the partitions does not exist, none is added: it gets
+    UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED. The response is sent once the partitions are durable in the
+    log, so that each of them gets a marker when the transaction ends, even after a crash.
     With `verify_only` nothing is added; a partition that is not part of the transaction gets TRANSACTION_ABORTABLE (KIP-890).
 Versions
     0-5. Before 2 a fenced producer gets INVALID_PRODUCER_EPOCH. Up to 3 one transaction from a client, since 4 many from brokers.
@@ -42,18 +42,18 @@ async def add_partitions_to_txn(
     context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     turns = Turns()
-    results = [await _added(context, transaction, turns) async for transaction in turns(request.transactions)]
+    results = [await _result(context, transaction, turns) async for transaction in turns(request.transactions)]
     return AddPartitionsToTxnResponse(
         throttle_time=NO_THROTTLE, error_code=ErrorCode.none, results_by_transaction=tuple(results)
     )
 
 
-async def _added(
+async def _result(
     context: RequestContext, transaction: AddPartitionsToTxnTransaction, turns: Turns
 ) -> AddPartitionsToTxnResult:
     named = ((topic.name, number) for topic in transaction.topics for number in topic.partitions)
     asked: list[TopicPartition] = list(dict.fromkeys([partition async for partition in turns(named)]))
-    outcomes = _unless_all_exist(context, asked) or await _outcomes(context, transaction, asked)
+    outcomes = _missing_partition_outcomes(context, asked) or await _outcomes(context, transaction, asked)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id,
         topic_results=tuple(
@@ -78,8 +78,10 @@ async def _added(
     )
 
 
-def _unless_all_exist(context: RequestContext, asked: list[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """The answer if there is a partition that does not exist; empty if there is none."""
+def _missing_partition_outcomes(
+    context: RequestContext, asked: list[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """The outcomes if a partition does not exist; empty if all exist."""
     unknown = [partition for partition in asked if context.image.partition(*partition) is None]
     if not unknown:
         return {}

@@ -1,12 +1,13 @@
 """AlterClientQuotas (key 49): set and remove quotas of users, client ids and addresses (KIP-546).
 
 Behaviour
-    Each entity succeeds or fails as a whole; those that succeed are changed together, durably, before the answer leaves, and
-    hold from then on. An entity that the request has twice keeps the first change. Removing what is not set is no error.
+    Each entity succeeds or fails as a whole. The changes of the valid entities are made together; they are durable and in effect
+    when the response is sent. For an entity that appears twice, the first change applies. Removing a quota that is not set is no
+    error.
 Versions
     0-1. Version 1 is the first flexible one.
 Gaps
-    An IP is taken only as an address, not as the name of a host.
+    An IP must be an address: host names are not resolved.
 """
 
 from collections.abc import Sequence
@@ -28,10 +29,10 @@ from catchment.protocol.errors import ApiError
 async def alter_client_quotas(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     turns = Turns()
     changes: dict[QuotaEntity, Sequence[Operation]] = {}
-    failures = [_note(entry, changes) async for entry in turns(request.entries)]
+    failures = [_collect(entry, changes) async for entry in turns(request.entries)]
 
     def change(quotas: ClientQuotas) -> ClientQuotas:
-        # What each operation does on its own was checked above; this only has to be quick.
+        # The operations were checked above, so this is quick.
         return altered(quotas, changes)
 
     try:
@@ -43,13 +44,13 @@ async def alter_client_quotas(context: RequestContext, request: AlterClientQuota
     return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(answers))
 
 
-def _note(entry: AskedEntry, changes: dict[QuotaEntity, Sequence[Operation]]) -> ApiError | None:
-    """Note a valid change of an entity; why it is refused otherwise."""
+def _collect(entry: AskedEntry, changes: dict[QuotaEntity, Sequence[Operation]]) -> ApiError | None:
+    """Add a valid change of an entity to `changes`; the error of an invalid one."""
     try:
         entity = parse_entity((part.entity_type, part.entity_name) for part in entry.entity)
         if entity in changes:
-            raise ApiError(ErrorCode.invalid_request, "Ignoring duplicate entity: it is in the request twice")
-        # Also what is refused counts as named.
+            raise ApiError(ErrorCode.invalid_request, "Ignoring duplicate entity: the request has it twice")
+        # An invalid change counts for the detection of duplicates too.
         changes[entity] = ()
         operations = [Operation(asked.key, None if asked.remove else float(asked.value)) for asked in entry.ops]
         check_operations(entity, operations)

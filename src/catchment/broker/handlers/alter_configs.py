@@ -1,12 +1,13 @@
-"""AlterConfigs (key 33): replace all that a topic, broker or group overrides.
+"""AlterConfigs (key 33): replace all overrides of a topic, broker or group.
 
 Behaviour
-    What the request leaves out goes back to its default, which is why IncrementalAlterConfigs came (KIP-339); older clients
-    and tools still send this one. Each resource succeeds or fails for itself.
+    A setting that the request leaves out returns to its default, which is why IncrementalAlterConfigs was added (KIP-339); older
+    clients and tools still send this API. Each resource succeeds or fails separately. As in Kafka, logger levels cannot be changed
+    with this API.
 Versions
     0-2. Version 2 is the first flexible one.
 Gaps
-    A subscription to clients' metrics cannot be made (INVALID_REQUEST), as levels of loggers cannot be changed here in Kafka too.
+    Client metrics subscriptions cannot be created (INVALID_REQUEST).
 """
 
 from collections import Counter
@@ -42,7 +43,7 @@ async def _alter(
             raise ApiError(ErrorCode.invalid_request, "Each resource must appear at most once.")
         check_names_and_values(configs)
         if int(resource.resource_type) == ResourceType.BROKER_LOGGER:
-            raise ApiError(ErrorCode.invalid_request, "Levels of loggers are changed with IncrementalAlterConfigs only")
+            raise ApiError(ErrorCode.invalid_request, "Logger levels can only be changed with IncrementalAlterConfigs")
         replacement = {name: value for name, value in configs if value is not None}
         await change_resource(
             context,

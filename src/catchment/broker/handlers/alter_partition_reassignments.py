@@ -1,13 +1,13 @@
-"""AlterPartitionReassignments (key 45): put partitions on other brokers (KIP-455).
+"""AlterPartitionReassignments (key 45): move partitions to other brokers (KIP-455).
 
 Behaviour
-    The replicas that a partition has already are accepted: tools send them along with what they change. Brokers that are not
-    registered, a broker twice and an empty list are INVALID_REPLICA_ASSIGNMENT. Null cancels a move, and there is none
-    (NO_REASSIGNMENT_IN_PROGRESS). Each partition is answered for itself.
+    The replicas that a partition already has are accepted: tools send them along with their changes. Unregistered brokers,
+    duplicate brokers and an empty list get INVALID_REPLICA_ASSIGNMENT. Null cancels a reassignment; as there is none, it gets
+    NO_REASSIGNMENT_IN_PROGRESS. Each partition has its own result.
 Versions
-    0-1. Whether the number of replicas may change from 1 on (KIP-860).
+    0-1. Whether the replication factor may change since 1 (KIP-860).
 Gaps
-    Partitions are not moved: any other list of registered brokers is INVALID_REPLICA_ASSIGNMENT too, and says so.
+    Partitions are not moved: any other list of registered brokers gets INVALID_REPLICA_ASSIGNMENT, with a message.
 """
 
 from collections.abc import Mapping, Sequence

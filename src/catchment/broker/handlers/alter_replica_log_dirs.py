@@ -1,12 +1,12 @@
 """AlterReplicaLogDirs (key 34): move partitions to other log directories of this broker (KIP-113).
 
 Behaviour
-    A partition may be sent to the directory where it is: that is how tools confirm a plan. A directory that is not one of
-    `log.dirs`, letter by letter, is LOG_DIR_NOT_FOUND. Of several directories for one partition the last one counts.
+    A move to the directory that already holds the partition succeeds: tools confirm a plan this way. A path that is not exactly one
+    of `log.dirs` gets LOG_DIR_NOT_FOUND. If a request has several directories for one partition, the last one applies.
 Versions
     1-2. Version 2 is the first flexible one.
 Gaps
-    Partitions are not moved: another directory of `log.dirs` is INVALID_REPLICA_ASSIGNMENT, and the broker logs why.
+    Partitions are not moved: another directory of `log.dirs` gets INVALID_REPLICA_ASSIGNMENT, and the broker logs the reason.
 """
 
 import logging
@@ -28,7 +28,7 @@ from catchment.broker.turns import Turns
 from catchment.storage.directory import LogDirectory
 
 _logger = logging.getLogger(__name__)
-_REFUSED = ErrorCode.invalid_replica_assignment
+_NOT_MOVED = ErrorCode.invalid_replica_assignment
 
 
 @api(34, versions=(1, 2))
@@ -55,13 +55,13 @@ async def alter_replica_log_dirs(
         )
         async for topic, partitions in turns(wanted.items())
     ]
-    refused = [topic.topic_name for topic in results if any(one.error_code is _REFUSED for one in topic.partitions)]
-    if refused:
-        # The answer has no room for a reason.
+    not_moved = [topic.topic_name for topic in results if any(one.error_code is _NOT_MOVED for one in topic.partitions)]
+    if not_moved:
+        # The response has no field for a message.
         _logger.warning(
-            "Partitions of %s and %d other topics stay where they are: Catchment does not move them between log directories.",
-            refused[0],
-            len(refused) - 1,
+            "partitions of %s and %d other topics were not moved: Catchment does not move partitions between log directories",
+            not_moved[0],
+            len(not_moved) - 1,
         )
     return AlterReplicaLogDirsResponse(throttle_time=NO_THROTTLE, results=tuple(results))
 
@@ -73,4 +73,4 @@ def _moved(
         return ErrorCode.log_dir_not_found
     if context.image.partition(topic, number) is None:
         return ErrorCode.unknown_topic_or_partition
-    return ErrorCode.none if (topic, number) in directories[path].logs else _REFUSED
+    return ErrorCode.none if (topic, number) in directories[path].logs else _NOT_MOVED

@@ -1,9 +1,9 @@
-"""AlterShareGroupOffsets (key 91): let a share group without members begin anew at given offsets (KIP-932).
+"""AlterShareGroupOffsets (key 91): reset the offsets of a share group without members (KIP-932).
 
 Behaviour
-    The group is made if it does not exist; one that has members is a NON_EMPTY_GROUP, one of another kind a
-    GROUP_ID_NOT_FOUND. What was known of the records of a partition is forgotten. Each partition is answered for itself, once
-    its new start is safe in the log.
+    A group that does not exist is created. A group with members gets NON_EMPTY_GROUP, a group of another type GROUP_ID_NOT_FOUND.
+    The delivery state of a reset partition is discarded. Each partition has its own result, sent once its new start offset is
+    durable.
 Versions
     0.
 Gaps

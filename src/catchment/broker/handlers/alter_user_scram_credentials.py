@@ -1,9 +1,8 @@
-"""AlterUserScramCredentials (key 51): set and remove SCRAM passwords of users (KIP-554).
+"""AlterUserScramCredentials (key 51): set and remove SCRAM credentials of users (KIP-554).
 
 Behaviour
-    A user to whom a password is given gets SECURITY_DISABLED: it would be kept and never asked for. There is none to remove
-    (RESOURCE_NOT_FOUND). An empty name, a mechanism that does not exist and a wrong number of iterations are reported as by
-    Kafka. Each user has one result.
+    Setting a credential gets SECURITY_DISABLED: it would be stored and never used. Removing one gets RESOURCE_NOT_FOUND. An empty
+    name, an unknown mechanism and a wrong number of iterations get Kafka's errors. Each user has one result.
 Versions
     0.
 Gaps
@@ -60,5 +59,5 @@ def _error(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ApiErr
     if change.iterations > _MAX_ITERATIONS:
         return ApiError(ErrorCode.unacceptable_credential, "Too many iterations")
     return ApiError(
-        ErrorCode.security_disabled, "Catchment has no SASL listener, so no user logs in with a SCRAM password."
+        ErrorCode.security_disabled, "Catchment has no SASL listener, so SCRAM credentials would never be used."
     )

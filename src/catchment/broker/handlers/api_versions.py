@@ -1,14 +1,14 @@
-"""ApiVersions (key 18): which APIs this broker serves, in which versions, and which features are switched on.
+"""ApiVersions (key 18): the APIs, versions and features that this broker supports.
 
 Behaviour
-    The table is what the handlers claim. A version that we do not know gets UNSUPPORTED_VERSION in a version-0 body, with
-    the table in it, so that a client can try again (KIP-511). A client whose software name or version has other signs than
-    letters, digits, "-" and "." gets INVALID_REQUEST and no table. The features are those of Kafka that clients act on: with
-    `transaction.version` 2 Java's producers add partitions to transactions by writing to them (KIP-890).
+    The table lists the versions that the handlers serve. An unknown version of this API gets UNSUPPORTED_VERSION in a version-0
+    body with the table, so that the client can retry with a version from it (KIP-511). A software name or version with characters
+    other than letters, digits, "-" and "." gets INVALID_REQUEST without a table. The features are those of Kafka that clients act
+    on: with `transaction.version` 2, Java producers add partitions to a transaction by writing to them (KIP-890).
 Versions
-    0-4. The response header is always version 0. Software names and features from 3 on.
+    0-4. The response header is always version 0. Software names and features since 3.
 Gaps
-    The features do not change, so their epoch does not rise.
+    The features do not change, so their epoch is constant.
 """
 
 import re

@@ -1,11 +1,10 @@
-"""ConsumerGroupDescribe (key 69): a consumer group's epochs, and what each member has and shall have (KIP-848).
+"""ConsumerGroupDescribe (key 69): the epochs of a consumer group, and the current and target assignment of its members (KIP-848).
 
 Behaviour
-    A group that does not exist, or is of another kind, is GROUP_ID_NOT_FOUND with a message. Topics that were deleted
-    meanwhile are left out. Where a member has no regular expression, it is empty, as in Kafka. The answer waits until what
-    it says cannot be lost.
+    A group that does not exist, or is of another type, gets GROUP_ID_NOT_FOUND with a message. Deleted topics are left out. The
+    regular expression of a member without one is empty, as in Kafka. The response is sent once the state in it is durable.
 Versions
-    0-1. What protocol each member speaks from 1 on.
+    0-1. The type of each member (classic or consumer protocol) since 1.
 Gaps
     None.
 """
@@ -76,19 +75,19 @@ async def _described(context: RequestContext, group_id: GroupId, operations: i32
 
 
 def _member(context: RequestContext, member: MemberDescription[CurrentAssignment]) -> Member:
-    told = member.metadata
+    subscription = member.metadata
     return Member(
         member_id=member.member_id,
-        instance_id=told.instance_id,
-        rack_id=told.rack_id,
+        instance_id=subscription.instance_id,
+        rack_id=subscription.rack_id,
         member_epoch=i32(member.current.epoch),
-        client_id=told.client_id,
-        client_host=told.client_host,
-        subscribed_topic_names=tuple(map(TopicName, told.topics)),
-        subscribed_topic_regex=told.regex or "",
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=tuple(map(TopicName, subscription.topics)),
+        subscribed_topic_regex=subscription.regex or "",
         assignment=_assignment(context, member.current.assigned),
         target_assignment=_assignment(context, member.target),
-        member_type=_CONSUMER_MEMBER if told.classic is None else _CLASSIC_MEMBER,
+        member_type=_CONSUMER_MEMBER if subscription.classic is None else _CLASSIC_MEMBER,
     )
 
 

@@ -1,14 +1,14 @@
-"""ConsumerGroupHeartbeat (key 68): join a consumer group, stay in it, learn what to read, and leave (KIP-848).
+"""ConsumerGroupHeartbeat (key 68): join a consumer group, stay in it, receive an assignment, and leave (KIP-848).
 
 Behaviour
-    Epoch 0 joins, -1 leaves, -2 is a static member that means to come back. What a member leaves out has not changed. The
-    answer has an assignment where it has changed, or where the member told all of itself; it comes when everything that it
-    says is safe in the log. Members give up partitions before anybody else gets them. A classic group is converted when the
-    first member of this protocol joins it, as far as `group.consumer.migration.policy` allows.
+    Epoch 0 joins, -1 leaves, -2 is a static member that will return. A field that a member leaves out has not changed. The
+    response has an assignment if it has changed, or if the member sent all its fields; it is sent once its content is durable.
+    Members revoke partitions before other members get them. A classic group is converted when the first member of this protocol
+    joins, if `group.consumer.migration.policy` allows it.
 Versions
-    0-1. Regular expressions, and ids that members make themselves (KIP-1082), from 1 on.
+    0-1. Regular expressions, and member ids that clients generate (KIP-1082), since 1.
 Gaps
-    New assignments are made at once, and regular expressions looked at again when topics change, so neither
+    Assignments are computed at once, and regular expressions are resolved when topics change, so neither
     `group.consumer.assignment.interval.ms` nor `group.consumer.regex.refresh.interval.ms` has an effect.
 """
 

@@ -1,9 +1,9 @@
-"""CreateDelegationToken (key 38): a token by which others may act for a user (KIP-48).
+"""CreateDelegationToken (key 38): a token with which other clients act for a user (KIP-48).
 
 Behaviour
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as on a PLAINTEXT listener of Kafka: a client that is not authenticated gets none.
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as on a PLAINTEXT listener of Kafka: clients are not authenticated.
 Versions
-    1-3. Version 2 is the first flexible one. An owner other than the client from 3 on (KIP-373).
+    1-3. Version 2 is the first flexible one. An owner other than the client since 3 (KIP-373).
 Gaps
     There are no delegation tokens.
 """

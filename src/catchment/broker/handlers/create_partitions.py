@@ -1,13 +1,13 @@
-"""CreatePartitions (key 37): add partitions to topics; there is no way to take one away.
+"""CreatePartitions (key 37): add partitions to topics. Partitions cannot be removed.
 
 Behaviour
-    The count is the new total. New partitions are placed as at creation, or as a manual assignment of them alone demands.
-    They are durable and open when the answer leaves. Each counts towards the client's `controller_mutation_rate`; beyond it they
-    are refused from version 3 on, and only slowed down before (KIP-599).
+    The count is the new total. New partitions are assigned as for a new topic, or by a manual assignment of the new ones alone.
+    They are durable and online when the response is sent. Each counts towards the client's `controller_mutation_rate`. Beyond it,
+    requests are rejected since version 3, and clients of older versions are only throttled (KIP-599).
 Versions
     0-3. Version 2 is the first flexible one.
 Gaps
-    `timeout` is accepted and ignored: we answer when the disk has.
+    `timeout` is ignored: the response is sent when the change is durable.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ async def _grow(
     code, message = ErrorCode.none, None
     try:
         if is_duplicate:
-            raise ApiError(ErrorCode.invalid_request, f"Duplicate topic name: '{asked.name}' is in the request twice.")
+            raise ApiError(ErrorCode.invalid_request, f"Duplicate topic name: the request has '{asked.name}' twice.")
         assignments = None
         if asked.assignments is not None:
             assignments = [tuple(assignment.broker_ids) for assignment in asked.assignments]

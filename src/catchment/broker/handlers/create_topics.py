@@ -1,14 +1,14 @@
-"""CreateTopics (key 19): make topics, each by its counts or by a manual assignment of replicas.
+"""CreateTopics (key 19): create topics, by number of partitions or by a manual assignment of replicas.
 
 Behaviour
-    A topic is durable and open for produce and fetch when the answer leaves. -1 as a count means the broker's default
-    (KIP-464). The topics of one request share a sync of the disk. A name that the request has twice is refused and not made.
-    The answer tells every setting of the new topic (KIP-525), also when it is only validated. Each partition counts towards
-    the client's `controller_mutation_rate`; beyond it topics are refused from version 6 on, and only slowed down before (KIP-599).
+    A topic is durable, and online for Produce and Fetch, when the response is sent. A count of -1 means the broker's default
+    (KIP-464). The topics of one request share a sync. A name that appears twice is rejected. The response has every setting of the
+    new topic (KIP-525), also with `validate_only`. Each partition counts towards the client's `controller_mutation_rate`. Beyond
+    it, topics are rejected since version 6, and clients of older versions are only throttled (KIP-599).
 Versions
-    2-7. Settings in the answer from 5 on, the topic's id from 7 on.
+    2-7. Settings in the response since 5, the topic id since 7.
 Gaps
-    `timeout` is accepted and ignored: we answer when the disk has.
+    `timeout` is ignored: the response is sent when the topics are durable.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from catchment.protocol.errors import ApiError
 from catchment.settings.descriptions import describe_topic
 
 _DEFAULT = -1
-_KAFKAS_OWN = "__cluster_metadata"
+_CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _FIRST_VERSION_WITH_QUOTA_ERROR = 6
 
 
@@ -57,7 +57,7 @@ async def _create(
 ) -> CreatableTopicResult:
     try:
         if is_duplicate:
-            raise ApiError(ErrorCode.invalid_request, f"Duplicate topic name: '{asked.name}' is in the request twice.")
+            raise ApiError(ErrorCode.invalid_request, f"Duplicate topic name: the request has '{asked.name}' twice.")
         if too_many:
             raise ApiError(
                 ErrorCode.policy_violation,
@@ -87,12 +87,14 @@ def _partition_count(context: RequestContext, asked: CreatableTopic) -> int:
 
 
 def _new_topic(context: RequestContext, asked: CreatableTopic) -> NewTopic:
-    if asked.name == _KAFKAS_OWN:
-        raise ApiError(ErrorCode.invalid_request, f"Creation of internal topic {_KAFKAS_OWN} is prohibited.")
+    if asked.name == _CLUSTER_METADATA_TOPIC:
+        raise ApiError(
+            ErrorCode.invalid_request, f"Creation of internal topic {_CLUSTER_METADATA_TOPIC} is prohibited."
+        )
     settings = {config.name: config.value for config in asked.configs if config.value is not None}
     if len(settings) < len(asked.configs):
         raise ApiError(
-            ErrorCode.invalid_config, f"A setting of topic '{asked.name}' has no value, or is in the request twice."
+            ErrorCode.invalid_config, f"A setting of topic '{asked.name}' has no value, or the request has it twice."
         )
     if asked.assignments:
         return NewTopic(asked.name, assignments=_assignments(asked), settings=settings)

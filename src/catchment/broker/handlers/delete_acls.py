@@ -1,9 +1,9 @@
 """DeleteAcls (key 31): remove the access-control entries that filters match.
 
 Behaviour
-    Each filter gets SECURITY_DISABLED, as from a Kafka without an authorizer.
+    Each filter gets SECURITY_DISABLED, as from a Kafka broker without an authorizer.
 Versions
-    1-3. Version 2 is the first flexible one, version 3 brought the resource type User.
+    1-3. Version 2 is the first flexible one. The resource type User since 3.
 Gaps
     There is no authorizer.
 """
@@ -15,11 +15,11 @@ from kio.schema.errors import ErrorCode
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 
-_REFUSED = DeleteAclsFilterResult(
+_SECURITY_DISABLED = DeleteAclsFilterResult(
     error_code=ErrorCode.security_disabled, error_message="No Authorizer is configured.", matching_acls=()
 )
 
 
 @api(31, versions=(1, 3))
 async def delete_acls(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    return DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=(_REFUSED,) * len(request.filters))
+    return DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=(_SECURITY_DISABLED,) * len(request.filters))

@@ -1,7 +1,7 @@
-"""DeleteGroups (key 42): forget groups without members, with all that they have committed.
+"""DeleteGroups (key 42): delete groups without members, with their committed offsets.
 
 Behaviour
-    Each group is answered for itself, once its deletion is safe in the log. A share group goes with its share state.
+    Each group has its own result, sent once its deletion is durable in the log. The share state of a share group is deleted too.
 Versions
     0-2. Version 2 is the first flexible one.
 Gaps

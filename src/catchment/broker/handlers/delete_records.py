@@ -1,12 +1,13 @@
-"""DeleteRecords (key 21): move a partition's log start forward.
+"""DeleteRecords (key 21): advance a partition's log start offset.
 
 Behaviour
-    Offset -1 means up to the high watermark. We answer once the new start is durable: a restart must not revive records. An offset
-    below the start changes nothing. A topic that only compacts keeps its records (POLICY_VIOLATION), as do internal ones.
+    Offset -1 means the high watermark. The response is sent once the new log start offset is durable: a restart must not bring
+    records back. An offset below the log start changes nothing. Topics without `delete` in their cleanup policy get
+    POLICY_VIOLATION, internal topics INVALID_TOPIC_EXCEPTION.
 Versions
     0-2. Version 2 is the first flexible one.
 Gaps
-    `timeout` is accepted and ignored: the truncation is local.
+    `timeout` is ignored: there are no followers to wait for.
 """
 
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -29,7 +30,7 @@ _UP_TO_HIGH_WATERMARK = -1
 _NO_OFFSET = -1
 
 _Outcome = int | ApiError
-"""The log start that a partition now has, or why it has not."""
+"""The new log start offset of a partition, or the error."""
 
 
 @api(21, versions=(0, 2))
@@ -61,7 +62,7 @@ def _delete(context: RequestContext, topic: str, asked: DeleteRecordsPartition) 
         if not partition.log.config.is_deleted:
             raise ApiError(
                 ErrorCode.policy_violation,
-                f"Records of partition {topic}-{asked.partition_index} can not be deleted: its cleanup.policy lacks 'delete'.",
+                f"Records of partition {topic}-{asked.partition_index} cannot be deleted: its cleanup.policy lacks 'delete'.",
             )
         return _advance(partition, asked.offset)
     except ApiError as error:
@@ -72,7 +73,8 @@ def _advance(partition: Partition, asked_offset: int) -> int:
     offset = partition.high_watermark if asked_offset == _UP_TO_HIGH_WATERMARK else asked_offset
     if not 0 <= offset <= partition.high_watermark:
         raise ApiError(
-            ErrorCode.offset_out_of_range, f"The high watermark is {partition.high_watermark}, the offset {offset}."
+            ErrorCode.offset_out_of_range,
+            f"The offset {offset} is not between 0 and the high watermark {partition.high_watermark}.",
         )
     if offset > partition.log.log_start_offset:
         partition.log.advance_log_start(offset)
@@ -80,11 +82,11 @@ def _advance(partition: Partition, asked_offset: int) -> int:
 
 
 async def _make_durable(context: RequestContext) -> ApiError | None:
-    """Write every log's start down, once for the whole request."""
+    """Checkpoint the log start offsets, once for the whole request."""
     try:
         await context.services.replicas.checkpoint_log_starts()
     except OSError as error:
-        return ApiError(ErrorCode.kafka_storage_error, f"The new log start could not be written: {error}")
+        return ApiError(ErrorCode.kafka_storage_error, f"Could not write the new log start offset: {error}")
     return None
 
 

@@ -1,9 +1,8 @@
-"""DeleteShareGroupOffsets (key 92): forget how far a share group without members has come with topics (KIP-932).
+"""DeleteShareGroupOffsets (key 92): delete the offsets of a share group without members (KIP-932).
 
 Behaviour
-    A group that does not exist, or is of another kind, is a GROUP_ID_NOT_FOUND, one that has members a NON_EMPTY_GROUP. A topic
-    of which the group has no state is an UNKNOWN_TOPIC_OR_PARTITION. Each topic is answered for itself, once it is safe in the
-    log.
+    A group that does not exist, or is of another type, gets GROUP_ID_NOT_FOUND, a group with members NON_EMPTY_GROUP. A topic
+    without a share state gets UNKNOWN_TOPIC_OR_PARTITION. Each topic has its own result, sent once the deletion is durable.
 Versions
     0.
 Gaps

@@ -1,7 +1,7 @@
-"""DeleteShareGroupState (key 86): forget what a share group has done with a partition (KIP-932).
+"""DeleteShareGroupState (key 86): delete the share state of partitions (KIP-932).
 
 Behaviour
-    Each partition is answered for itself, once it is safe in the log. To forget what is not known is no mistake.
+    Each partition has its own result, sent once the deletion is durable. Deleting a state that does not exist is no error.
 Versions
     0.
 Gaps

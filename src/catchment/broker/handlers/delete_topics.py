@@ -1,13 +1,13 @@
-"""DeleteTopics (key 20): delete topics, named or by id, with all their records.
+"""DeleteTopics (key 20): delete topics by name or id, with all their records.
 
 Behaviour
-    The topic is gone, durably, when the answer leaves; its files follow. Where `delete.topic.enable` is false nothing is deleted.
-    Something that the request means twice is refused. Each partition counts towards the client's `controller_mutation_rate`;
-    beyond it topics are refused from version 5 on, and clients only slowed down before (KIP-599).
+    The deletion is durable when the response is sent; the files are removed afterwards. With `delete.topic.enable=false` nothing
+    is deleted. A topic that appears twice is rejected. Each partition counts towards the client's `controller_mutation_rate`.
+    Beyond it, topics are rejected since version 5, and clients of older versions are only throttled (KIP-599).
 Versions
-    1-6. TOPIC_DELETION_DISABLED is known from 3 on, messages from 5, ids from 6 (KIP-516).
+    1-6. TOPIC_DELETION_DISABLED since 3, messages since 5, ids since 6 (KIP-516).
 Gaps
-    `timeout` is accepted and ignored: we answer when the disk has.
+    `timeout` is ignored: the response is sent when the deletion is durable.
 """
 
 from collections import Counter
@@ -30,10 +30,10 @@ _FIRST_VERSION_WITH_QUOTA_ERROR = 5
 @api(20, versions=(1, 6))
 async def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     found = [_find(context, asked) for asked in request.topics]
-    meant = Counter(topic.id for topic in found if topic is not None)
+    occurrences = Counter(topic.id for topic in found if topic is not None)
     results = await gather_in_turns(
         (
-            _delete(context, asked, topic, is_duplicate=topic is not None and meant[topic.id] > 1)
+            _delete(context, asked, topic, is_duplicate=topic is not None and occurrences[topic.id] > 1)
             for asked, topic in zip(request.topics, found, strict=True)
         ),
         MAX_CONCURRENT_CHANGES,
@@ -79,7 +79,7 @@ def _check(context: RequestContext, asked: DeleteTopicState, *, is_duplicate: bo
     if asked.name is None and asked.topic_id is None:
         raise ApiError(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
     if is_duplicate:
-        raise ApiError(ErrorCode.invalid_request, "The request means the same topic more than once.")
+        raise ApiError(ErrorCode.invalid_request, "The request has the same topic more than once.")
 
 
 def _unknown(asked: DeleteTopicState) -> ApiError:

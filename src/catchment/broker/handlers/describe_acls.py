@@ -1,9 +1,9 @@
-"""DescribeAcls (key 29): which access-control entries a filter matches.
+"""DescribeAcls (key 29): the access-control entries that a filter matches.
 
 Behaviour
-    SECURITY_DISABLED, as from a Kafka without an authorizer: any client may do anything.
+    SECURITY_DISABLED, as from a Kafka broker without an authorizer: every client may do everything.
 Versions
-    1-3. Version 2 is the first flexible one, version 3 brought the resource type User.
+    1-3. Version 2 is the first flexible one. The resource type User since 3.
 Gaps
     There is no authorizer.
 """

@@ -1,9 +1,9 @@
 """DescribeClientQuotas (key 48): the quotas of users, client ids and addresses that a filter matches (KIP-546).
 
 Behaviour
-    Each component of the filter matches a name, the default, or anything of its type; an entity must match all of them. A strict
-    filter leaves out entities with parts that it does not name; without components it matches nothing.
-    The answer holds what is set, not what applies to a client: that is the most specific of it.
+    Each component of the filter matches a name, the default, or any entity of its type; an entity must match all components. A
+    strict filter excludes entities with other parts than the filter has; without components it matches nothing. The response has
+    the configured quotas, not the one that applies to a client, which is the most specific of them.
 Versions
     0-1. Version 1 is the first flexible one.
 Gaps

@@ -1,9 +1,10 @@
-"""DescribeCluster (key 60): the cluster's id, its controller and its brokers, without any topic (KIP-700).
+"""DescribeCluster (key 60): the cluster's id, controller and brokers (KIP-700).
 
 Behaviour
-    Addresses are those of the listener that was asked. There are no endpoints of controllers: who asks for them is told so.
+    Addresses are those of the listener that received the request. There are no controller endpoints: a request for them gets
+    MISMATCHED_ENDPOINT_TYPE.
 Versions
-    0-2. The type of endpoint from 1 on (KIP-919), fenced brokers from 2 on (KIP-1073).
+    0-2. The endpoint type since 1 (KIP-919), fenced brokers since 2 (KIP-1073).
 Gaps
     A broker is registered or unknown, never fenced.
 """

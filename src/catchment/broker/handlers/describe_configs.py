@@ -1,14 +1,14 @@
-"""DescribeConfigs (key 32): the settings of topics, brokers, groups and client metrics, with their sources, synonyms and documentation.
+"""DescribeConfigs (key 32): the settings of topics, brokers, groups and client metrics, with sources, synonyms and documentation.
 
 Behaviour
-    A topic's settings, and a group's, are all shown, overridden or not. A broker answers for itself, and under the empty name for what was
-    set for all brokers at run time. No keys, or none that exist, are not an error: the former asks for all.
-    Names without a definition are shown as sensitive, without a value, as in Kafka. Of a broker's settings those are shown
-    that Catchment acts on, and those that were given. Subscriptions to clients' metrics have their defaults.
+    All settings of a topic or group are returned, overridden or not. A broker describes itself and, with an empty name, the dynamic
+    default of all brokers. A request without keys returns all settings; unknown keys are no error. A name without a definition is
+    returned as sensitive, without a value, as in Kafka. Of a broker's settings, those that Catchment uses and those that were
+    configured are returned. Client metrics subscriptions have their defaults.
 Versions
-    1-4. Version 3 added types and documentation, version 4 is the first flexible one.
+    1-4. Types and documentation since 3. Version 4 is the first flexible one.
 Gaps
-    Settings of Kafka that Catchment ignores and that were not given are left out.
+    Settings of Kafka that Catchment ignores are left out unless they were configured.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ _TYPES = {
 @api(32, versions=(1, 4))
 async def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     turns = Turns()
-    # A resource has some seventy settings: one that is named again with the same keys is described once.
+    # A resource has some seventy settings, so a duplicate with the same keys is described once.
     once = {(one.resource_type, one.resource_name, one.configuration_keys): one for one in request.resources}
     results = [await _result(context, request, resource, turns) async for resource in turns(once.values())]
     return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=tuple(results))

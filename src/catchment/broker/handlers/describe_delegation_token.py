@@ -3,7 +3,7 @@
 Behaviour
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as on a PLAINTEXT listener of Kafka.
 Versions
-    1-3. Version 2 is the first flexible one. Who asked for a token from 3 on (KIP-373).
+    1-3. Version 2 is the first flexible one. The requester of a token since 3 (KIP-373).
 Gaps
     There are no delegation tokens.
 """

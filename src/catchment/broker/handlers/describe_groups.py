@@ -1,11 +1,11 @@
-"""DescribeGroups (key 15): a classic group's state, protocol and members.
+"""DescribeGroups (key 15): the state, protocol and members of classic groups.
 
 Behaviour
-    Metadata and assignments are told while the group is stable; in between they are not valid. A group that does not exist,
-    or is of another kind, is described as dead.
+    Metadata and assignments are returned while the group is stable; during a rebalance they are not valid. A group that does not
+    exist, or is of another type, is described as Dead.
 Versions
-    0-6. Authorized operations from 3 on, instance ids from 4 on. From 6 on (KIP-1043) a group that does not exist is
-    GROUP_ID_NOT_FOUND, before it is not an error.
+    0-6. Authorized operations since 3, instance ids since 4. Since 6 (KIP-1043) a group that does not exist gets
+    GROUP_ID_NOT_FOUND; before, it is no error.
 Gaps
     None.
 """
@@ -42,7 +42,7 @@ async def _described(context: RequestContext, group_id: GroupId, operations: i32
             raise ApiError(ErrorCode.invalid_group_id)
         group = await context.services.groups.describe(group_id)
     except ApiError as error:
-        return _refused(context, group_id, error)
+        return _failed(context, group_id, error)
     return DescribedGroup(
         error_code=ErrorCode.none,
         group_id=group_id,
@@ -64,7 +64,7 @@ async def _described(context: RequestContext, group_id: GroupId, operations: i32
     )
 
 
-def _refused(context: RequestContext, group_id: GroupId, error: ApiError) -> DescribedGroup:
+def _failed(context: RequestContext, group_id: GroupId, error: ApiError) -> DescribedGroup:
     is_missing = error.code is ErrorCode.group_id_not_found
     has_messages = context.header.api_version >= _FIRST_WITH_MESSAGES
     return DescribedGroup(

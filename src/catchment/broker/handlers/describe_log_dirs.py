@@ -1,13 +1,12 @@
-"""DescribeLogDirs (key 35): how much each log directory holds, partition by partition (KIP-113).
+"""DescribeLogDirs (key 35): the size of each partition in each log directory (KIP-113).
 
 Behaviour
-    Every directory answers; null topics mean all. A partition that is asked for and not here is left out. A size is that of the
-    partition's segments, without their indexes.
+    Every directory is described; null topics mean all. A requested partition that this broker does not hold is left out. A size
+    is that of the partition's segments, without their indexes.
 Versions
-    1-5. A top-level error from 3 on, the sizes of the volume from 4 (KIP-827), cordoned directories from 5 (KIP-1066).
+    1-5. A top-level error since 3, the sizes of the volume since 4 (KIP-827), cordoned directories since 5 (KIP-1066).
 Gaps
-    The volume's total size is not known to the disk port: it is -1. Records are never moved between directories, and no
-    directory is cordoned.
+    The total size of the volume is -1 (unknown). Partitions are never moved between directories, and no directory is cordoned.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""DescribeProducers (key 61): which producers a partition remembers, and which of them have a transaction open (KIP-664).
+"""DescribeProducers (key 61): the producer state of partitions, with open transactions (KIP-664).
 
 Behaviour
-    A producer is told with its epoch, its last sequence and time, the epoch of the coordinator that ended its last
-    transaction, and where its open transaction begins; -1 stands for what there is not.
+    Each producer is returned with its epoch, its last sequence and timestamp, the epoch of the coordinator that ended its last
+    transaction, and the first offset of its open transaction; -1 where there is none.
 Versions
     0.
 Gaps
@@ -42,14 +42,14 @@ async def describe_producers(context: RequestContext, request: DescribeProducers
                         [await _partition(context, name, number, turns) async for number in turns(numbers)]
                     ),
                 )
-                async for name, numbers in turns(_asked_once(request).items())
+                async for name, numbers in turns(_unique_partitions(request).items())
             ]
         ),
     )
 
 
-def _asked_once(request: DescribeProducersRequest) -> dict[TopicName, dict[i32, None]]:
-    """A partition may have many producers, so one that is named again and again is described once."""
+def _unique_partitions(request: DescribeProducersRequest) -> dict[TopicName, dict[i32, None]]:
+    """The partitions without duplicates: a partition may have many producers, so it is described once."""
     asked: dict[TopicName, dict[i32, None]] = {}
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))

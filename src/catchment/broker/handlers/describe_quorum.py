@@ -1,13 +1,13 @@
-"""DescribeQuorum (key 55): who keeps the cluster's metadata, and how far each of them has come (KIP-595).
+"""DescribeQuorum (key 55): the voters of the cluster metadata, and their log end offsets (KIP-595).
 
 Behaviour
-    The controller is the only voter of the partition 0 of `__cluster_metadata`. The leader epoch is the controller's, the end of
-    the log the version of the metadata image. Like Kafka, a request must ask for this one partition: anything else is
+    The controller is the only voter of partition 0 of `__cluster_metadata`. The leader epoch is the controller's; the log end
+    offset is the version of the metadata image. As in Kafka, a request must name exactly this partition: any other gets
     UNKNOWN_TOPIC_OR_PARTITION.
 Versions
-    0-2. Times from 1 on (KIP-836). The addresses of nodes, directories and messages from 2 on (KIP-853).
+    0-2. Timestamps since 1 (KIP-836). Node addresses, directories and messages since 2 (KIP-853).
 Gaps
-    There is no Raft quorum. The end of the log starts again with every controller epoch.
+    There is no Raft quorum. The log end offset restarts with every controller epoch.
 """
 
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest

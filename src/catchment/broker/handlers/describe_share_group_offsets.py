@@ -1,11 +1,11 @@
-"""DescribeShareGroupOffsets (key 90): where share groups begin to read, and how much lies before them (KIP-932).
+"""DescribeShareGroupOffsets (key 90): the start offsets and lag of share groups (KIP-932).
 
 Behaviour
-    Without topics, all partitions of which the group has a state. A partition that it has not begun to read has the start
-    offset -1, and so has one of a topic that does not exist, as in Kafka. Its lag is what lies between start and high
-    watermark, but for what is delivered for good already (KIP-1226); it is -1 where that is not known.
+    Without topics, all partitions with a share state are returned. A partition that the group has not started to read has start
+    offset -1, and so has one of a topic that does not exist, as in Kafka. The lag is the number of records between start offset
+    and high watermark, without those that are already completely delivered (KIP-1226); it is -1 where that is unknown.
 Versions
-    0-1. Lag from version 1 on.
+    0-1. Lag since 1.
 Gaps
     None.
 """

@@ -1,13 +1,13 @@
-"""DescribeTopicPartitions (key 75): the partitions of topics, a page at a time (KIP-966).
+"""DescribeTopicPartitions (key 75): the partitions of topics, page by page (KIP-966).
 
 Behaviour
-    Topics come in order of their names; none named means all. A page ends after as many partitions as the client or
-    `max.request.partition.size.limit` allows, and a cursor then says where the next one begins. What lies before the cursor
-    of a request is not told again.
+    Topics are sorted by name; a request without topics means all. A page ends after as many partitions as the client or
+    `max.request.partition.size.limit` allows, with a cursor to the next page. Partitions before the cursor of a request are left
+    out.
 Versions
     0.
 Gaps
-    No eligible leader replicas: a leader is only ever taken from the ISR.
+    No eligible leader replicas: a leader is elected from the ISR only.
 """
 
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest

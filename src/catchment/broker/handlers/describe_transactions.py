@@ -1,7 +1,7 @@
-"""DescribeTransactions (key 65): the state of transactional ids, as their coordinator sees it.
+"""DescribeTransactions (key 65): the state of transactional ids at their coordinator.
 
 Behaviour
-    Each id is answered for itself. One that is unknown is TRANSACTIONAL_ID_NOT_FOUND.
+    Each id has its own result. An unknown id gets TRANSACTIONAL_ID_NOT_FOUND.
 Versions
     0.
 Gaps

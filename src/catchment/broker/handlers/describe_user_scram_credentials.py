@@ -1,8 +1,8 @@
-"""DescribeUserScramCredentials (key 50): which SCRAM mechanisms users have a password for (KIP-554).
+"""DescribeUserScramCredentials (key 50): the SCRAM mechanisms for which users have credentials (KIP-554).
 
 Behaviour
-    No user has any: all users are an empty list, a user by name is RESOURCE_NOT_FOUND, and one that is named twice
-    DUPLICATE_RESOURCE.
+    No user has credentials: a request for all users gets an empty list, a named user RESOURCE_NOT_FOUND, and a user that is named
+    twice DUPLICATE_RESOURCE.
 Versions
     0.
 Gaps

@@ -1,12 +1,13 @@
-"""ElectLeaders (key 43): make the preferred replica the leader again, or any live one where none is in sync.
+"""ElectLeaders (key 43): elect the preferred replica, or with an unclean election any live one, as the leader.
 
 Behaviour
-    A partition that needs no election says so. When all partitions are asked for, the answer has every topic, without the
+    A partition that needs no election gets ELECTION_NOT_NEEDED. A request for all partitions returns every topic, without the
     partitions that need no election, as in Kafka.
 Versions
-    0-2. The type of election from 1 on (KIP-460).
+    0-2. The type of election since 1 (KIP-460).
 Gaps
-    A lone broker leads all that it holds, so no election ever takes place: a partition without a leader lives on another broker.
+    A single broker leads every partition that it holds, so no election takes place: a partition without a leader belongs to
+    another broker.
 """
 
 from collections.abc import AsyncIterator

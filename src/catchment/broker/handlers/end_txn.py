@@ -1,13 +1,13 @@
 """EndTxn (key 26): commit or abort a transaction.
 
 Behaviour
-    The answer comes once the outcome is safe in the log; the partitions are told after that, and until all of them know, the next
-    transaction of the producer has to wait. It is answered after a moment, or gets CONCURRENT_TRANSACTIONS, whatever its
-    producer says it is: the ids and epochs that count are known once all is complete. A repeated request gets the same answer; one
-    that asks for the other outcome gets INVALID_TXN_STATE. Any process that knows the producer's id and epoch may end its transaction.
+    The response is sent once the outcome is durable in the log. The markers are written after that, and until all partitions have
+    theirs, the producer's next transaction waits for a moment or gets CONCURRENT_TRANSACTIONS, whatever producer id and epoch it
+    sends: the valid ones are known only on completion. A retry gets the same response; a request for the other outcome gets
+    INVALID_TXN_STATE. Any process with the producer's id and epoch may end its transaction.
 Versions
-    0-5. Before 2 a fenced producer gets INVALID_PRODUCER_EPOCH. From 5 on (KIP-890) every end raises the epoch, the answer says with what
-    id and epoch the producer goes on, and an abort is allowed before anything was written.
+    0-5. Before 2 a fenced producer gets INVALID_PRODUCER_EPOCH. Since 5 (KIP-890) every end bumps the epoch, the response has the
+    producer id and epoch to continue with, and an empty transaction may be aborted.
 Gaps
     None.
 """

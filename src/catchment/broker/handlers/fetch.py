@@ -1,18 +1,18 @@
-"""Fetch (key 1): hand out the log's own bytes, from an offset on.
+"""Fetch (key 1): return record batches from an offset on, as the log stores them.
 
 Behaviour
-    Answers at once if there are `min_bytes`, an error, or nothing to wait for; else when enough has arrived, `max_wait`
-    is over (at most 30 s), or the client has closed its side. Unknown topics and partitions are no reason to answer at once
-    as long as there is another partition to wait for: a client reads on while it learns that a topic was deleted. The first
-    batch found is always returned whole, however large, or a consumer would be stuck for ever (KIP-74).
-    Readers see up to the high watermark, readers of committed data up to the last stable offset, with the aborted
-    transactions of what they get. With a session (KIP-227) only partitions that have something new are answered.
-    Data that the page cache does not hold is read by another thread, so that nobody else waits for the device.
-    Many partitions are located and read in turns, so that what is answered is not of one moment.
-    Later requests of the same connection wait, as with Kafka: an answer may be large. A client beyond its quota gets an empty
-    answer with the time to pause, but data with it if it has had none in the whole window: one batch may be larger than that.
+    The response is sent at once if there are `min_bytes`, an error, or nothing to wait for; otherwise when enough has arrived, when
+    `max_wait` is over (at most 30 s), or when the client closes its side. Unknown topics and partitions do not end the wait while
+    there is another partition to wait for: a client continues to read while it learns that a topic was deleted. The first batch
+    is always returned whole, however large, otherwise a consumer could get stuck (KIP-74).
+    Consumers read up to the high watermark; with READ_COMMITTED up to the last stable offset, with the aborted transactions of the
+    returned range. An incremental fetch in a fetch session (KIP-227) returns only partitions with changes.
+    Data that is not in the page cache is read by another thread, so that no other client waits for the disk. Many partitions are
+    located and read in turns, so a response is not a snapshot of one moment.
+    Later requests of the same connection wait, as in Kafka: a response may be large. A client beyond its quota gets an empty
+    response with a throttle time. If it received nothing in the whole window, it gets data too: one batch may exceed the quota.
 Versions
-    4-18. Topic ids from 13 on.
+    4-18. Topic ids since 13.
 Gaps
     Followers cannot fetch yet; there is no preferred read replica.
 """
@@ -46,14 +46,14 @@ class FetchAnswer(NamedTuple):
     session_id: int = 0
 
 
-class _Found(NamedTuple):
-    """What one partition has for the reader, not read yet."""
+class _Located(NamedTuple):
+    """The data of one partition for the client: located, not read yet."""
 
     asked: SessionPartition
     partition: Partition | None = None
     range: FileRange | None = None
     fetch_offset: int = -1
-    """Where the range was looked for: another request of the session may ask for another offset meanwhile."""
+    """The start of the range. Another request of the session may change the offset in the session in the meantime."""
     error: ApiError | None = None
 
     @property
@@ -101,11 +101,11 @@ async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
         return FetchAnswer([], error.code.value)
     meter = context.meter
     if meter is not None:
-        most_bytes = meter.max_fetch_bytes()
+        max_bytes = meter.max_fetch_bytes()
         request = request._replace(
-            max_bytes=min(request.max_bytes, most_bytes), min_bytes=min(request.min_bytes, most_bytes)
+            max_bytes=min(request.max_bytes, max_bytes), min_bytes=min(request.min_bytes, max_bytes)
         )
-    found = await _find_all(context, request, session)
+    found = await _locate_all(context, request, session)
     if not _is_enough(found, request):
         found = await _wait(context, request, session, found)
     if meter is not None and not meter.record_fetch_if_allowed(sum([each.size for each in found])):
@@ -113,21 +113,21 @@ async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
     return await _answer(context, request, session, found)
 
 
-async def _find_all(context: RequestContext, request: FetchRequest, session: FetchSession) -> list[_Found]:
-    """Where each partition's data lies, within the limits of the request and of what the broker holds unsent.
+async def _locate_all(context: RequestContext, request: FetchRequest, session: FetchSession) -> list[_Located]:
+    """Locate the data of each partition, within the limits of the request and of unsent responses.
 
-    Many partitions are located in turns: the first may have moved before the last is found, and the session have changed.
+    Many partitions are located in turns: the first may have changed before the last is located, and so may the session.
     """
-    search = _Search(context, request)
+    locator = _Locator(context, request)
     if len(session) <= ITEMS_PER_TURN:
-        search.go_on(session.partitions())
+        locator.add(session.partitions())
     else:
         async for partitions in in_turns(list(session.partitions())):
-            search.go_on(partitions)
-    return search.found
+            locator.add(partitions)
+    return locator.found
 
 
-class _Search:
+class _Locator:
     __slots__ = ("_context", "_is_empty", "_left", "_request", "found")
 
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
@@ -135,20 +135,20 @@ class _Search:
         self._request = request
         self._left = min(request.max_bytes, context.services.max_fetch_bytes())
         self._is_empty = True
-        self.found: list[_Found] = []
+        self.found: list[_Located] = []
 
-    def go_on(self, partitions: Iterable[SessionPartition]) -> None:
+    def add(self, partitions: Iterable[SessionPartition]) -> None:
         for asked in partitions:
-            found = _find(self._context, self._request, asked, self._left, is_first=self._is_empty)
+            found = _locate(self._context, self._request, asked, self._left, is_first=self._is_empty)
             if found.size:
                 self._is_empty = False
                 self._left = max(0, self._left - found.size)
             self.found.append(found)
 
 
-def _find(
+def _locate(
     context: RequestContext, request: FetchRequest, asked: SessionPartition, left: int, *, is_first: bool
-) -> _Found:
+) -> _Located:
     try:
         partition = context.services.replicas.find(asked.topic, asked.request.partition)
         asked.was_known = True
@@ -161,20 +161,20 @@ def _find(
         upper_offset = partition.last_stable_offset if committed else partition.high_watermark
         size = min(left, asked.request.max_bytes)
         if offset >= upper_offset or (size <= 0 and not is_first):
-            return _Found(asked, partition)
+            return _Located(asked, partition)
         located = log.locate(offset, size, upper_offset, at_least_one_batch=is_first)
-        return _Found(asked, partition, located, offset)
+        return _Located(asked, partition, located, offset)
     except ApiError as error:
         if asked.was_known and error.code is ErrorCode.unknown_topic_id:
-            # As in Kafka, a session remembers the name behind the id.
+            # As in Kafka, a session keeps the name of a topic id.
             error = ApiError(ErrorCode.unknown_topic_or_partition)
-        return _Found(asked, error=error.without_stack())
+        return _Located(asked, error=error.without_stack())
     except OSError as error:
-        # Where the index does not say it, the place is looked for in the log itself.
-        return _Found(asked, error=ApiError(ErrorCode.kafka_storage_error, str(error)))
+        # The lookup reads the log where the index has no entry.
+        return _Located(asked, error=ApiError(ErrorCode.kafka_storage_error, str(error)))
 
 
-def _is_enough(found: list[_Found], request: FetchRequest) -> bool:
+def _is_enough(found: list[_Located], request: FetchRequest) -> bool:
     if request.max_wait_ms <= 0 or sum([each.size for each in found]) >= request.min_bytes:
         return True
     errors = [each.is_unknown for each in found if each.error is not None]
@@ -182,9 +182,9 @@ def _is_enough(found: list[_Found], request: FetchRequest) -> bool:
 
 
 async def _wait(
-    context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Found]
-) -> list[_Found]:
-    """Look again whenever one of the partitions has moved, until there is enough or time is up."""
+    context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Located]
+) -> list[_Located]:
+    """A delayed fetch: locate again whenever a partition has changed, until there is enough data or time is up."""
     connection = context.connection
     if connection is not None and connection.is_half_closed:
         return found
@@ -192,11 +192,11 @@ async def _wait(
     deadline_s = loop.time() + min(request.max_wait_ms, MAX_WAIT_MS) / 1000
     partitions = [each.partition for each in found if each.partition is not None]
     unknown = sum([each.is_unknown for each in found])
-    moved: asyncio.Future[bool] = loop.create_future()
+    changed: asyncio.Future[bool] = loop.create_future()
 
-    def wake(has_moved: bool = True) -> None:
-        if not moved.done():
-            moved.set_result(has_moved)
+    def wake(has_changed: bool = True) -> None:
+        if not changed.done():
+            changed.set_result(has_changed)
 
     timer = loop.call_at(deadline_s, wake, False)
     for partition in partitions:
@@ -204,14 +204,14 @@ async def _wait(
     if connection is not None:
         connection.on_disconnect[wake] = lambda: wake(False)
     if len(found) > ITEMS_PER_TURN:
-        # While they were located in turns, some may have moved before this request listened.
+        # While they were located in turns, some may have changed before this request was registered.
         wake()
     try:
-        while await moved:
-            # What moves from here on is noticed, although it may be before this look is over.
-            moved = loop.create_future()
-            found = await _find_all(context, request, session)
-            # A partition that goes while it is waited for is news.
+        while await changed:
+            # A change from here on is noticed, even while the partitions are being located.
+            changed = loop.create_future()
+            found = await _locate_all(context, request, session)
+            # A partition that was deleted during the wait ends the wait.
             if _is_enough(found, request) or sum([each.is_unknown for each in found]) > unknown:
                 break
             if loop.time() >= deadline_s or (connection is not None and connection.is_half_closed):
@@ -226,7 +226,7 @@ async def _wait(
 
 
 async def _answer(
-    context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Found]
+    context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Located]
 ) -> FetchAnswer:
     topics: dict[TopicKey, TopicResponse] = {}
     sent_bytes = 0
@@ -244,10 +244,10 @@ async def _answer(
     return FetchAnswer(list(topics.values()), session_id=session.id)
 
 
-async def _read(context: RequestContext, request: FetchRequest, found: _Found) -> PartitionResponse:
+async def _read(context: RequestContext, request: FetchRequest, found: _Located) -> PartitionResponse:
     if found.range is not None and found.range.file.is_closed:
-        # While the partitions before this one were read, compaction or retention has taken the file out of the log.
-        found = _find(context, request, found.asked, found.size, is_first=True)
+        # Compaction or retention has removed the file from the log while earlier partitions were read.
+        found = _locate(context, request, found.asked, found.size, is_first=True)
     number = found.asked.request.partition
     partition = found.partition
     if found.error is not None or partition is None:
@@ -260,7 +260,7 @@ async def _read(context: RequestContext, request: FetchRequest, found: _Found) -
     if found.range is not None:
         try:
             if committed:
-                # Before the read, which may wait: a compaction meanwhile forgets the aborts of what it removes.
+                # Before the read, which may wait: a compaction in the meantime drops the aborted transactions of the records it removes.
                 end = partition.last_stable_offset
                 aborted = log.aborted_transactions(found.fetch_offset, end, found.range)
             if found.range.file.would_block(found.range.position, found.range.size):

@@ -1,11 +1,11 @@
-"""FindCoordinator (key 10): which broker looks after a group or a transaction.
+"""FindCoordinator (key 10): the broker that coordinates a group or a transactional id.
 
 Behaviour
-    Each key is answered for itself (KIP-699). The first group of all brings `__consumer_offsets` into being, the first
-    transactional id `__transaction_state`, and the answer waits for it. The state of a share group is asked for by
-    "group:topic id:partition"; the group itself is a group.
+    Each key has its own result (KIP-699). The first group creates `__consumer_offsets`, the first transactional id
+    `__transaction_state`, and the response waits for it. The coordinator of a share state has the key
+    "group:topic id:partition"; that of a share group is the group coordinator.
 Versions
-    0-6. One key up to 3, many from 4 on; the states of share groups from 6 on.
+    0-6. One key up to 3, many since 4; share states since 6.
 Gaps
     None.
 """

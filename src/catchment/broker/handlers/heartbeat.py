@@ -1,10 +1,11 @@
-"""Heartbeat (key 12): a member is alive, and learns whether it has to join again.
+"""Heartbeat (key 12): keep a member's session alive, and report whether it has to rejoin.
 
 Behaviour
-    A heartbeat begins the member's session anew. While a rebalance waits for joins the answer is REBALANCE_IN_PROGRESS. When
-    the coordinator has to load its log first, the answer is none: clients take the error for a lost coordinator otherwise.
+    A heartbeat restarts the member's session timeout. While a rebalance waits for members to join, the response has
+    REBALANCE_IN_PROGRESS. While the coordinator loads its log, the response has no error, as in Kafka: clients would treat
+    COORDINATOR_LOAD_IN_PROGRESS as a lost coordinator.
 Versions
-    0-4. Instance ids from 3 on.
+    0-4. Instance ids since 3.
 Gaps
     None.
 """

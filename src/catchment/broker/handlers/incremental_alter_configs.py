@@ -1,13 +1,13 @@
-"""IncrementalAlterConfigs (key 44): set, delete, add to or take from single settings of a topic, broker or group (KIP-339).
+"""IncrementalAlterConfigs (key 44): set, delete, append to or subtract from settings of a topic, broker or group (KIP-339).
 
 Behaviour
-    APPEND and SUBTRACT are for lists; they start from the default where nothing is overridden, and what is there already is
-    not added again. Deleting what is not overridden is no error. Each resource succeeds or fails as a whole.
-    Settings of a broker take effect at once, and so do the levels of its loggers (KIP-412), until it ends.
+    APPEND and SUBTRACT apply to lists; without an override they start from the default, and APPEND adds no duplicate. Each resource
+    succeeds or fails as a whole. Settings of a broker take effect at once, and so do the levels of its loggers (KIP-412), until the
+    process ends.
 Versions
     0-1. Version 1 is the first flexible one.
 Gaps
-    A subscription to clients' metrics cannot be made (INVALID_REQUEST). Deleting what is not there is no error.
+    Client metrics subscriptions cannot be created (INVALID_REQUEST). Deleting a setting without an override is no error.
 """
 
 from collections import Counter
@@ -113,7 +113,7 @@ def _changed(current: Mapping[str, str], resource: AlterConfigsResource, setting
 def _members(
     name: str, override: str | None, operation: Operation, resource_type: int, settings: BrokerSettings
 ) -> Sequence[str]:
-    """The members of a list as they stand."""
+    """The current members of a list."""
     setting = _DEFINITIONS.get(resource_type, BROKER_SETTINGS).get(name)
     if setting is None or setting.kind is not Kind.LIST:
         reason = f"Can't {operation.name} to key {name} because its type is not LIST."

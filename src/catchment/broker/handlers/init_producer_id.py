@@ -1,14 +1,14 @@
-"""InitProducerId (key 22): give a producer its id and epoch.
+"""InitProducerId (key 22): assign a producer id and epoch.
 
 Behaviour
-    A producer without a transactional id gets a new id with epoch 0, whatever it had before (KIP-360 leaves raising the epoch to the
-    client). Ids come from blocks that are set aside on disk, so none is given twice, not after a crash either.
-    With a transactional id the producer takes over from everybody who used it before. If one of them has left a transaction open, it
-    is aborted, and the answer is CONCURRENT_TRANSACTIONS until that is done. A producer that says who it is goes on with the next
-    epoch, or is fenced if it is no longer the current one (KIP-360).
+    A producer without a transactional id gets a new id with epoch 0, whatever it had before (KIP-360 leaves the epoch bump to the
+    client). Ids are allocated in blocks that are stored on disk, so none is assigned twice, not even after a crash.
+    With a transactional id, the producer fences all earlier ones with that id. If one of them left a transaction open, it is
+    aborted, and the response has CONCURRENT_TRANSACTIONS until that is complete. A producer that sends its current id and epoch
+    gets the next epoch; one with an outdated epoch is fenced (KIP-360).
 Versions
-    0-5. A producer says who it is from 3 on; before 4 one that is fenced gets INVALID_PRODUCER_EPOCH. Kafka's version 6 (two-phase
-    commit, KIP-939) is not stable.
+    0-5. The current producer id and epoch since 3. Before 4 a fenced producer gets INVALID_PRODUCER_EPOCH. Kafka's version 6
+    (two-phase commit, KIP-939) is not stable.
 Gaps
     None.
 """
@@ -35,15 +35,15 @@ _FIRST_WITH_PRODUCER_FENCED = 4
 @api(22, versions=(0, 5))
 async def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     try:
-        producer = await _initialized(context, request)
+        producer = await _init(context, request)
     except ApiError as error:
         return _answer(NO_PRODUCER, fenced_error_code(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
     return _answer(producer, ErrorCode.none)
 
 
-async def _initialized(context: RequestContext, request: InitProducerIdRequest) -> Producer:
+async def _init(context: RequestContext, request: InitProducerIdRequest) -> Producer:
     if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
-        raise ApiError(ErrorCode.invalid_request, "A producer id and its epoch are given together or not at all.")
+        raise ApiError(ErrorCode.invalid_request, "The producer id and its epoch must be given together.")
     if request.transactional_id is None:
         return Producer(await context.services.controller.next_producer_id(), 0)
     is_known = request.producer_id != _NONE

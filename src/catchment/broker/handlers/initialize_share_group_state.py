@@ -1,9 +1,9 @@
-"""InitializeShareGroupState (key 83): let a share group begin to read a partition (KIP-932).
+"""InitializeShareGroupState (key 83): initialize the share state of partitions (KIP-932).
 
 Behaviour
-    The group coordinator sends it when a share group first subscribes to a partition, or when somebody sets the group's offsets:
-    what was known of the partition is replaced. A state epoch below the known one is FENCED_STATE_EPOCH. Each partition is
-    answered for itself, once its state is safe in the log.
+    The group coordinator sends it when a share group first subscribes to a partition, or when the group's offsets are altered: an
+    existing state is replaced. A state epoch below the current one gets FENCED_STATE_EPOCH. Each partition has its own result,
+    sent once its state is durable.
 Versions
     0.
 Gaps

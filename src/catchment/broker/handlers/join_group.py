@@ -1,12 +1,12 @@
-"""JoinGroup (key 11): become a member of a group, or take part in its next generation.
+"""JoinGroup (key 11): join a classic group, or its next generation.
 
 Behaviour
-    The answer comes when all members have joined, at most after the longest rebalance time-out among them. An empty group
-    waits for `group.initial.rebalance.delay.ms`. Static members (KIP-345) that come back take their place without a rebalance
-    as long as the group's protocol stays the same; a static leader is then told to skip the assignment (KIP-814).
+    The response is sent when all members have joined, at the latest after the longest rebalance timeout among them. An empty
+    group waits for `group.initial.rebalance.delay.ms`. A static member (KIP-345) that returns keeps its assignment without a
+    rebalance if the group's protocol stays the same; a static leader then skips the assignment (KIP-814).
 Versions
-    0-9. A rebalance time-out from 1 on, ids before membership (KIP-394) from 4 on, instance ids from 5 on, a null protocol
-    from 7 on, the reason (KIP-800) from 8 on, skipped assignments from 9 on.
+    0-9. A rebalance timeout since 1, MEMBER_ID_REQUIRED (KIP-394) since 4, instance ids since 5, a null protocol since 7, the
+    reason (KIP-800) since 8, skipped assignments since 9.
 Gaps
     The reason is not logged.
 """

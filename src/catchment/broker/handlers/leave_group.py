@@ -1,9 +1,9 @@
-"""LeaveGroup (key 13): members go, and the others share their work at once.
+"""LeaveGroup (key 13): remove members, which starts a rebalance at once.
 
 Behaviour
-    Each member is answered for itself. An administrator may name a static member by its instance id alone.
+    Each member has its own result. An admin client may name a static member by its instance id alone.
 Versions
-    0-5. One member up to 2, many from 3 on (KIP-345), the reason (KIP-800) from 5 on.
+    0-5. One member up to 2, many since 3 (KIP-345), the reason (KIP-800) since 5.
 Gaps
     The reason is not logged.
 """

@@ -1,11 +1,11 @@
-"""ListConfigResources (key 74): which topics, brokers and other resources have settings (KIP-1142).
+"""ListConfigResources (key 74): the topics, brokers and other resources that have settings (KIP-1142).
 
 Behaviour
-    No types ask for all. A type that Kafka does not know is UNSUPPORTED_VERSION.
+    A request without types means all. A type that Kafka does not have gets UNSUPPORTED_VERSION.
 Versions
-    0-1. Version 0 is ListClientMetricsResources under its old name, and knows that type alone.
+    0-1. Version 0 was ListClientMetricsResources, and lists client metrics subscriptions alone.
 Gaps
-    No subscription to clients' metrics can be made, so none is listed.
+    Client metrics subscriptions cannot be created, so none is listed.
 """
 
 from collections.abc import Iterator

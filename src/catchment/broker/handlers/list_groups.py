@@ -1,10 +1,10 @@
 """ListGroups (key 16): the groups that this broker coordinates.
 
 Behaviour
-    States and types filter without regard to case. While a shard is loading, the answer is COORDINATOR_LOAD_IN_PROGRESS: a
-    list with gaps would look complete.
+    The filters by state and type ignore case. While a partition of `__consumer_offsets` is loading, the response has
+    COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete.
 Versions
-    0-5. Filter by state from 4 on (KIP-518), by type from 5 on (KIP-848).
+    0-5. Filter by state since 4 (KIP-518), by type since 5 (KIP-848).
 Gaps
     None.
 """

@@ -1,16 +1,16 @@
-"""ListOffsets (key 2): the offset at a time, or at one of the ends of a partition.
+"""ListOffsets (key 2): the offset of a timestamp, or of one end of a partition.
 
 Behaviour
-    A timestamp gives the first record that is at least as new. The negative ones ask for: -1 the end that the isolation
-    level allows, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start on local disk (KIP-405),
-    -5 the last offset in remote storage (KIP-1005), -6 the first offset that is not in remote storage yet (KIP-1023).
-    All storage is local here, so -4 is the start, and -5 and -6 have no answer. The start of an empty partition has the
-    current leader epoch. A worker looks into the batch that holds a timestamp; later requests of the connection wait for
-    that, those of others do not. A log that cannot be read is a KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE of its partition.
-    Many partitions are looked up in turns. A partition that a request names twice is an INVALID_REQUEST.
+    A timestamp returns the first record that is at least as new. Negative values: -1 the end that the isolation level allows, -2
+    the log start, -3 the record with the largest timestamp (KIP-734), -4 the local log start (KIP-405), -5 the last offset in
+    remote storage (KIP-1005), -6 the first offset that is not yet in remote storage (KIP-1023). All storage is local, so -4 is the
+    log start, and -5 and -6 return no offset. The start of an empty partition has the current leader epoch.
+    A worker searches the batch with the timestamp; later requests of the connection wait for it, other connections do not. If a
+    log cannot be read, its partition gets KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE. Many partitions are processed in turns. A
+    partition that appears twice gets INVALID_REQUEST.
 Versions
-    1-11. Leader epochs are fenced from version 4 on. -3 from version 7 on, -4 from 8, -5 from 9, -6 from 11: before, and
-    for other negative times, the answer is UNSUPPORTED_VERSION.
+    1-11. Leader epochs are checked since 4. -3 since 7, -4 since 8, -5 since 9, -6 since 11: before that, and for other negative
+    values, the partition gets UNSUPPORTED_VERSION.
 Gaps
     None.
 """
@@ -116,7 +116,7 @@ async def _look_up(
         return -1, end, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
-        # The log notes an epoch with its first record: what an empty one will hold next is of the current epoch.
+        # The log records an epoch with its first record: the next record of an empty log has the current epoch.
         return -1, start, partition.leader_epoch if start == log.log_end_offset else log.leader_epochs.at(start)
     if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
@@ -139,7 +139,7 @@ async def _search(services: Services, partition: Partition, steps: TimeSearch) -
     try:
         found = await _run(services, steps)
     except ApiError:
-        # The log of a deleted topic cannot be read: then that the topic is gone is the better error.
+        # The log of a deleted topic cannot be read: then the better error is that the topic is gone.
         _check_presence(services, partition)
         raise
     _check_presence(services, partition)

@@ -1,7 +1,7 @@
-"""ListPartitionReassignments (key 46): which partitions are being moved (KIP-455).
+"""ListPartitionReassignments (key 46): the partitions that are being moved (KIP-455).
 
 Behaviour
-    None: partitions keep their replicas. Topics and partitions that do not exist are no error, as in Kafka.
+    Always an empty list: partitions keep their replicas. Unknown topics and partitions are no error, as in Kafka.
 Versions
     0.
 Gaps

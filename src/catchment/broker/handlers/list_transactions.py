@@ -1,11 +1,12 @@
 """ListTransactions (key 66): the transactional ids that this broker coordinates.
 
 Behaviour
-    States, producer ids, a duration and a pattern filter; each that is given must hold. States that do not exist are named in the
-    answer. A duration is since the start of the last transaction, whether it has ended or not, as in Kafka. Patterns are RE2
-    (KIP-1152) and match the whole id. While a shard is loading, the answer is COORDINATOR_LOAD_IN_PROGRESS.
+    Filters by state, producer id, duration and pattern must all match. Unknown states are returned in the response. The duration
+    is the time since the start of the last transaction, whether it has ended or not, as in Kafka. A pattern is in RE2 syntax
+    (KIP-1152) and matches the whole id. While a partition of `__transaction_state` is loading, the response has
+    COORDINATOR_LOAD_IN_PROGRESS.
 Versions
-    0-2. Filter by duration from 1 on (KIP-994), by pattern from 2 on.
+    0-2. Filter by duration since 1 (KIP-994), by pattern since 2.
 Gaps
     None.
 """
@@ -23,7 +24,7 @@ from catchment.coordination.transactions.records import Transaction
 from catchment.coordination.transactions.records import TransactionState as State
 from catchment.protocol.errors import ApiError
 
-# Kafka knows two states more, in which no transaction of ours can be seen.
+# Kafka has two more states, which no transaction of this broker is ever in.
 _STATES = {*[state.title for state in State], "Dead", "PrepareEpochFence"}
 
 

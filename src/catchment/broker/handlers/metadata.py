@@ -1,11 +1,12 @@
-"""Metadata (key 3): brokers, topics, and who leads each partition.
+"""Metadata (key 3): the brokers, topics and partition leaders.
 
 Behaviour
-    Topics are asked for by name, by id, or all at once. A name that does not exist is created if both the client and
-    `auto.create.topics.enable` allow it, and is complete in the same answer. Addresses are those of the listener asked.
+    Topics are requested by name, by id, or all at once. An unknown name is created if the client and
+    `auto.create.topics.enable` allow it, and the response has the complete topic. Addresses are those of the listener that
+    received the request.
 Versions
-    0-13. Version 0 asks for all topics with an empty list, later ones with null. Ids are answered from 10 on, and may be
-    asked for from 12 on.
+    0-13. Version 0 requests all topics with an empty list, later versions with null. Ids in the response since 10, in the
+    request since 12.
 Gaps
     Authorized operations are not computed.
 """
@@ -40,7 +41,7 @@ async def metadata(context: RequestContext, request: MetadataRequest) -> Metadat
     if request.topics is None:
         topics = [await _described(topic, turns) async for topic in turns(context.image.topics.values())]
     else:
-        # As in Kafka, what is asked for twice is answered once.
+        # As in Kafka, a duplicate is answered once.
         once = {(asked.name, asked.topic_id): asked for asked in request.topics}
         may_create = request.allow_auto_topic_creation
         topics = [await _topic(context, asked, turns, may_create=may_create) async for asked in turns(once.values())]
@@ -88,7 +89,7 @@ async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_cre
         return topic
     check_topic_name(asked.name)
     settings = context.services.settings
-    # An internal topic is made by its coordinator, with settings that keep its records.
+    # Coordinators create internal topics, with settings that keep their records.
     may_create = may_create and asked.name not in INTERNAL_TOPICS
     if not (may_create and settings.boolean("auto.create.topics.enable")):
         raise ApiError(ErrorCode.unknown_topic_or_partition)
@@ -103,7 +104,7 @@ async def _find(context: RequestContext, asked: MetadataRequestTopic, *, may_cre
     except ApiError as error:
         if error.code is not ErrorCode.topic_already_exists:
             raise
-        # Another client is creating it at this moment; this one asks again.
+        # Another client is creating it at this moment; this client retries.
         raise ApiError(ErrorCode.leader_not_available) from error
     if context.meter is not None:
         context.meter.mutate(len(created.partitions), strict=False)

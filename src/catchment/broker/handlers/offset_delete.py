@@ -1,8 +1,8 @@
-"""OffsetDelete (key 47): forget offsets of topics that a group no longer reads (KIP-496).
+"""OffsetDelete (key 47): delete a group's committed offsets of topics (KIP-496).
 
 Behaviour
-    Offsets of a topic that a member subscribes to are kept (GROUP_SUBSCRIBED_TO_TOPIC). A group of another kind than consumers
-    must be empty.
+    Offsets of a topic to which a member subscribes are kept (GROUP_SUBSCRIBED_TO_TOPIC). A classic group whose protocol type is
+    not `consumer` must be empty.
 Versions
     0.
 Gaps
@@ -23,7 +23,7 @@ from catchment.broker.turns import Turns
 from catchment.coordination.groups.offsets import TopicPartition
 from catchment.protocol.errors import ApiError
 
-_OFFSETS_IN_A_BATCH = 1000
+_OFFSETS_PER_BATCH = 1000
 _UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 
@@ -41,8 +41,8 @@ async def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -
             raise ApiError(ErrorCode.invalid_group_id)
         once = list(dict.fromkeys(wanted))
         outcomes: dict[TopicPartition, ErrorCode] = {}
-        for start in range(0, max(len(once), 1), _OFFSETS_IN_A_BATCH):
-            some = once[start : start + _OFFSETS_IN_A_BATCH]
+        for start in range(0, max(len(once), 1), _OFFSETS_PER_BATCH):
+            some = once[start : start + _OFFSETS_PER_BATCH]
             outcomes.update(
                 zip(some, await context.services.groups.delete_offsets(request.group_id, some), strict=True)
             )

@@ -1,12 +1,12 @@
-"""OffsetFetch (key 9): how far groups have come.
+"""OffsetFetch (key 9): the committed offsets of groups.
 
 Behaviour
-    Offset -1 means that nothing is committed; a group that does not exist has committed nothing. Null instead of topics asks
-    for all. The answer waits until what it says cannot be lost. With `require_stable`, a partition whose offset an open
-    transaction may still change answers UNSTABLE_OFFSET_COMMIT, and the client asks again (KIP-447).
+    Offset -1 means that nothing is committed; a group that does not exist has committed nothing. Null topics mean all. The response
+    is sent once the offsets in it are durable. With `require_stable`, a partition with a pending offset of an open transaction
+    gets UNSTABLE_OFFSET_COMMIT, and the client retries (KIP-447).
 Versions
-    1-10. All topics from 2 on, `require_stable` from 7 on, many groups from 8 on (KIP-709), the member and
-    its epoch from 9 on: those of a consumer group are checked (KIP-848). Topic ids from 10 on.
+    1-10. All topics since 2, `require_stable` since 7, many groups since 8 (KIP-709). The member and its epoch since 9; they are
+    checked for consumer groups (KIP-848). Topic ids since 10.
 Gaps
     None.
 """
@@ -57,7 +57,7 @@ async def _group(
     unstable: Unstable = frozenset()
     try:
         if requires_stable:
-            # Read in the same step as the offsets, so that no transaction can end between them.
+            # Read in the same step as the offsets, so that no transaction can end in between.
             unstable = context.services.groups.pending_offsets(asked.group_id)
         committed = await context.services.groups.offsets(asked.group_id, asked.member_id, asked.member_epoch)
     except ApiError as error:
@@ -74,7 +74,7 @@ async def _group(
 async def _all_topics(
     context: RequestContext, committed: Committed, unstable: Unstable, turns: Turns
 ) -> AsyncIterator[OffsetFetchResponseTopics]:
-    """Every topic with an offset; clients that know topics by id hear nothing of those that are gone."""
+    """Every topic with an offset; without deleted topics for clients that use topic ids."""
     for name, partitions in groupby(sorted(committed), key=lambda partition: partition[0]):
         topic = context.image.topics.get(name)
         if topic is None and context.header.api_version >= _FIRST_WITH_IDS:

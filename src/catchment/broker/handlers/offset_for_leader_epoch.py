@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, by which clients find out that a log was truncated (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch, with which clients detect log truncation (KIP-101, KIP-320).
 
 Behaviour
-    The answer is the largest epoch that is not above the one asked for, and the offset at which it ended; for the current epoch that
-    is the end of the log. An epoch before the first that we know, or -1, has no answer: -1 and -1.
+    The result is the largest epoch that is not above the requested one, and its end offset; for the current epoch that is the log
+    end offset. An epoch before the first known one, or -1, returns -1 and -1.
 Versions
     2-4. Version 4 is the first flexible one.
 Gaps

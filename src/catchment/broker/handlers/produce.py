@@ -1,25 +1,23 @@
-"""Produce (key 0): append batches, and answer once they are as safe as `acks` asks.
+"""Produce (key 0): append record batches, and respond once they are as durable as `acks` requires.
 
 Behaviour
-    Each partition's data is one version-2 batch, appended as it came. Where a topic is compacted, has a codec of its own or
-    stamps batches with its own time, a worker opens or changes the batch first; later requests of the connection wait for
-    that, those of others do not. A request of more than a few hundred partitions is served from a copy, in turns: it holds up
-    its own connection until it is answered, and no other. With acks=0 there is no answer; if something goes
-    wrong then, the connection is closed, which is all that such a client can notice. With acks=all the answer waits until
-    the high watermark has passed the batch, at most for the request's time-out, and never longer than five minutes.
-    A repeated batch of an idempotent producer
-    is answered with its first offset, once the original is safe. Internal topics belong to the coordinators: a client's batch
-    gets INVALID_TOPIC_EXCEPTION there.
-    Transactional batches need the request's transactional id. Before the first one of a transaction in a partition, the
-    transaction coordinator is asked whether the partition belongs to the transaction, so that a batch that comes after the
-    end of its transaction is refused, and cannot hold up readers for ever (KIP-890). A batch outside of transactions is
-    taken in a request with a transactional id too, as by Kafka.
+    Each partition has one batch of version 2, which is appended unchanged. If a topic is compacted, has its own compression type or
+    uses LogAppendTime, a worker validates or rewrites the batch first; later requests of the connection wait for it, other
+    connections do not. A request of more than a few hundred partitions is processed in turns from a copy, and blocks its own
+    connection until the response.
+    With acks=0 there is no response; on an error the connection is closed, which is all that such a client can notice. With
+    acks=all the response waits until the high watermark has passed the batch, at most for the request's timeout and never longer
+    than five minutes. A duplicate batch of an idempotent producer gets its original offset, once the original is durable. A client
+    gets INVALID_TOPIC_EXCEPTION for internal topics, which belong to the coordinators.
+    Transactional batches need the request's transactional id. Before the first batch of a transaction in a partition, the
+    transaction coordinator verifies that the partition belongs to the transaction, so that a late batch cannot open a hanging
+    transaction (KIP-890). A request with a transactional id may also have batches outside of transactions, as in Kafka.
 Versions
-    3-13, advertised from 0: librdkafka before 2.11.1 turns compression off otherwise (KAFKA-18659). TRANSACTION_ABORTABLE
-    from 11 on, where older clients get INVALID_TXN_STATE. From 12 on (transactions v2) the broker adds the partitions of a
-    transaction itself. Topic ids from 13 on. zstd from 7 on.
+    3-13, advertised from 0: otherwise librdkafka before 2.11.1 turns compression off (KAFKA-18659). zstd since 7.
+    TRANSACTION_ABORTABLE since 11; older clients get INVALID_TXN_STATE. Since 12 (transactions v2) the broker adds partitions to
+    the transaction itself. Topic ids since 13.
 Gaps
-    INVALID_TIMESTAMP does not name the records at fault: that would take a look into the batch.
+    INVALID_TIMESTAMP does not name the records at fault: that would take a decompression of the batch.
 """
 
 import asyncio
@@ -42,7 +40,7 @@ from catchment.protocol.produce import PartitionResponse, ProduceRequest, TopicK
 from catchment.protocol.wire import Piece
 
 _MAX_WAIT_MS = 300_000
-"""Beyond what clients wait for an answer; they choose the time-out, and the broker holds something for each that waits."""
+"""Longer than clients wait for a response. They choose the timeout, and the broker holds memory for each request that waits."""
 
 TopicOutcomes = tuple[TopicKey, list[tuple[int, Outcome]]]
 
@@ -73,9 +71,9 @@ def _encode(topics: list[TopicResponse], header: RequestHeader, throttle_time_ms
     cancel_on_disconnect=True,
 )
 async def produce(context: RequestContext, request: ProduceRequest) -> list[TopicResponse] | None:
-    # What can be appended is, before the first wait: records are views of a buffer that the next frame will overwrite.
-    # Only a request of more than one turn is a copy, and the connection is held up until it is answered.
-    may_have_gone = request.is_copy
+    # Records are views of a buffer that the next frame overwrites, so they are appended before the first suspension.
+    # Only a request of more than one turn is a copy, and it blocks its connection until the response.
+    may_be_disconnected = request.is_copy
     transactional_id = request.transactional_id
     if transactional_id is None:
         outcomes = (
@@ -86,24 +84,24 @@ async def produce(context: RequestContext, request: ProduceRequest) -> list[Topi
                 for topic, partitions in request.topics
             ]
         )
-        waiting, refusals = _sorted(outcomes)
-        if NEEDS_PREPARATION in refusals:
-            may_have_gone = True
+        waiting, errors = _split(outcomes)
+        if NEEDS_PREPARATION in errors:
+            may_be_disconnected = True
             outcomes = await _append_prepared(context, await prepare_batches(context, request), outcomes)
-            waiting, refusals = _sorted(outcomes)
+            waiting, errors = _split(outcomes)
     else:
         if needs_preparation(context, request):
-            may_have_gone = True
+            may_be_disconnected = True
             request = await prepare_batches(context, request)
         outcomes = await append_in_transaction(context, request, transactional_id)
-        waiting, refusals = _sorted(outcomes)
+        waiting, errors = _split(outcomes)
     if request.acks == 0:
-        if refusals:
-            raise refusals[-1]
+        if errors:
+            raise errors[-1]
         return None
     if waiting:
-        if may_have_gone and context.connection is not None and not context.connection.is_open:
-            # What was asked is done, and there is no client left to wait with.
+        if may_be_disconnected and context.connection is not None and not context.connection.is_open:
+            # The batches are appended, and no client waits for the response any more.
             return None
         await _wait(waiting, request.timeout_ms)
     if request.is_copy:
@@ -130,7 +128,7 @@ async def _answer_in_turns(outcomes: list[TopicOutcomes]) -> list[TopicResponse]
 async def _append_prepared(
     context: RequestContext, request: ProduceRequest, outcomes: list[TopicOutcomes]
 ) -> list[TopicOutcomes]:
-    """What became of every batch, now that those are prepared that had to wait for it."""
+    """Append the batches that had to be prepared; the outcome of every batch."""
     turns = Turns()
     return [
         (
@@ -144,35 +142,35 @@ async def _append_prepared(
     ]
 
 
-def _sorted(outcomes: list[TopicOutcomes]) -> "tuple[list[asyncio.Future[None]], list[ApiError]]":
-    """What has to be waited for, and what was rejected."""
+def _split(outcomes: list[TopicOutcomes]) -> "tuple[list[asyncio.Future[None]], list[ApiError]]":
+    """The appends to wait for, and the errors."""
     waiting: list[asyncio.Future[None]] = []
-    refusals: list[ApiError] = []
+    errors: list[ApiError] = []
     for _, row in outcomes:
         for _, outcome in row:
             if isinstance(outcome, ApiError):
-                refusals.append(outcome)
+                errors.append(outcome)
             elif outcome.durable is not None:
                 waiting.append(outcome.durable)
-    return waiting, refusals
+    return waiting, errors
 
 
 async def _wait(waiting: "list[asyncio.Future[None]]", timeout_ms: int) -> None:
-    """Wait until each append is safe or has failed, but no longer than the client does."""
+    """Wait until each append is durable or has failed, but no longer than the client does."""
     timeout_ms = min(max(timeout_ms, 0), _MAX_WAIT_MS)
     timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, _expire, waiting)
     try:
-        for safe in waiting:
+        for durable in waiting:
             with contextlib.suppress(ApiError):
-                await safe
+                await durable
     finally:
         timer.cancel()
 
 
 def _expire(waiting: "list[asyncio.Future[None]]") -> None:
-    for safe in waiting:
-        if not safe.done():
-            safe.set_exception(ApiError(ErrorCode.request_timed_out))
+    for durable in waiting:
+        if not durable.done():
+            durable.set_exception(ApiError(ErrorCode.request_timed_out))
 
 
 def _answer(number: int, outcome: Outcome) -> PartitionResponse:

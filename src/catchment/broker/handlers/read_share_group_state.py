@@ -1,8 +1,8 @@
-"""ReadShareGroupState (key 84): what a share group has done with a partition, for the partition's new leader (KIP-932).
+"""ReadShareGroupState (key 84): the share state of partitions, for their new leader (KIP-932).
 
 Behaviour
-    A leader epoch above the known one is noted, and answered once that is safe: from then on no older leader may write. One
-    below it is FENCED_LEADER_EPOCH. A partition that was never initialised is an INVALID_REQUEST.
+    A leader epoch above the current one is stored, and the response is sent once that is durable: from then on no older leader can
+    write. A lower epoch gets FENCED_LEADER_EPOCH. A partition without an initialized state gets INVALID_REQUEST.
 Versions
     0.
 Gaps

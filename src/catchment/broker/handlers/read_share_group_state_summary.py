@@ -1,10 +1,10 @@
-"""ReadShareGroupStateSummary (key 87): how far a share group has come with a partition (KIP-932).
+"""ReadShareGroupStateSummary (key 87): the start offset of a share group in partitions (KIP-932).
 
 Behaviour
-    A partition that was never initialised has the start offset -1. The leader epoch of the request is not looked at: who only
-    wants to know fences nobody.
+    A partition without an initialized state has start offset -1. The leader epoch of the request is ignored: a summary fences no
+    leader.
 Versions
-    0-1. Version 1 brings the number of completed deliveries (KIP-1226).
+    0-1. The number of completed deliveries since 1 (KIP-1226).
 Gaps
     None.
 """

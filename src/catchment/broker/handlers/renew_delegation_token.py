@@ -1,4 +1,4 @@
-"""RenewDelegationToken (key 39): let a delegation token live longer (KIP-48).
+"""RenewDelegationToken (key 39): extend the lifetime of a delegation token (KIP-48).
 
 Behaviour
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as on a PLAINTEXT listener of Kafka.

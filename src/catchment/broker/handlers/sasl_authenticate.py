@@ -1,9 +1,9 @@
-"""SaslAuthenticate (key 36): exchange SASL tokens, which no listener here asks for (KIP-152).
+"""SaslAuthenticate (key 36): exchange SASL tokens, which no listener requires (KIP-152).
 
 Behaviour
-    The answer is ILLEGAL_SASL_STATE, as on a PLAINTEXT listener of Kafka. The tokens are not looked at.
+    ILLEGAL_SASL_STATE, as on a PLAINTEXT listener of Kafka. The tokens are ignored.
 Versions
-    0-2. The lifetime of a session from 1 on (KIP-368). Version 2 is the first flexible one.
+    0-2. The session lifetime since 1 (KIP-368). Version 2 is the first flexible one.
 Gaps
     There is no SASL.
 """

@@ -1,8 +1,8 @@
-"""SaslHandshake (key 17): agree on a SASL mechanism, which no listener here asks for.
+"""SaslHandshake (key 17): agree on a SASL mechanism, which no listener requires.
 
 Behaviour
-    Every mechanism gets ILLEGAL_SASL_STATE, as on a PLAINTEXT listener of Kafka: the connection needs no authentication. Some
-    clients take a broker without this API for Kafka 0.9.
+    Every mechanism gets ILLEGAL_SASL_STATE, as on a PLAINTEXT listener of Kafka. Some clients take a broker without this API for
+    Kafka 0.9.
 Versions
     0-1. Version 1 means that SaslAuthenticate follows.
 Gaps

@@ -1,13 +1,13 @@
-"""ShareAcknowledge (key 79): say what became of records that a member of a share group has acquired (KIP-932).
+"""ShareAcknowledge (key 79): acknowledge records that a member of a share group has acquired (KIP-932).
 
 Behaviour
-    The acknowledgements of a partition are taken all or not at all, and answered when they are persisted. If that fails,
-    the member holds the records as before. Epoch -1 closes the session afterwards: what the member still holds is free.
-    Acknowledgements of records that the log has dropped meanwhile are taken as done.
+    The acknowledgements of a partition are applied all or not at all; the response is sent when they are durable. If that fails, the
+    member keeps its acquisition locks. Epoch -1 closes the session afterwards, which releases the records that the member still
+    holds. Acknowledgements of records below the log start succeed.
 Versions
-    1-2. Version 2 renews locks (KIP-1222).
+    1-2. Version 2 renews acquisition locks (KIP-1222).
 Gaps
-    An answer about a partition that another broker leads names that broker, but not its address.
+    A result for a partition of another leader names that broker, but not its address.
 """
 
 from __future__ import annotations

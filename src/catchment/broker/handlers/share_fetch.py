@@ -1,17 +1,17 @@
-"""ShareFetch (key 78): acquire records of a share group's partitions for a member, and hand them out (KIP-932).
+"""ShareFetch (key 78): acquire records of share partitions for a member of a share group (KIP-932).
 
 Behaviour
-    A session remembers which partitions a member reads: epoch 0 opens it, -1 closes it and gives back what the member
-    holds, as does the end of its connection. Acknowledgements that ride along are persisted first. Then records are
-    acquired, and answered at once if there are `min_bytes`; else when enough has come, or has become free again, or
-    `max_wait` is over (at most 30 s), or the client has closed its side.
-    The bytes are the log's own; the list of acquired offsets says what of them is the member's.
-    While the state of a partition is not to be had, there is nothing to fetch of it, and no error.
-    Records that were delivered often come in smaller portions, at last one by one: a bad one cannot take others with it.
+    A share session holds the partitions that a member reads: epoch 0 opens it, -1 closes it and releases the records that the
+    member holds, as does the loss of its connection. Acknowledgements in the request are persisted first. Then records are
+    acquired. The response is sent at once if there are `min_bytes`; otherwise when enough records have arrived or were released,
+    when `max_wait` is over (at most 30 s), or when the client closes its side.
+    Batches are returned as the log stores them; the acquired offsets say which of their records belong to the member.
+    While the share state of a partition is not available, the partition returns no records and no error.
+    Records with many deliveries are returned in smaller portions, finally one by one, so that a bad record does not affect others.
 Versions
-    1-2. Version 2 brings the exact record limit (KIP-1206) and renewed locks (KIP-1222): a request that renews fetches nothing.
+    1-2. Since 2 the exact record limit (KIP-1206) and lock renewals (KIP-1222): a request that renews locks fetches nothing.
 Gaps
-    An answer about a partition that another broker leads names that broker, but not its address.
+    A result for a partition of another leader names that broker, but not its address.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _NO_TOPIC = UUID(int=0)
 _BATCHES = 0
 _RECORD_LIMIT = 1
 _MILLISECOND = timedelta(milliseconds=1)
-_NOT_THERE_YET = frozenset({ErrorCode.coordinator_not_available, ErrorCode.invalid_request})
-"""The group's coordinator has not set the state up, or it cannot be asked: the member tries again by itself."""
+_NOT_AVAILABLE_YET = frozenset({ErrorCode.coordinator_not_available, ErrorCode.invalid_request})
+"""The group coordinator has not initialized the share state, or is not available: the member retries by itself."""
 _UNKNOWN = frozenset({ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition})
-_UNDERSTOOD = frozenset(
+_HANDLED_BY_CLIENTS = frozenset(
     {
         ErrorCode.corrupt_message,
         ErrorCode.kafka_storage_error,
@@ -60,12 +60,12 @@ _UNDERSTOOD = frozenset(
         ErrorCode.unknown_topic_or_partition,
     }
 )
-"""What Java's share consumer can read at a partition; anything else would end it."""
+"""The partition errors that Java's share consumer handles; any other error would stop it."""
 
 _Acknowledgements = dict[TopicPartition, Sequence[AcknowledgementBatch]]
 
 
-class _Found(NamedTuple):
+class _Fetched(NamedTuple):
     partition: TopicPartition
     taken: FetchedRecords = FetchedRecords()
     error: ApiError | None = None
@@ -86,7 +86,7 @@ async def share_fetch(context: RequestContext, request: ShareFetchRequest) -> Sh
     except ApiError as error:
         return _response(error=error)
     outcomes = await acknowledge_all(shares, key, acknowledgements, has_renewals=request.is_renew_ack)
-    found: list[_Found] = []
+    found: list[_Fetched] = []
     if request.share_session_epoch == FINAL_EPOCH:
         shares.end_session(session)
     elif not request.is_renew_ack:
@@ -110,9 +110,7 @@ def _acknowledgements(request: ShareFetchRequest) -> _Acknowledgements:
 
 def _check_limits(request: ShareFetchRequest) -> None:
     if request.share_acquire_mode not in (_BATCHES, _RECORD_LIMIT):
-        raise ApiError(
-            ErrorCode.invalid_request, f"There is no way to acquire records by the number {request.share_acquire_mode}."
-        )
+        raise ApiError(ErrorCode.invalid_request, f"Unknown share acquire mode {request.share_acquire_mode}.")
     if request.is_renew_ack and (request.max_wait or request.min_bytes or request.max_bytes or request.max_records):
         raise ApiError(
             ErrorCode.invalid_request, "A request that renews locks must not fetch: all its limits must be 0."
@@ -122,11 +120,13 @@ def _check_limits(request: ShareFetchRequest) -> None:
 def _session(
     context: RequestContext, request: ShareFetchRequest, key: SessionKey, *, has_acknowledgements: bool
 ) -> ShareSession:
-    """The session of the request, brought up to date."""
+    """The session of the request, updated by it."""
     shares = context.services.share_partitions
     if request.share_session_epoch == FIRST_EPOCH:
         if has_acknowledgements:
-            raise ApiError(ErrorCode.invalid_request, "A session cannot begin with acknowledgements.")
+            raise ApiError(
+                ErrorCode.invalid_request, "The first request of a share session cannot have acknowledgements."
+            )
         session = shares.sessions.open(key)
         if context.connection is not None:
             on_disconnect = context.connection.on_disconnect
@@ -152,30 +152,30 @@ def _session(
     return session
 
 
-async def _fetch(context: RequestContext, request: ShareFetchRequest, session: ShareSession) -> list[_Found]:
-    """Records for the member, as soon as there are enough of them."""
+async def _fetch(context: RequestContext, request: ShareFetchRequest, session: ShareSession) -> list[_Fetched]:
+    """Acquire records for the member, as soon as there are enough."""
     shares = context.services.share_partitions
     leaders: dict[TopicPartition, ShareLeader] = {}
-    failed: list[_Found] = []
+    failed: list[_Fetched] = []
     for partition in session.partitions():
         try:
             leaders[partition] = shares.lead(session.key.group_id, partition)
         except ApiError as error:
-            failed.append(_Found(partition, error=error))
+            failed.append(_Fetched(partition, error=error))
     reader = _reader(context, request, session.key)
-    # As with Fetch, an unknown partition is no reason to answer at once while there are others to wait for.
+    # As with Fetch, an unknown partition does not end the wait while there are others to wait for.
     may_wait = leaders and all(each.error is not None and each.error.code in _UNKNOWN for each in failed)
     max_wait_ms = request.max_wait // _MILLISECOND if may_wait else 0
-    with FetchWaiter(list(leaders.values()), max_wait_ms, context.connection) as bell:
+    with FetchWaiter(list(leaders.values()), max_wait_ms, context.connection) as waiter:
         has_time = max_wait_ms > 0
-        # Once the session has ended, nobody is there any more to take what would be acquired.
+        # After the end of the session no member would receive the acquired records.
         while shares.sessions.is_open(session):
-            found: list[_Found] = []
+            found: list[_Fetched] = []
             if not has_time or _is_enough(leaders, reader, request.min_bytes):
-                found = await _take_all(context, leaders, reader)
+                found = await _acquire_all(context, leaders, reader)
             if not has_time or any(each.taken.acquired or each.error is not None for each in found):
                 return failed + found
-            has_time = await bell.wait()
+            has_time = await waiter.wait()
     return []
 
 
@@ -190,7 +190,7 @@ def _reader(context: RequestContext, request: ShareFetchRequest, key: SessionKey
 def _is_enough(leaders: dict[TopicPartition, ShareLeader], reader: Reader, min_bytes: int) -> bool:
     size = 0
     for leader in leaders.values():
-        if leader.error is not None and leader.error.code not in _NOT_THERE_YET:
+        if leader.error is not None and leader.error.code not in _NOT_AVAILABLE_YET:
             return True
         try:
             located = locate(leader, reader)
@@ -202,15 +202,15 @@ def _is_enough(leaders: dict[TopicPartition, ShareLeader], reader: Reader, min_b
     return False
 
 
-async def _take_all(
+async def _acquire_all(
     context: RequestContext, leaders: dict[TopicPartition, ShareLeader], reader: Reader
-) -> list[_Found]:
-    """Acquire from one partition after the other, within the limits of the request."""
-    found: list[_Found] = []
+) -> list[_Fetched]:
+    """Acquire from each partition in turn, within the limits of the request."""
+    found: list[_Fetched] = []
     for partition, leader in leaders.items():
         if leader.error is not None:
-            if leader.error.code not in _NOT_THERE_YET:
-                found.append(_Found(partition, error=leader.error))
+            if leader.error.code not in _NOT_AVAILABLE_YET:
+                found.append(_Fetched(partition, error=leader.error))
             continue
         taken, error = FetchedRecords(), None
         if reader.limits.max_records > 0 and reader.max_bytes > 0:
@@ -218,7 +218,7 @@ async def _take_all(
                 taken = await take(context.services, leader, reader)
             except ApiError as failure:
                 error = failure
-        found.append(_Found(partition, taken, error))
+        found.append(_Fetched(partition, taken, error))
         left = max(0, reader.limits.max_records - taken.record_count)
         reader = reader._replace(
             limits=reader.limits._replace(max_records=left), max_bytes=max(0, reader.max_bytes - len(taken.records))
@@ -226,24 +226,24 @@ async def _take_all(
     return found
 
 
-def _count(context: RequestContext, session: ShareSession, found: list[_Found]) -> None:
+def _count(context: RequestContext, session: ShareSession, found: list[_Fetched]) -> None:
     size = sum(len(each.taken.records) for each in found)
     context.services.traffic.fetched(size)
     if context.meter is not None:
-        # What was acquired is the member's and goes out, whatever its quota says: it pauses afterwards.
+        # Acquired records are sent even beyond the quota: the client is throttled afterwards.
         context.meter.fetched(size)
     if session.key not in context.services.share_partitions.sessions:
-        # The member went while its records were read.
+        # The member left while its records were read.
         context.services.share_partitions.release(session.key)
 
 
 def _topics(
-    context: RequestContext, found: list[_Found], outcomes: dict[TopicPartition, Outcome], *, is_full: bool
+    context: RequestContext, found: list[_Fetched], outcomes: dict[TopicPartition, Outcome], *, is_full: bool
 ) -> tuple[ShareFetchableTopicResponse, ...]:
-    """What was fetched and what became of acknowledgements; partitions without either are left out of later answers."""
+    """Merge fetched records and the outcomes of acknowledgements; after the first response, partitions without either are left out."""
     by_partition = {each.partition: each for each in found if is_full or each.taken.acquired or each.error is not None}
     for partition in outcomes:
-        by_partition.setdefault(partition, _Found(partition))
+        by_partition.setdefault(partition, _Fetched(partition))
     topics: dict[UUID, list[PartitionData]] = {}
     for partition, each in by_partition.items():
         answer = _partition(context, each, outcomes.get(partition))
@@ -254,14 +254,14 @@ def _topics(
     )
 
 
-def _partition(context: RequestContext, found: _Found, outcome: Outcome) -> PartitionData:
+def _partition(context: RequestContext, found: _Fetched, outcome: Outcome) -> PartitionData:
     error = found.error
     code = ErrorCode.none if error is None else error.code
     topic = context.image.topics_by_id.get(found.partition.topic_id)
     state = None if topic is None else context.image.partition(topic.name, found.partition.partition)
     return PartitionData(
         partition_index=i32(found.partition.partition),
-        error_code=code if error is None or code in _UNDERSTOOD else ErrorCode.unknown_server_error,
+        error_code=code if error is None or code in _HANDLED_BY_CLIENTS else ErrorCode.unknown_server_error,
         error_message=None if error is None else error.message,
         acknowledge_error_code=i16(0 if outcome is None else outcome.code.value),
         acknowledge_error_message=None if outcome is None else outcome.message,
@@ -269,7 +269,7 @@ def _partition(context: RequestContext, found: _Found, outcome: Outcome) -> Part
             leader_id=i32(-1 if state is None else state.leader),
             leader_epoch=i32(-1 if state is None else state.leader_epoch),
         ),
-        # The encoder takes any piece as it is; kio's type would have it copied.
+        # The encoder writes any buffer as it is; kio's type would copy it.
         records=cast("Records", found.taken.records),
         acquired_records=tuple(
             AcquiredRecords(

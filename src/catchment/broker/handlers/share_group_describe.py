@@ -1,10 +1,10 @@
-"""ShareGroupDescribe (key 77): share groups with their members, and what each of them reads (KIP-932).
+"""ShareGroupDescribe (key 77): share groups with their members and assignments (KIP-932).
 
 Behaviour
-    Each group is answered for itself. One that does not exist, or is of another kind, is GROUP_ID_NOT_FOUND. Topics that
-    have been deleted are left out of the assignments.
+    Each group has its own result. A group that does not exist, or is of another type, gets GROUP_ID_NOT_FOUND. Deleted topics are
+    left out of the assignments.
 Versions
-    1. Version 0 was that of the early access in Kafka 4.0.
+    1. Version 0 was the early access of Kafka 4.0.
 Gaps
     None.
 """

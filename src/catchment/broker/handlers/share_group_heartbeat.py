@@ -1,13 +1,13 @@
-"""ShareGroupHeartbeat (key 76): a member of a share group joins, stays, changes its subscription or leaves (KIP-932).
+"""ShareGroupHeartbeat (key 76): join a share group, stay in it, change the subscription, and leave (KIP-932).
 
 Behaviour
-    The member makes its own id, and joins with epoch 0. The answer has an assignment whenever the member may not know it:
-    partitions go straight to the new members, nobody has to give one up first. Epoch -1 leaves.
-    A group of another kind under this name is GROUP_ID_NOT_FOUND.
+    The member generates its own id, and joins with epoch 0; epoch -1 leaves. The response has an assignment whenever the member may
+    not have the current one. New members get partitions at once: no other member has to revoke them first. A group of another type
+    with this id gets GROUP_ID_NOT_FOUND.
 Versions
-    1. Version 0 was that of the early access in Kafka 4.0.
+    1. Version 0 was the early access of Kafka 4.0.
 Gaps
-    `share.assignment.interval.ms` has no effect: assignments are made at once.
+    `share.assignment.interval.ms` has no effect: assignments are computed at once.
 """
 
 from datetime import timedelta
@@ -42,12 +42,12 @@ async def share_group_heartbeat(
         answer = await context.services.share_groups.heartbeat(asked)
     except ApiError as error:
         answer = HeartbeatAnswer(error.code, error.message)
-    is_refused = answer.error is not ErrorCode.none
+    has_failed = answer.error is not ErrorCode.none
     return ShareGroupHeartbeatResponse(
         throttle_time=NO_THROTTLE,
         error_code=answer.error,
         error_message=answer.message,
-        member_id=None if is_refused else request.member_id,
+        member_id=None if has_failed else request.member_id,
         member_epoch=i32(answer.member_epoch),
         heartbeat_interval=i32Timedelta.parse(timedelta(milliseconds=answer.heartbeat_interval_ms)),
         assignment=None if answer.assignment is None else _assignment(answer.assignment),

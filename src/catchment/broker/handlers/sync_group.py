@@ -1,10 +1,10 @@
-"""SyncGroup (key 14): the leader hands in the assignments, and every member gets its own.
+"""SyncGroup (key 14): the leader sends the assignments, and every member receives its own.
 
 Behaviour
-    The answer comes when the leader's assignments are safe in the log, at most after the rebalance time-out: then those who
-    have not asked are put out, and the others are told to join again.
+    The response is sent when the leader's assignments are durable. After the rebalance timeout, members that have not sent this
+    request are removed, and the others have to rejoin.
 Versions
-    0-5. Instance ids from 3 on. The protocol (KIP-559) from 5 on: without it the answer is INCONSISTENT_GROUP_PROTOCOL.
+    0-5. Instance ids since 3. The protocol (KIP-559) since 5: without it the response has INCONSISTENT_GROUP_PROTOCOL.
 Gaps
     None.
 """

@@ -1,12 +1,11 @@
-"""UnregisterBroker (key 64): forget a broker that will not come back (KIP-631).
+"""UnregisterBroker (key 64): remove the registration of a broker that will not return (KIP-631).
 
 Behaviour
-    A broker is registered for as long as it runs, so there is never one to forget: an id that is not registered is
-    BROKER_ID_NOT_REGISTERED, as in Kafka, and one that is registered is running.
+    A broker is registered only while it runs. An id that is not registered gets BROKER_ID_NOT_REGISTERED, as in Kafka.
 Versions
     0.
 Gaps
-    Kafka also unregisters a broker that is running. Here that is an INVALID_REQUEST: stop the broker instead.
+    Kafka also unregisters a running broker. Here that gets INVALID_REQUEST: stop the broker instead.
 """
 
 from kio.schema.errors import ErrorCode
@@ -23,5 +22,5 @@ async def unregister_broker(context: RequestContext, request: UnregisterBrokerRe
     message = f"Broker ID {request.broker_id} is not currently registered"
     if request.broker_id in context.image.brokers:
         code = ErrorCode.invalid_request
-        message = f"Broker {request.broker_id} is running: stop it, and its registration ends with it."
+        message = f"Broker {request.broker_id} is running: stop it to remove its registration."
     return UnregisterBrokerResponse(throttle_time=NO_THROTTLE, error_code=code, error_message=message)

@@ -1,12 +1,12 @@
-"""UpdateFeatures (key 57): raise or lower the level of a feature of the cluster (KIP-584).
+"""UpdateFeatures (key 57): change the level of a feature of the cluster (KIP-584).
 
 Behaviour
-    Every feature is at its highest level from the start. The level that a feature has is accepted; a level or a feature that
-    does not exist and a downgrade without its type are INVALID_UPDATE_VERSION, as in Kafka. One error fails the request.
+    Every feature is at its highest level from the start. The current level of a feature is accepted. An unknown level or feature,
+    and a downgrade without a downgrade type, get INVALID_UPDATE_VERSION, as in Kafka. One error fails the whole request.
 Versions
-    0-2. Types of downgrades and validation only from 1 on (KIP-778). Up to 1, a result for each feature.
+    0-2. Downgrade types and validate-only since 1 (KIP-778). A result for each feature up to 1.
 Gaps
-    Levels do not change: a downgrade that Kafka would carry out is INVALID_UPDATE_VERSION too.
+    Levels do not change: a downgrade that Kafka would perform gets INVALID_UPDATE_VERSION too.
 """
 
 from kio.schema.errors import ErrorCode
@@ -25,9 +25,9 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 @api(57, versions=(0, 2))
 async def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     async for update in Turns()(request.feature_updates):
-        complaint = _complaint(update, context.services.node_id)
-        if complaint is not None:
-            reason = f"Invalid update version {update.max_version_level} for feature {update.feature}. {complaint}"
+        problem = _problem(update, context.services.node_id)
+        if problem is not None:
+            reason = f"Invalid update version {update.max_version_level} for feature {update.feature}. {problem}"
             return UpdateFeaturesResponse(
                 throttle_time=NO_THROTTLE,
                 error_code=ErrorCode.invalid_update_version,
@@ -45,8 +45,8 @@ async def update_features(context: RequestContext, request: UpdateFeaturesReques
     )
 
 
-def _complaint(update: FeatureUpdateKey, node_id: int) -> str | None:
-    """What is wrong with a change, in Kafka's words and its order."""
+def _problem(update: FeatureUpdateKey, node_id: int) -> str | None:
+    """Why a change is invalid, with Kafka's messages in its order of checks."""
     level, feature = update.max_version_level, FEATURES.get(update.feature)
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
@@ -67,4 +67,4 @@ def _complaint(update: FeatureUpdateKey, node_id: int) -> str | None:
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
             "unsafe downgrade."
         )
-    return f"Catchment keeps this feature at version {feature.highest}."
+    return f"Catchment only supports this feature at version {feature.highest}."

@@ -1,12 +1,12 @@
-"""WriteShareGroupState (key 85): what a share group has done with records of a partition (KIP-932).
+"""WriteShareGroupState (key 85): write delivery states of records to the share state of partitions (KIP-932).
 
 Behaviour
-    Only the newest leader of the partition may write (FENCED_LEADER_EPOCH), and only what was decided since the state was last
-    initialised (FENCED_STATE_EPOCH). Where batches overlap older ones, the one that was delivered more often counts. A start
-    offset drops all before it; -1 leaves it where it is. A partition that was never initialised is an INVALID_REQUEST, as are
-    offsets out of order.
+    Only the newest leader of the partition may write (FENCED_LEADER_EPOCH), and only with the current state epoch
+    (FENCED_STATE_EPOCH). Where batches overlap, the one with the higher delivery count applies. A start offset drops everything
+    before it; -1 leaves it unchanged. A partition without an initialized state gets INVALID_REQUEST, and so do offsets out of
+    order.
 Versions
-    0-1. Version 1 brings the number of completed deliveries (KIP-1226).
+    0-1. The number of completed deliveries since 1 (KIP-1226).
 Gaps
     None.
 """

@@ -1,11 +1,11 @@
-"""WriteTxnMarkers (key 27): end a transaction on partitions that this broker leads.
+"""WriteTxnMarkers (key 27): write the markers that end a transaction to partitions that this broker leads.
 
 Behaviour
-    Transaction coordinators of other brokers ask for it, and `kafka-transactions abort`, which ends a transaction that its
-    own coordinator has forgotten. Each partition answers once its marker is safe. A marker that is older than what the
-    partition knows of the producer gets INVALID_PRODUCER_EPOCH, one of a deposed coordinator TRANSACTION_COORDINATOR_FENCED.
+    Transaction coordinators of other brokers send it, and so does `kafka-transactions abort`, for a hanging transaction that its
+    coordinator no longer has. Each partition has its own result, sent once its marker is durable. A marker with an outdated producer
+    epoch gets INVALID_PRODUCER_EPOCH, one with an outdated coordinator epoch TRANSACTION_COORDINATOR_FENCED.
 Versions
-    1-2. Version 2 tells the transaction version: from transactions v2 on, a marker's epoch must be above that of the records.
+    1-2. The transaction version since 2: with transactions v2, a marker's epoch must be above that of the records.
 Gaps
     None.
 """
@@ -30,7 +30,7 @@ from catchment.coordination.groups.offsets import TopicPartition
 
 @api(27, versions=(1, 2))
 async def write_txn_markers(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    # All markers are appended before the first is waited for: one sync serves them all.
+    # All markers are appended before the first wait, so that one sync makes them all durable.
     turns = Turns()
     appended = [(marker, await _append(context, marker, turns)) async for marker in turns(request.markers)]
     return WriteTxnMarkersResponse(
@@ -46,7 +46,7 @@ async def _append(context: RequestContext, asked: WritableTxnMarker, turns: Turn
         asked.transaction_result,
         asked.transaction_version,
     )
-    # A partition that is named again and again gets one marker.
+    # A duplicate partition gets one marker.
     named = dict.fromkeys((topic.name, number) for topic in asked.topics for number in topic.partition_indexes)
     appended = AppendedMarkers(context.services.replicas, context.services.groups, marker, ())
     async for partition in turns(named):

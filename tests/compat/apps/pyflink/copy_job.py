@@ -1,4 +1,4 @@
-"""PyFlink: copies one topic to another with the exactly-once sink, and goes on from the last checkpoint that was completed.
+"""PyFlink: copies one topic to another with the exactly-once sink, and continues from the last completed checkpoint.
 
     python copy_job.py BOOTSTRAP-SERVERS CONNECTOR-JAR CHECKPOINT-DIRECTORY
 
@@ -13,7 +13,7 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 
 def last_checkpoint(directory: Path) -> Path | None:
-    """The newest that is complete: its metadata is written last."""
+    """The newest complete checkpoint: its metadata is written last."""
     complete = sorted(directory.glob("*/chk-*/_metadata"), key=lambda path: path.stat().st_mtime_ns)
     return complete[-1].parent if complete else None
 
