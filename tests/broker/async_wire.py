@@ -1,4 +1,4 @@
-"""A broker on the event loop of a test, and a client beside it: for tests that look into the broker while it serves."""
+"""A broker on the event loop of a test, and a client beside it: for tests that inspect the running broker."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class AsyncWire:
             assert await self._reader.read() == b""
 
     def close(self, *, reset: bool = False) -> None:
-        """Go: with an orderly end, or as a client that was killed."""
+        """Disconnect: orderly, or like a killed client."""
         if reset:
             connected: socket.socket = self._writer.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

@@ -1,7 +1,7 @@
-"""Copies a topic to another, each record and the position after it in one transaction, and notes all that it does.
+"""Copies a topic to another, each record and the offset after it in one transaction, and writes a journal.
 
-The notes are lines of JSON in a file; every one is written before the next step begins, so that what a killed job has left
-says how far it had come. Each copy is a value of its own: `partition:offset:attempt` of its source.
+The journal has a line of JSON for each step, written before the next step begins, so that the journal of a killed job shows how far
+it got. Each copy has a unique value: `partition:offset:attempt` of its source.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CopyJob:
             {
                 "bootstrap.servers": bootstrap_servers,
                 "group.id": GROUP,
-                # A name of its own lets a restarted job take its old place at once.
+                # A static member id lets a restarted job get its partitions back at once.
                 "group.instance.id": GROUP,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

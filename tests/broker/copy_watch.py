@@ -1,4 +1,4 @@
-"""The two sides of a copy job from outside: what its notes say it did, and a reader that follows what it wrote."""
+"""A copy job from outside: the transactions in its journal, and a consumer that follows its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.checkers.history import Outcome, Poll, Send, Transaction
 
 
 def transactions_of(notes_path: Path) -> list[Transaction]:
-    """The job's transactions. One that it did not see the end of may have happened or not, once it asked for it."""
+    """The job's transactions. One whose commit was requested and not confirmed may be committed or not."""
     steps: dict[str, dict[str, Any]] = {}
     for line in notes_path.read_text(encoding="utf-8").splitlines():
         note = json.loads(line)
@@ -22,7 +22,7 @@ def transactions_of(notes_path: Path) -> list[Transaction]:
     for noted in steps.values():
         begin, commit, committed = noted["begin"], noted.get("commit"), noted.get("committed")
         places = {} if commit is None else commit["places"]
-        # A job that dies before it asks for the commit leaves a transaction that nobody can commit any more.
+        # A job that dies before its commit request leaves a transaction that can no longer be committed.
         outcome = Outcome.ABORTED if commit is None else Outcome.UNKNOWN if committed is None else Outcome.COMMITTED
         found.append(
             Transaction(

@@ -35,7 +35,7 @@ _WORDS = ("", "a", "hostile", "é", ".", "..", "x" * 250, "cleanup.policy", "hos
 
 
 class Forge:
-    """Makes frames from dice. `served` holds the key, oldest and newest version of each API."""
+    """Generates random frames. `served` holds the key, oldest and newest version of each API."""
 
     def __init__(self, served: Sequence[tuple[int, int, int]], random: Random) -> None:
         self._random = random
@@ -87,7 +87,7 @@ class Forge:
         return bytes(frame[: self._random.randint(8, len(frame))]) + other[self._random.randrange(len(other)) :]
 
     def _tagged(self, frame: bytearray) -> bytes:
-        """A valid frame whose last section of tags has one nobody knows, or one that lies about its size."""
+        """A valid frame whose last tagged fields have an unknown one, or one with a wrong size."""
         size = self._random.choice((0, 1, 3, 127))
         claimed = size if self._random.random() < 0.5 else self._random.choice((size + 1, 127))
         return bytes(frame[:-1]) + b"\x01\x7f" + bytes([claimed]) + self._random.randbytes(size)
@@ -96,7 +96,7 @@ class Forge:
         return self._random.randbytes(self._random.choice((0, 1, 7, 8, 30, 300, 3000)))
 
     def _unknown(self, frame: bytearray) -> bytes:
-        """An API or version that nobody serves."""
+        """An API or version that is not served."""
         struct.pack_into(
             ">h", frame, self._random.choice((0, 2)), self._random.choice((-1, 99, 32767, -32768, 15, 300))
         )

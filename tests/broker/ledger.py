@@ -1,4 +1,4 @@
-"""An independent account of what a broker acknowledged, and a reader that holds the broker to it."""
+"""An independent record of what a broker acknowledged, and a consumer that checks the broker against it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _READ_SECONDS = 60.0
 
 
 def content(number: int) -> bytes:
-    """What record `number` must hold, told by its number alone. Sizes vary so that batches do."""
+    """The content of record `number`, a function of its number. Sizes vary so that batches do."""
     size = 1 << (zlib.crc32(number.to_bytes(8, "big")) % 12)
     return b"%d:" % number + Random(number).randbytes(size)
 
 
 class Ledger:
-    """Writes numbered records, with a pause after each if told so, and notes the place of each that was acknowledged."""
+    """Writes numbered records, optionally with a pause after each, and keeps the offset of each acknowledged one."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, *, pause_s: float = 0.0) -> None:
         self.acknowledged: dict[int, tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""Batches that a topic wants looked into are opened in a worker: others are served meanwhile, and no order is lost."""
+"""Batches that a topic validates or rewrites are prepared in a worker: other clients are served, and the order is kept."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ STALL_S = 0.05
 
 
 def packed(*values: bytes, **fields: Any) -> bytes:
-    """A compressed batch of records with keys: too costly to open on the event loop, whatever its size."""
+    """A compressed batch of records with keys: too costly to decompress on the event loop, whatever its size."""
     return encode_batch(numbered((b"k", value) for value in values), compression=Compression.ZSTD, **fields)
 
 
 class Gate:
-    """Stands before the workers: what enters waits until it is opened."""
+    """Blocks the workers until it is opened."""
 
     def __init__(self) -> None:
         self.entered = threading.Semaphore(0)
@@ -76,7 +76,7 @@ async def _until_entered(gate: Gate) -> None:
     await until(lambda: gate.entered.acquire(blocking=False))
 
 
-async def test_others_are_served_while_a_batch_is_opened(server: BrokerServer, gate: Gate) -> None:
+async def test_other_clients_are_served_while_a_batch_is_prepared(server: BrokerServer, gate: Gate) -> None:
     partition = await made_topic(server, **COMPACTED)
     busy, other = await AsyncWire.connect(server), await AsyncWire.connect(server)
     await busy.send(produce_request("a", packed(b"slow")), 12)
@@ -128,7 +128,7 @@ async def test_batches_of_an_idempotent_producer_keep_their_order(server: Broker
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-async def test_what_a_client_sent_is_appended_though_it_goes(server: BrokerServer, gate: Gate, acks: int) -> None:
+async def test_a_batch_is_appended_even_if_its_client_disconnects(server: BrokerServer, gate: Gate, acks: int) -> None:
     partition = await made_topic(server, **COMPACTED)
     wire = await AsyncWire.connect(server)
     tasks = len(asyncio.all_tasks())
@@ -141,7 +141,7 @@ async def test_what_a_client_sent_is_appended_though_it_goes(server: BrokerServe
     await until(lambda: len(asyncio.all_tasks()) <= tasks)
 
 
-async def test_a_topic_that_is_deleted_meanwhile_is_unknown(server: BrokerServer, gate: Gate) -> None:
+async def test_a_topic_that_is_deleted_in_the_meantime_is_unknown(server: BrokerServer, gate: Gate) -> None:
     await made_topic(server, **COMPACTED)
     wire = await AsyncWire.connect(server)
     await wire.send(produce_request("a", packed(b"late")), 12)
@@ -153,7 +153,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_unknown(server: BrokerServer
     wire.close()
 
 
-async def test_settings_that_change_meanwhile_count(server: BrokerServer, gate: Gate) -> None:
+async def test_settings_that_change_in_the_meantime_apply(server: BrokerServer, gate: Gate) -> None:
     partition = await made_topic(server, **COMPACTED)
     wire = await AsyncWire.connect(server)
     await wire.send(produce_request("a", packed(b"x" * 100)), 12)

@@ -1,4 +1,4 @@
-"""`catchment.retention.consumed.by`: records go once every group that counts has committed past them, and not before."""
+"""`catchment.retention.consumed.by`: records are deleted once every group that counts has committed past them, and not before."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def wait_for_starts(broker: Broker, topic: str, expected: list[int]) -> None:
     wait_until(lambda: starts(broker, topic) == expected, lambda: f"they are {starts(broker, topic)}, not {expected}")
 
 
-def test_records_go_when_every_group_that_has_committed_is_past_them(broker: Broker) -> None:
+def test_records_are_deleted_when_every_group_has_committed_past_them(broker: Broker) -> None:
     fill(broker, "every", EVERY_GROUP)
     commit(broker, "fast", TopicPartition("every", 0, 8), TopicPartition("every", 1, 8))
     wait_for_starts(broker, "every", [8, 8])
@@ -80,7 +80,7 @@ def test_named_groups_alone_decide_and_all_of_them_must_have_committed(broker: B
     wait_for_starts(broker, "named", [3, 0])
 
 
-def test_what_is_gone_stays_gone_after_a_crash() -> None:
+def test_deleted_records_stay_deleted_after_a_crash() -> None:
     with Broker(settings={"log.retention.check.interval.ms": 20}) as broker:
         fill(broker, "once", EVERY_GROUP)
         commit(broker, "reader", TopicPartition("once", 0, 4), TopicPartition("once", 1, 6))
@@ -90,14 +90,14 @@ def test_what_is_gone_stays_gone_after_a_crash() -> None:
         wait_for_starts(broker, "once", [4, 6])
 
 
-def test_a_commit_beyond_the_end_takes_only_what_is_there(broker: Broker) -> None:
+def test_a_commit_beyond_the_end_deletes_only_existing_records(broker: Broker) -> None:
     fill(broker, "beyond", EVERY_GROUP)
     commit(broker, "eager", TopicPartition("beyond", 0, 1_000), TopicPartition("beyond", 1, 1))
     wait_for_starts(broker, "beyond", [RECORDS, 1])
 
 
 @given(groups=st.dictionaries(st.sampled_from("abc"), POSITIONS), named=st.lists(st.sampled_from("abc*")).map(tuple))
-def test_nothing_goes_that_a_group_which_counts_has_not_committed_past(
+def test_no_record_is_deleted_that_a_group_has_not_committed_past(
     groups: dict[str, dict[int, int]], named: tuple[str, ...]
 ) -> None:
     found = floors(groups, named, PARTITIONS)

@@ -31,7 +31,7 @@ _RECONNECT_SECONDS = 60.0
 def live_for_a_while(ledger: Ledger, random: Random) -> None:
     """Let the broker live until it is under load again, and then until any moment."""
     ledger.wait_for_more(_RECONNECT_SECONDS)
-    # When the broker dies is left to chance, so there is no condition to wait for.
+    # The moment of the kill is random, so there is no condition to wait for.
     time.sleep(random.uniform(0, _LONGEST_LIFE_S))
 
 

@@ -34,7 +34,7 @@ def is_kept(sessions: FetchSessions, session: FetchSession) -> bool:
         return False
 
 
-def test_beyond_the_number_of_sessions_the_one_unused_for_longest_goes(sessions: FetchSessions) -> None:
+def test_beyond_the_number_of_sessions_the_least_recently_used_is_evicted(sessions: FetchSessions) -> None:
     kept = [sessions.open(request(1)) for _ in range(10)]
     assert is_kept(sessions, kept[0])
     sessions.open(request(1))
@@ -43,7 +43,7 @@ def test_beyond_the_number_of_sessions_the_one_unused_for_longest_goes(sessions:
     assert not is_kept(sessions, kept[1])
 
 
-def test_beyond_the_number_of_partitions_the_session_unused_for_longest_goes(sessions: FetchSessions) -> None:
+def test_beyond_the_number_of_partitions_the_least_recently_used_session_is_evicted(sessions: FetchSessions) -> None:
     first, second = sessions.open(request(40)), sessions.open(request(60))
     assert sessions.partition_count == LIMIT
     assert is_kept(sessions, first)
@@ -54,7 +54,7 @@ def test_beyond_the_number_of_partitions_the_session_unused_for_longest_goes(ses
     assert not is_kept(sessions, second)
 
 
-def test_a_session_that_grows_takes_the_room_of_others_and_at_last_loses_its_own(sessions: FetchSessions) -> None:
+def test_a_session_that_grows_evicts_others_and_finally_itself(sessions: FetchSessions) -> None:
     other, growing = sessions.open(request(50)), sessions.open(request(50))
     assert len(sessions.open(request(1, session=(growing.id, 1), start=50))) == 51
     assert not is_kept(sessions, other)
@@ -76,7 +76,7 @@ def test_what_is_forgotten_ended_or_without_a_session_is_not_counted(sessions: F
     assert (len(sessions), sessions.partition_count) == (0, 0)
 
 
-def test_a_session_that_is_left_before_it_began_is_not_counted(sessions: FetchSessions) -> None:
+def test_a_new_session_with_an_empty_response_is_not_counted(sessions: FetchSessions) -> None:
     opening = request(50)
     session = sessions.open(opening)
     assert sessions.leave(opening, session) == NO_SESSION
@@ -84,7 +84,7 @@ def test_a_session_that_is_left_before_it_began_is_not_counted(sessions: FetchSe
     assert sessions.leave(opening, session) == NO_SESSION
 
 
-def test_a_full_request_is_answered_in_full_though_the_session_has_gone_on(sessions: FetchSessions) -> None:
+def test_a_full_request_gets_a_full_response_even_if_the_session_has_advanced(sessions: FetchSessions) -> None:
     opening = request(2)
     session = sessions.open(opening)
     further = request(0, session=(session.id, 1))

@@ -1,4 +1,4 @@
-"""No request, however late, opens a transaction that nobody ends; and what was committed is read once and in order.
+"""No request, however late, opens a hanging transaction, and committed records are read once and in order.
 
 Two producers, one of each transaction protocol, write, end and begin again at random, the broker stops or loses power and
 starts again, and batches and offsets of transactions that have ended are sent once more. In the end everything is stable.
@@ -151,7 +151,7 @@ class HangingMachine(RuleBasedStateMachine):
             producer.wire = self.wire
 
     def teardown(self) -> None:
-        """Whoever takes over a transactional id ends what was open; then nothing is."""
+        """A new producer with the transactional id aborts the open transaction; then none is open."""
         if not hasattr(self, "producers"):
             return
         for producer in self.producers.values():

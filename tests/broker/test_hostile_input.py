@@ -1,4 +1,4 @@
-"""Strangers send anything. The broker stays up, its memory stays bounded, and well-behaved clients notice nothing.
+"""Clients send arbitrary bytes. The broker stays up, its memory stays bounded, and well-behaved clients notice nothing.
 
 Each run forges other frames, some 250 for each version of each API. Set CATCHMENT_HOSTILE_FRAMES for a longer run, such
 as 1000000, and CATCHMENT_HOSTILE_SEED to repeat one.
@@ -123,7 +123,7 @@ async def test_a_client_that_sends_byte_by_byte_is_answered(broker: ChildBroker)
 
 
 @pytest.mark.usefixtures("honest_client")
-async def test_a_client_that_stops_sending_still_gets_its_answers(broker: ChildBroker) -> None:
+async def test_a_client_that_stops_sending_still_gets_its_responses(broker: ChildBroker) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     writer.write(api_versions_frame() * 3)
     writer.write_eof()

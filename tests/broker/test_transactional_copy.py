@@ -100,7 +100,7 @@ def sources(polls: list[Transaction]) -> dict[int, list[tuple[int, int]]]:
 
 
 @pytest.mark.timeout(1500 + 15 * KILLS)
-def test_every_record_is_copied_once_and_in_order_whoever_is_killed(tmp_path: Path) -> None:
+def test_every_record_is_copied_once_and_in_order_despite_kills(tmp_path: Path) -> None:
     random = Random(seed_from("CATCHMENT_COPY_SEED"))
     with ChildBroker(tmp_path, SETTINGS) as broker:
         fill(broker.bootstrap_servers)
@@ -109,7 +109,7 @@ def test_every_record_is_copied_once_and_in_order_whoever_is_killed(tmp_path: Pa
         try:
             for _ in range(KILLS):
                 wait_for_more(follower, job, min(follower.count + 1, RECORDS))
-                # When somebody dies is left to chance, so there is no condition to wait for.
+                # The moment of the kill is random, so there is no condition to wait for.
                 time.sleep(random.uniform(0, _LONGEST_LIFE_S))
                 victims = random.choice(["broker", "job", "both"])
                 if victims != "job":

@@ -88,11 +88,11 @@ def answers(wire: Wire, cases: Iterable[Case]) -> list[tuple[str, bytes]]:
     ],
     ids=lambda cases: str(cases.__name__),
 )
-def test_answers_are_those_of_kafka(ours: Wire, theirs: Wire, cases: Callable[[], Iterator[Case]]) -> None:
+def test_responses_are_those_of_kafka(ours: Wire, theirs: Wire, cases: Callable[[], Iterator[Case]]) -> None:
     assert answers(ours, cases()) == answers(theirs, cases())
 
 
-def test_every_topic_is_in_the_answer_to_an_election_of_all(ours: Wire, theirs: Wire) -> None:
+def test_every_topic_is_in_the_response_to_an_election_of_all(ours: Wire, theirs: Wire) -> None:
     def results(wire: Wire) -> list[tuple[str, ErrorCode, list[ReplicaElectionResult]]]:
         return [
             (str(request), answer.error_code, sorted(answer.replica_election_results, key=lambda one: str(one.topic)))

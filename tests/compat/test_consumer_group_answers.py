@@ -261,7 +261,7 @@ def ours() -> Iterator[Transcript]:
         yield Transcript(wire, broker.bootstrap_servers)
 
 
-def test_the_same_requests_get_the_same_answers(kafka: Transcript, ours: Transcript) -> None:
+def test_the_same_requests_get_the_same_responses(kafka: Transcript, ours: Transcript) -> None:
     for scene in SCENES:
         scene(kafka)
         scene(ours)

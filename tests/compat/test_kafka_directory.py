@@ -111,7 +111,7 @@ def test_what_kafka_wrote_opens_in_catchment(kafka: _Written, tmp_path: Path, en
             assert client.read(topic, 1, first_offset=len(records))[0].record == Record(b"more")
 
 
-def test_kafka_goes_on_where_catchment_stopped(kafka: _Written, tmp_path: Path) -> None:
+def test_kafka_continues_where_catchment_stopped(kafka: _Written, tmp_path: Path) -> None:
     by_catchment = [Record(b"%d by Catchment" % number, b"key") for number in range(100)]
     by_kafka = Record(b"by Kafka", b"key")
     with Broker(kafka.directory) as broker:

@@ -120,7 +120,7 @@ def kafka() -> Iterator[KafkaServer]:
 
 
 @pytest.mark.parametrize("version", [3, 8, 12])
-def test_the_same_batches_get_the_same_answers(kafka: KafkaServer, version: int) -> None:
+def test_the_same_batches_get_the_same_responses(kafka: KafkaServer, version: int) -> None:
     with Broker() as broker:
         for server in (kafka, broker):
             _create_topics(server, version)

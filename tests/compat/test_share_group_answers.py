@@ -164,7 +164,7 @@ def ask_all(asked: Asked) -> None:
     asked.describe("g")
 
 
-def test_answers_are_those_of_kafka() -> None:
+def test_responses_are_those_of_kafka() -> None:
     require_java()
     with Broker() as broker:
         ours = answers_of(broker)

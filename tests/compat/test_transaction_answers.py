@@ -23,7 +23,7 @@ from catchment.testing.embedded import Broker
 # What the benchmark's Kafka has when it is ready.
 TOPIC = "first-record"
 T0 = {TOPIC: [0]}
-Transcript = list[tuple[str, object]]
+Steps = list[tuple[str, object]]
 
 
 class Transcript:
@@ -32,7 +32,7 @@ class Transcript:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.x = TransactionWire(wire, "x")
-        self.transcript: Transcript = []
+        self.transcript: Steps = []
 
     def note(self, question: str, answer: object) -> None:
         self.transcript.append((question, answer))
@@ -200,7 +200,7 @@ def ours() -> Iterator[Transcript]:
         yield Transcript(wire)
 
 
-def test_the_same_requests_get_the_same_answers(kafka: Transcript, ours: Transcript) -> None:
+def test_the_same_requests_get_the_same_responses(kafka: Transcript, ours: Transcript) -> None:
     for scene in SCENES:
         scene(kafka)
         scene(ours)

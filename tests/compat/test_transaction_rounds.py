@@ -1,4 +1,4 @@
-"""A transaction that begins while the markers of the one before are still being written fences no producer: `commit, begin, send, abort`."""
+"""A transaction that begins while markers of the one before are being written fences no producer: `commit, begin, send, abort`."""
 
 from __future__ import annotations
 

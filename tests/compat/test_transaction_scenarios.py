@@ -155,7 +155,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     slow.send(topic, [b"too late"])
     assert stable_offset(broker, topic) == 0
     # The record, and the marker that ends it.
-    until(lambda: stable_offset(broker, topic) == 2, lambda: "nobody aborted the transaction", pause_s=0.5)
+    until(lambda: stable_offset(broker, topic) == 2, lambda: "the transaction was not aborted", pause_s=0.5)
     with pytest.raises(Refused):
         slow.commit()
     write_plainly(broker, topic, b"end")
@@ -163,7 +163,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_transaction_goes_on_after_the_broker_was_killed(
+def test_a_transaction_continues_after_the_broker_was_killed(
     broker: Broker, topic: str, producer: Make, reader: Callable[..., GroupConsumer]
 ) -> None:
     writer = producer()

@@ -1,6 +1,6 @@
 """A broker in a process of its own that measures itself: processor time, memory, and how long its event loop was held.
 
-Run as a module it is that process. It takes commands on its standard input, one a line, and answers each with a line of JSON.
+Run as a module it is that process. It reads commands from its standard input, one per line, and writes a line of JSON for each.
 Time is the processor's: what other processes on the machine do does not count.
 """
 
@@ -50,7 +50,7 @@ class Cost(NamedTuple):
 
 class Answered(NamedTuple):
     size: int
-    """Bytes of the answer; 0 where the broker hung up or stayed silent."""
+    """Bytes of the response; 0 if the broker closed the connection or sent none."""
     hung_up: bool
 
 

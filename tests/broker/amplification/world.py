@@ -1,4 +1,4 @@
-"""What is there before the first large request: a topic with records, and what requests say so that they are not refused early."""
+"""The state before the first large request: a topic with records, and field values with which requests are not rejected early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn over the wire; the answers are those of Apache Kafka 4.3.1 to the same requests."""
+"""AddPartitionsToTxn and AddOffsetsToTxn over the wire; the responses are those of Apache Kafka 4.3.1 to the same requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_none_is_added_if_one_does_not_exist(transactions: TransactionWire) -> N
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.invalid_producer_epoch), (2, ErrorCode.producer_fenced)])
-def test_an_older_epoch_is_fenced_in_the_words_of_its_version(
+def test_an_older_epoch_is_fenced_with_the_code_of_its_version(
     transactions: TransactionWire, version: int, code: ErrorCode
 ) -> None:
     old = transactions.begin()
@@ -61,15 +61,15 @@ def test_verifying_adds_nothing(transactions: TransactionWire) -> None:
     assert partitions_of(transactions) == {"t": (0,)}
 
 
-def test_the_partition_that_keeps_a_group_becomes_part_of_the_transaction(transactions: TransactionWire) -> None:
+def test_the_partition_that_stores_a_group_becomes_part_of_the_transaction(transactions: TransactionWire) -> None:
     producer = transactions.begin()
     assert transactions.add_offsets(producer) is NONE
     assert partitions_of(transactions) == {"__consumer_offsets": (0,)}
 
 
-def test_an_id_that_nobody_knows_is_not_mapped_to_any_producer(transactions: TransactionWire) -> None:
-    stranger = Producer(5, 0)
-    assert transactions.add(stranger, {"t": [0]}) == {("t", 0): ErrorCode.invalid_producer_id_mapping}
-    assert transactions.add_offsets(stranger) is ErrorCode.invalid_producer_id_mapping
-    verified = transactions.add(stranger, {"t": [0]}, 5, verify_only=True)
+def test_an_unknown_id_is_not_mapped_to_any_producer(transactions: TransactionWire) -> None:
+    unknown = Producer(5, 0)
+    assert transactions.add(unknown, {"t": [0]}) == {("t", 0): ErrorCode.invalid_producer_id_mapping}
+    assert transactions.add_offsets(unknown) is ErrorCode.invalid_producer_id_mapping
+    verified = transactions.add(unknown, {"t": [0]}, 5, verify_only=True)
     assert verified == {("t", 0): ErrorCode.invalid_producer_id_mapping}

@@ -1,4 +1,4 @@
-"""The APIs of security that is not there say so, over the wire and at every version; `tests/compat` compares each answer with Kafka."""
+"""The security APIs report that security is disabled, at every version; `tests/compat` compares each response with Kafka's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def codes(answer: object) -> Counter[ErrorCode]:
         (admin_requests.authentication, {ErrorCode.illegal_sasl_state}),
     ],
 )
-def test_what_needs_security_says_that_there_is_none(
+def test_security_apis_report_that_security_is_disabled(
     wire: Wire, cases: Callable[[], Iterator[Case]], expected: set[ErrorCode]
 ) -> None:
     assert set(sum((codes(wire.ask(*case)) for case in cases()), Counter[ErrorCode]())) == expected
@@ -44,7 +44,7 @@ def test_what_needs_security_says_that_there_is_none(
 def test_delegation_tokens_are_not_allowed_on_a_plaintext_listener(wire: Wire) -> None:
     for request, version in admin_requests.delegation_tokens():
         if not type(request).__name__.startswith("Describe"):
-            # kio reads no time of -1, which is what these answers have.
+            # kio cannot read the time -1 in these responses.
             continue
         answer = wire.ask(request, version)
         assert answer.error_code is ErrorCode.delegation_token_request_not_allowed
@@ -52,10 +52,10 @@ def test_delegation_tokens_are_not_allowed_on_a_plaintext_listener(wire: Wire) -
 
 
 def test_no_user_has_a_scram_password_and_none_can_be_given(wire: Wire) -> None:
-    everybody, nobody, two, twice, _ = [
+    all_users, no_users, two, twice, _ = [
         wire.ask(*case) for case in admin_requests.scram_credentials() if hasattr(case.request, "users")
     ]
-    assert everybody.results == nobody.results == ()
+    assert all_users.results == no_users.results == ()
     assert [result.error_code for result in two.results] == [ErrorCode.resource_not_found] * 2
     assert {result.user: result.error_code for result in twice.results} == {
         "a": ErrorCode.duplicate_resource,

@@ -20,7 +20,7 @@ def test_quotas_are_set_changed_and_removed(wire: Wire, version: int) -> None:
     assert describe(wire, version=version) == []
 
 
-def test_an_entity_that_is_refused_keeps_no_other_from_its_change(wire: Wire) -> None:
+def test_an_entity_that_is_rejected_keeps_no_other_from_its_change(wire: Wire) -> None:
     ann: dict[str, str | None] = {"user": "ann"}
     bob: dict[str, str | None] = {"user": "bob"}
     answers = alter(

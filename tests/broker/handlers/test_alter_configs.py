@@ -69,7 +69,7 @@ async def test_two_clients_that_add_to_one_list_both_succeed() -> None:
     ],
 )
 @pytest.mark.parametrize("validate_only", [False, True])
-async def test_a_bad_change_of_a_topic_is_refused_and_changes_nothing(
+async def test_a_bad_change_of_a_topic_is_rejected_and_changes_nothing(
     steps: list[Step], code: ErrorCode, message: str, validate_only: bool
 ) -> None:
     client = await start_client()
@@ -93,7 +93,7 @@ async def test_a_bad_change_of_a_topic_is_refused_and_changes_nothing(
         (99, "t", ErrorCode.invalid_request),
     ],
 )
-async def test_a_resource_that_cannot_be_changed_is_refused(resource_type: int, name: str, code: ErrorCode) -> None:
+async def test_a_resource_that_cannot_be_changed_is_rejected(resource_type: int, name: str, code: ErrorCode) -> None:
     client = await start_client()
     assert (await client.incremental(resource_type, name, ("retention.ms", SET, "5")))[0] == code
     assert (await client.alter(resource_type, name, ("retention.ms", "5")))[0] == code
@@ -144,14 +144,14 @@ async def test_broker_settings_take_effect_at_once() -> None:
         ("max.connections.per.ip.overrides", "garbage", "address:limit"),
     ],
 )
-async def test_a_bad_change_of_a_broker_is_refused(name: str, setting: str, value: str, message: str) -> None:
+async def test_a_bad_change_of_a_broker_is_rejected(name: str, setting: str, value: str, message: str) -> None:
     client = await start_client()
     code, text = await client.incremental(BROKER, name, (setting, SET, value))
     assert code == ErrorCode.invalid_request
     assert message in (text or "")
 
 
-async def test_a_bad_default_is_refused_even_where_this_broker_hides_it() -> None:
+async def test_a_bad_default_is_rejected_even_where_this_broker_hides_it() -> None:
     client = await start_client()
     assert await client.incremental(BROKER, "1", ("message.max.bytes", SET, "5")) == OK
     assert (await client.incremental(BROKER, "", ("message.max.bytes", SET, "x")))[0] == ErrorCode.invalid_request
@@ -165,7 +165,7 @@ async def test_dynamic_settings_of_kafka_that_we_lack_are_kept() -> None:
     assert (await client.describe(BROKER, "1", ("num.io.threads",))).configs == ()
 
 
-async def test_an_unknown_operation_is_refused() -> None:
+async def test_an_unknown_operation_is_rejected() -> None:
     client = await start_client()
     resource = AlterConfigsResource(
         resource_type=i8(TOPIC),
@@ -177,7 +177,7 @@ async def test_an_unknown_operation_is_refused() -> None:
     assert response.error_code == ErrorCode.invalid_request
 
 
-async def test_a_resource_named_twice_is_refused_both_times_and_the_others_go_on() -> None:
+async def test_a_resource_named_twice_is_rejected_both_times_and_the_others_go_on() -> None:
     client = await start_client()
     config = AlterableConfig(name="log.retention.ms", config_operation=i8(0), value="5")
     broker = AlterConfigsResource(resource_type=i8(BROKER), resource_name="1", configs=(config,))
@@ -191,7 +191,7 @@ async def test_a_resource_named_twice_is_refused_both_times_and_the_others_go_on
     ]
 
 
-async def test_a_subscription_to_metrics_is_refused_and_may_be_deleted() -> None:
+async def test_a_subscription_to_metrics_is_rejected_and_may_be_deleted() -> None:
     client, client_metrics = await start_client(), 16
     assert await client.incremental(client_metrics, "m", ("interval.ms", DELETE, None)) == OK
     code, message = await client.incremental(client_metrics, "m", ("interval.ms", SET, "1000"))

@@ -1,4 +1,4 @@
-"""ApiVersions over the wire: the table of claims, and a hand held out to clients from the future."""
+"""ApiVersions over the wire: the table of versions, and the fallback for unknown versions."""
 
 import struct
 
@@ -55,7 +55,7 @@ def test_telemetry_is_not_offered() -> None:
     assert not {71, 72} & set(CLAIMS)
 
 
-def test_an_unknown_version_gets_the_table_in_a_form_that_everybody_reads(wire: Wire) -> None:
+def test_an_unknown_version_gets_the_table_in_version_0(wire: Wire) -> None:
     answer = wire.exchange(struct.pack(">hhih", 18, 99, 7, -1))
     correlation_id, error, count = struct.unpack_from(">ihi", answer)
     assert (correlation_id, error, count) == (7, ErrorCode.unsupported_version.value, len(CLAIMS))

@@ -89,7 +89,7 @@ def test_version_0_makes_ids_for_members_that_have_none(wire: Wire) -> None:
     assert join(wire, "", version=1).error_code is ErrorCode.invalid_request
 
 
-def test_what_a_member_owns_moves_it_on(wire: Wire) -> None:
+def test_owned_partitions_advance_a_member(wire: Wire) -> None:
     join(wire, "one")
     join(wire, "two")
     owned = TopicPartitions(topic_id=topic_id(wire, "a"), partitions=(i32(0), i32(1)))
@@ -144,7 +144,7 @@ def test_a_group_of_another_kind_is_not_found(wire: Wire) -> None:
     assert describe_consumers(wire, "").error_code is ErrorCode.invalid_group_id
 
 
-def test_a_consumer_group_is_no_classic_group_to_those_who_ask_for_one(wire: Wire) -> None:
+def test_a_consumer_group_is_not_described_as_a_classic_group(wire: Wire) -> None:
     join(wire, "me")
     old, new = describe(wire, version=5), describe(wire, version=6)
     assert (old.error_code, old.group_state) == (ErrorCode.none, "Dead")

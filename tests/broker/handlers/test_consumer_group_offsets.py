@@ -79,7 +79,7 @@ def test_versions_without_epochs_are_not_for_members_of_the_consumer_protocol(wi
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_group_that_does_not_exist_is_told_as_the_version_knows_it(wire: Wire, version: int) -> None:
+def test_an_unknown_group_gets_the_code_of_the_version(wire: Wire, version: int) -> None:
     expected = ErrorCode.group_id_not_found if version >= FIRST_WITH_EPOCHS else ErrorCode.illegal_generation
     assert commit(wire, 3, joined=member(1), version=version) is expected
 

@@ -60,7 +60,7 @@ def test_a_topic_grows_at_every_version(broker: Broker, wire: Wire, version: int
         (asked("a", 3, []), ErrorCode.invalid_replica_assignment),
     ],
 )
-def test_what_is_no_growth_is_refused_with_a_reason(
+def test_what_is_no_growth_is_rejected_with_a_reason(
     broker: Broker, wire: Wire, topic: CreatePartitionsTopic, code: ErrorCode
 ) -> None:
     broker.create_topic("a", 2)

@@ -62,7 +62,7 @@ def test_topics_are_created_at_every_version(wire: Wire, version: int) -> None:
     assert again.topics[0].error_message == "Topic 'a' already exists."
 
 
-def test_the_answer_tells_id_counts_and_every_setting_with_its_source(wire: Wire) -> None:
+def test_the_response_tells_id_counts_and_every_setting_with_its_source(wire: Wire) -> None:
     (result,) = create(wire, topic("a", 2, configs={"retention.ms": "1234"})).topics
     assert result.topic_id is not None
     assert (result.num_partitions, result.replication_factor) == (2, 1)
@@ -100,7 +100,9 @@ def test_a_manual_assignment_is_followed(wire: Wire) -> None:
         (topic("a", configs={"retention.ms": None}), ErrorCode.invalid_config),
     ],
 )
-def test_what_cannot_be_is_refused_alone_and_with_a_reason(wire: Wire, asked: CreatableTopic, code: ErrorCode) -> None:
+def test_what_is_invalid_is_rejected_alone_and_with_a_reason(
+    wire: Wire, asked: CreatableTopic, code: ErrorCode
+) -> None:
     response = create(wire, asked)
     assert codes(response) == {asked.name: code}
     assert response.topics[0].error_message
@@ -115,7 +117,7 @@ def test_a_failing_topic_does_not_keep_its_neighbour_from_being_created(wire: Wi
     }
 
 
-def test_a_name_that_is_in_the_request_twice_is_refused_once_and_not_created(wire: Wire) -> None:
+def test_a_name_that_is_in_the_request_twice_is_rejected_once_and_not_created(wire: Wire) -> None:
     response = create(wire, topic("a"), topic("b"), topic("a", 2))
     assert [(result.name, result.error_code) for result in response.topics] == [
         ("a", ErrorCode.invalid_request),
@@ -130,7 +132,7 @@ def test_partitions_are_bounded_over_the_whole_request(wire: Wire) -> None:
     assert set(codes(response).values()) == {ErrorCode.policy_violation}
 
 
-def test_validate_only_answers_as_if_and_creates_nothing(wire: Wire) -> None:
+def test_validate_only_responses_as_if_and_creates_nothing(wire: Wire) -> None:
     for _ in range(2):
         (result,) = create(wire, topic("a", 3), validate_only=True).topics
         assert (result.error_code, result.num_partitions) == (ErrorCode.none, 3)

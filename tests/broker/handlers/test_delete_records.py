@@ -1,4 +1,4 @@
-"""DeleteRecords over the wire: the new start, its limits, and that no restart revives what is gone."""
+"""DeleteRecords over the wire: the new start, its limits, and that no restart brings deleted records back."""
 
 from datetime import timedelta
 from random import Random
@@ -42,7 +42,7 @@ def earliest_offset(wire: Wire, topic: str) -> int:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_log_starts_where_it_was_told_to_and_never_goes_back(broker: Broker, wire: Wire, version: int) -> None:
+def test_the_log_start_advances_and_never_goes_back(broker: Broker, wire: Wire, version: int) -> None:
     broker.create_topic("a")
     produce(broker, "a", [b"%d" % number for number in range(10)])
     assert delete(wire, "a", (0, 4), version=version) == [(0, 4, ErrorCode.none)]
@@ -75,7 +75,7 @@ def test_a_topic_that_only_compacts_and_an_internal_one_keep_their_records(broke
 
 
 @pytest.mark.parametrize("offset", [3, 12, 20])
-def test_a_power_loss_right_after_the_answer_revives_nothing(broker: Broker, offset: int) -> None:
+def test_a_power_loss_right_after_the_response_revives_nothing(broker: Broker, offset: int) -> None:
     # Each segment has room for two records, so that offsets are at the edge of segments, within them and at the end.
     broker.create_topic("a", settings={"segment.bytes": 1024 * 1024, "max.message.bytes": 1024 * 1024})
     produce(broker, "a", [b"x" * 500_000] * 20)
@@ -88,7 +88,7 @@ def test_a_power_loss_right_after_the_answer_revives_nothing(broker: Broker, off
             assert earliest_offset(wire, "a") == offset
 
 
-def test_a_topic_made_anew_after_its_records_were_deleted_keeps_what_it_gets_through_a_kill(broker: Broker) -> None:
+def test_a_recreated_topic_keeps_its_records_through_a_kill(broker: Broker) -> None:
     broker.create_topic("a")
     produce(broker, "a", [b"old"] * 9)
     with Wire(broker) as wire:

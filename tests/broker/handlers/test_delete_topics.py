@@ -44,7 +44,7 @@ def test_a_topic_is_deleted_by_name_at_every_version(broker: Broker, wire: Wire,
     ]
 
 
-def test_a_topic_is_deleted_by_id_and_the_answer_names_it(broker: Broker, wire: Wire) -> None:
+def test_a_topic_is_deleted_by_id_and_the_response_names_it(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     topic_id = ids(wire)["a"]
     (result,) = delete(wire, topic_id)
@@ -62,14 +62,14 @@ def test_a_deleted_name_can_be_had_again_with_a_new_id(broker: Broker, wire: Wir
     assert ids(wire)["a"] != first
 
 
-def test_a_topic_meant_twice_by_name_and_id_is_not_deleted(broker: Broker, wire: Wire) -> None:
+def test_a_topic_named_twice_by_name_and_id_is_not_deleted(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     results = delete(wire, "a", ids(wire)["a"])
     assert [result.error_code for result in results] == [ErrorCode.invalid_request] * 2
     assert list(ids(wire)) == ["a"]
 
 
-def test_neither_name_nor_id_nor_both_will_do(broker: Broker, wire: Wire) -> None:
+def test_a_topic_needs_either_a_name_or_an_id(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     assert delete(wire, None)[0].error_code is ErrorCode.invalid_request
     both = DeleteTopicState(name=TopicName("a"), topic_id=ids(wire)["a"])
@@ -79,7 +79,7 @@ def test_neither_name_nor_id_nor_both_will_do(broker: Broker, wire: Wire) -> Non
     assert list(ids(wire)) == ["a"]
 
 
-def test_where_deletion_is_disabled_each_version_is_told_in_a_code_it_knows() -> None:
+def test_disabled_deletion_gets_the_code_of_the_version() -> None:
     with Broker(settings={"delete.topic.enable": False}) as broker, Wire(broker) as wire:
         broker.create_topic("a")
         assert delete(wire, "a", version=2)[0].error_code is ErrorCode.invalid_request

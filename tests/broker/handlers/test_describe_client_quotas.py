@@ -18,7 +18,7 @@ def some(wire: Wire) -> None:
 
 @pytest.mark.usefixtures("some")
 @pytest.mark.parametrize("version", [0, 1])
-def test_without_components_all_quotas_are_told(wire: Wire, version: int) -> None:
+def test_without_components_all_quotas_are_described(wire: Wire, version: int) -> None:
     assert len(describe(wire, version=version)) == 4
     assert describe(wire, strict=True, version=version) == []
 
@@ -33,7 +33,7 @@ def test_components_choose_by_name_default_and_type(wire: Wire) -> None:
     ]
 
 
-def test_a_filter_that_cannot_be_is_refused_as_a_whole(wire: Wire) -> None:
+def test_a_filter_that_is_invalid_is_rejected_as_a_whole(wire: Wire) -> None:
     unknown = ask_describe(wire, ("group", ANY, None))
     assert (unknown.error_code, unknown.entries) == (ErrorCode.unsupported_version, None)
     assert "group" in unknown.error_message

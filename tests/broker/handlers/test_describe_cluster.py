@@ -44,7 +44,7 @@ def test_the_cluster_keeps_its_id_through_a_restart(broker: Broker) -> None:
         assert describe(wire).cluster_id == cluster_id
 
 
-def test_authorized_operations_are_told_on_demand_as_kafka_without_an_authorizer_does(wire: Wire) -> None:
+def test_authorized_operations_are_returned_on_demand_as_by_kafka_without_an_authorizer(wire: Wire) -> None:
     assert describe(wire, include_operations=True).cluster_authorized_operations == 8096
     assert describe(wire).cluster_authorized_operations == -(2**31)
 
@@ -54,6 +54,6 @@ def test_a_broker_has_no_endpoints_of_controllers(wire: Wire) -> None:
     assert describe(wire, endpoint_type=9).error_code is ErrorCode.unsupported_endpoint_type
 
 
-def test_the_rack_is_told() -> None:
+def test_the_rack_is_returned() -> None:
     with Broker(settings={"broker.rack": "r7"}) as broker, Wire(broker) as wire:
         assert describe(wire).brokers[0].rack == "r7"

@@ -41,7 +41,7 @@ def test_sizes_are_those_of_the_segments_on_disk(tmp_path: Path, version: int) -
         assert (result.log_dir, result.error_code) == (str(tmp_path), ErrorCode.none)
 
 
-def test_only_what_is_asked_for_and_here_is_told(broker: Broker, wire: Wire) -> None:
+def test_only_requested_partitions_of_this_broker_are_described(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a", 3)
     broker.create_topic("b")
     (result,) = describe(wire, {"a": [1, 9], "nowhere": [0]})
@@ -49,7 +49,7 @@ def test_only_what_is_asked_for_and_here_is_told(broker: Broker, wire: Wire) -> 
     assert describe(wire, {})[0].topics == ()
 
 
-def test_every_directory_answers_with_what_is_usable_on_it(tmp_path: Path) -> None:
+def test_every_directory_responses_with_what_is_usable_on_it(tmp_path: Path) -> None:
     paths = [str(tmp_path / "one"), str(tmp_path / "two")]
     with Broker(tmp_path, settings={"log.dirs": ",".join(paths)}) as broker, Wire(broker) as wire:
         broker.create_topic("a", 4)

@@ -82,13 +82,13 @@ def test_names_that_are_unknown_or_impossible_get_their_own_errors(broker: Broke
     ]
 
 
-def test_a_cursor_at_a_topic_that_is_gone_goes_on_with_the_next(broker: Broker, wire: Wire) -> None:
+def test_a_cursor_at_a_topic_that_is_gone_continues_with_the_next(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a", 2)
     broker.create_topic("c", 2)
     response = describe(wire, cursor=("b", 1))
     assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("c", 2)]
 
 
-def test_a_negative_partition_in_a_cursor_is_refused(broker: Broker, wire: Wire) -> None:
+def test_a_negative_partition_in_a_cursor_is_rejected(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     assert [topic.error_code for topic in describe(wire, cursor=("a", -1)).topics] == [ErrorCode.invalid_request]

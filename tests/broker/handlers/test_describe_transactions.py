@@ -45,9 +45,9 @@ def test_before_the_first_transaction_there_is_no_start(wire: Wire, producers: d
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("nobody", ErrorCode.transactional_id_not_found), ("", ErrorCode.invalid_request)]
+    ("name", "code"), [("unknown", ErrorCode.transactional_id_not_found), ("", ErrorCode.invalid_request)]
 )
-def test_an_unknown_id_is_said_to_be_so(wire: Wire, name: str, code: ErrorCode) -> None:
+def test_an_unknown_id_is_reported(wire: Wire, name: str, code: ErrorCode) -> None:
     assert TransactionWire(wire, name).describe().error_code is code
 
 
@@ -71,5 +71,5 @@ def test_states_that_do_not_exist_are_named(wire: Wire, producers: dict[str, Pro
     assert [state.transactional_id for state in answer.transaction_states] == ["busy"]
 
 
-def test_a_pattern_that_is_none_is_refused(wire: Wire) -> None:
+def test_an_invalid_pattern_is_rejected(wire: Wire) -> None:
     assert list_transactions(wire, pattern="(").error_code is ErrorCode.invalid_regular_expression

@@ -39,7 +39,7 @@ def test_of_all_partitions_every_topic_is_listed_with_those_that_need_an_electio
     assert [(result.topic, result.partition_result) for result in response.replica_election_results] == [("a", ())]
 
 
-def test_an_unknown_type_of_election_is_refused(wire: Wire) -> None:
+def test_an_unknown_type_of_election_is_rejected(wire: Wire) -> None:
     assert elect(wire, None, election_type=5).error_code is ErrorCode.invalid_request
     refused = elect(wire, "a", 0, election_type=5)
     assert refused.error_code is ErrorCode.invalid_request

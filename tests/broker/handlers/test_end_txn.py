@@ -25,7 +25,7 @@ def open_transaction(transactions: TransactionWire) -> Producer:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_without_a_bump_the_producer_goes_on_as_it_is(transactions: TransactionWire, version: int) -> None:
+def test_without_an_epoch_bump_the_producer_continues_unchanged(transactions: TransactionWire, version: int) -> None:
     producer = open_transaction(transactions)
     assert transactions.end(producer, version) == (ErrorCode.none, NO_PRODUCER)
     state = transactions.completed()
@@ -33,7 +33,7 @@ def test_without_a_bump_the_producer_goes_on_as_it_is(transactions: TransactionW
     assert transactions.end(producer, version) == (ErrorCode.none, NO_PRODUCER)
 
 
-def test_with_a_bump_the_answer_says_how_the_producer_goes_on(transactions: TransactionWire) -> None:
+def test_with_an_epoch_bump_the_response_has_the_next_epoch(transactions: TransactionWire) -> None:
     producer = open_transaction(transactions)
     assert transactions.end(producer, is_commit=False) == (ErrorCode.none, producer._replace(epoch=1))
     assert transactions.completed().transaction_state == "CompleteAbort"
@@ -47,7 +47,7 @@ def test_a_commit_after_an_abort_is_an_invalid_state(transactions: TransactionWi
     assert transactions.end(producer, 3) == (ErrorCode.invalid_txn_state, NO_PRODUCER)
 
 
-def test_a_producer_whose_place_was_taken_is_fenced_in_the_words_of_its_version(transactions: TransactionWire) -> None:
+def test_a_replaced_producer_is_fenced_with_the_code_of_its_version(transactions: TransactionWire) -> None:
     producer = open_transaction(transactions)
     transactions.end(producer, 3)
     transactions.begin()
@@ -55,7 +55,7 @@ def test_a_producer_whose_place_was_taken_is_fenced_in_the_words_of_its_version(
     assert codes == [ErrorCode.invalid_producer_epoch] * 2 + [ErrorCode.producer_fenced] * 4
 
 
-def test_an_id_that_nobody_knows_is_not_mapped_to_any_producer(transactions: TransactionWire) -> None:
+def test_an_unknown_id_is_not_mapped_to_any_producer(transactions: TransactionWire) -> None:
     assert transactions.end(Producer(5, 0))[0] is ErrorCode.invalid_producer_id_mapping
 
 

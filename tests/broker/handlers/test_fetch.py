@@ -1,4 +1,4 @@
-"""Fetch over the wire: what is handed out, limits, waiting, sessions."""
+"""Fetch over the wire: records, limits, waiting, sessions."""
 
 import asyncio
 import dataclasses
@@ -64,7 +64,7 @@ def test_the_limit_of_a_partition_is_kept(wire: Wire) -> None:
     assert found.values(1) == [b"0", b"1"]
 
 
-def test_unknown_topics_are_told_apart_by_name_and_by_id(broker: Broker, wire: Wire) -> None:
+def test_unknown_topics_get_different_codes_by_name_and_by_id(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     by_name = fetch(wire, fetch_request("nowhere", (0, 0)), 12).partitions[0][1]
     assert by_name.error_code is ErrorCode.unknown_topic_or_partition
@@ -122,7 +122,7 @@ def test_a_fetch_that_finds_nothing_ends_when_its_time_is_over(broker: Broker, w
     assert found.partitions[0][1].records == b""
 
 
-def test_a_waiting_fetch_hears_of_the_deletion_of_its_topic(broker: Broker, wire: Wire) -> None:
+def test_a_waiting_fetch_ends_with_the_deletion_of_its_topic(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     wire.send(fetch_request("a", (0, 0), max_wait_ms=LONG_WAIT_MS), 12)
     broker.delete_topic("a")
@@ -136,7 +136,7 @@ def _two_topics(first: str, second: str, *, max_wait_ms: int) -> FetchRequest:
 
 
 def test_an_unknown_topic_among_live_ones_does_not_end_the_wait(broker: Broker, wire: Wire) -> None:
-    """Kafka waits too: a consumer of a deleted topic would else ask again at once, thousands of times a second."""
+    """Kafka waits too: a consumer of a deleted topic would otherwise retry at once, thousands of times a second."""
     broker.create_topic("a")
     wire.send(_two_topics("deleted", "a", max_wait_ms=LONG_WAIT_MS), 12)
     with Wire(broker) as other:
@@ -180,7 +180,7 @@ def test_a_session_remembers_that_a_deleted_topic_was_there(broker: Broker, wire
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_session_answers_only_what_is_new(wire: Wire) -> None:
+def test_an_incremental_fetch_returns_only_changes(wire: Wire) -> None:
     first = fetch(wire, fetch_request("a", (0, 0), (1, 6), session=(0, 0)), 12)
     assert first.session_id > 0
     assert [number for number, _ in first.partitions] == [0, 1]
@@ -193,7 +193,7 @@ def test_a_session_answers_only_what_is_new(wire: Wire) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_session_forgets_what_it_is_told_to(wire: Wire) -> None:
+def test_a_session_forgets_partitions_on_request(wire: Wire) -> None:
     session_id = fetch(wire, fetch_request("a", (0, 6), (1, 6), session=(0, 0)), 12).session_id
     append(wire, "a", batch(b"new"), partition=1)
     request = fetch_request("a", session=(session_id, 1), forgotten=(1,))
@@ -201,7 +201,7 @@ def test_a_session_forgets_what_it_is_told_to(wire: Wire) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_session_that_is_unknown_or_out_of_step_is_refused(wire: Wire) -> None:
+def test_a_session_that_is_unknown_or_out_of_step_is_rejected(wire: Wire) -> None:
     session_id = fetch(wire, fetch_request("a", (0, 0), session=(0, 0)), 12).session_id
     assert fetch(wire, fetch_request("a", session=(session_id, 7)), 12).error is ErrorCode.invalid_fetch_session_epoch
     unknown = fetch(wire, fetch_request("a", session=(session_id + 1, 1)), 12)
@@ -209,7 +209,7 @@ def test_a_session_that_is_unknown_or_out_of_step_is_refused(wire: Wire) -> None
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_session_begun_with_names_cannot_go_on_with_ids_nor_the_reverse(wire: Wire) -> None:
+def test_a_session_cannot_switch_between_names_and_ids(wire: Wire) -> None:
     named = fetch(wire, fetch_request("a", (0, 0), session=(0, 0)), 12).session_id
     identity = topic_id(wire, "a")
     with_id = fetch(wire, fetch_request(identity, (0, 0), session=(named, 1)))
@@ -234,7 +234,7 @@ def test_read_committed_consumers_get_a_list_of_aborted_transactions(wire: Wire)
     assert fetch(wire, fetch_request("a", (0, 0)), 12).partitions[0][1].aborted_transactions is None
 
 
-def test_a_reader_of_cold_data_keeps_nobody_else_waiting(
+def test_a_fetch_of_cold_data_blocks_no_other_client(
     broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warm = threading.Event()
@@ -281,9 +281,7 @@ def test_a_partition_that_another_connection_takes_out_of_the_session_is_still_a
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_disk_that_cannot_be_read_is_told_and_the_connection_stays(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_error_is_reported_and_the_connection_stays_open(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(file: MemoryFile, position: int, size: int) -> bytes:
         raise OSError("the device is gone")
 

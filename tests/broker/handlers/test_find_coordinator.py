@@ -1,4 +1,4 @@
-"""FindCoordinator over the wire: groups have a coordinator, transactions do not yet."""
+"""FindCoordinator over the wire."""
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -26,7 +26,7 @@ def test_a_group_is_found_at_every_version(broker: Broker, wire: Wire, version: 
     assert (coordinator.node_id, f"{coordinator.host}:{coordinator.port}") == (1, broker.bootstrap_servers)
 
 
-def test_the_first_group_brings_the_offsets_topic_into_being() -> None:
+def test_the_first_group_creates_the_offsets_topic() -> None:
     with Broker(settings={"offsets.topic.num.partitions": 7}) as broker, Wire(broker) as wire:
         find(wire, "group")
         asked = MetadataRequestTopic(topic_id=None, name=TopicName("__consumer_offsets"))
@@ -35,13 +35,13 @@ def test_the_first_group_brings_the_offsets_topic_into_being() -> None:
         assert (topic.is_internal, len(topic.partitions)) == (True, 7)
 
 
-def test_each_of_many_keys_gets_its_own_answer(wire: Wire) -> None:
+def test_each_of_many_keys_gets_its_own_response(wire: Wire) -> None:
     response = find(wire, "a", "b", key_type=1)
     assert [coordinator.key for coordinator in response.coordinators] == ["a", "b"]
     assert [coordinator.error_code for coordinator in response.coordinators] == [ErrorCode.none] * 2
 
 
-def test_an_unknown_type_of_key_is_refused(wire: Wire) -> None:
+def test_an_unknown_type_of_key_is_rejected(wire: Wire) -> None:
     assert find(wire, "a", key_type=9).coordinators[0].error_code is ErrorCode.invalid_request
 
 

@@ -47,7 +47,7 @@ async def test_all_settings_of_a_group_are_described_with_where_they_come_from()
 
 
 @pytest.mark.parametrize("value", ["", "sometimes"])
-async def test_a_value_that_cannot_be_is_refused_and_nothing_changes(value: str) -> None:
+async def test_a_value_that_is_invalid_is_rejected_and_nothing_changes(value: str) -> None:
     client = await start_client()
     code, message = await client.incremental(GROUP, "g", (RESET, Operation.SET, value))
     assert code == ErrorCode.invalid_config
@@ -62,7 +62,7 @@ async def test_validate_only_changes_nothing() -> None:
     assert client.services.controller.image.group_settings == {}
 
 
-async def test_nobody_asks_about_a_group_without_a_name() -> None:
+async def test_a_group_without_a_name_is_rejected() -> None:
     client = await start_client()
     assert (await client.describe(GROUP, "")).error_code == ErrorCode.invalid_request
 

@@ -105,7 +105,7 @@ def test_a_static_member_comes_back_without_a_rebalance_also_after_a_restart(bro
         assert sync(again, second).assignment == b"share"
 
 
-def test_a_group_without_a_name_is_refused(wire: Wire) -> None:
+def test_a_group_without_a_name_is_rejected(wire: Wire) -> None:
     assert join(wire, group="").error_code is ErrorCode.invalid_group_id
 
 

@@ -56,11 +56,11 @@ def test_an_id_is_not_given_again_after_a_kill(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("producer", [(5, -1), (-1, 5)])
-def test_an_id_without_its_epoch_or_the_reverse_is_refused(wire: Wire, producer: tuple[int, int]) -> None:
+def test_an_id_without_its_epoch_or_the_reverse_is_rejected(wire: Wire, producer: tuple[int, int]) -> None:
     assert init(wire, producer=producer).error_code is ErrorCode.invalid_request
 
 
-def test_an_empty_transactional_id_is_refused(wire: Wire) -> None:
+def test_an_empty_transactional_id_is_rejected(wire: Wire) -> None:
     assert TransactionWire(wire, "").init()[0] is ErrorCode.invalid_request
 
 
@@ -71,7 +71,7 @@ def test_a_transactional_producer_takes_over_from_the_one_before(wire: Wire) -> 
     assert transactions.init() == (ErrorCode.none, first._replace(epoch=1))
 
 
-def test_a_producer_that_was_fenced_is_told_in_the_words_of_its_version(wire: Wire) -> None:
+def test_a_fenced_producer_gets_the_code_of_its_version(wire: Wire) -> None:
     transactions = TransactionWire(wire)
     old = transactions.begin()
     transactions.begin()
@@ -79,7 +79,7 @@ def test_a_producer_that_was_fenced_is_told_in_the_words_of_its_version(wire: Wi
     assert transactions.init(old, 4) == (ErrorCode.producer_fenced, NO_PRODUCER)
 
 
-def test_a_timeout_above_the_brokers_is_refused() -> None:
+def test_a_timeout_above_the_brokers_is_rejected() -> None:
     with Broker(settings={"transaction.max.timeout.ms": 5000}) as broker, Wire(broker) as wire:
         transactions = TransactionWire(wire)
         assert transactions.init(timeout_ms=5001)[0] is ErrorCode.invalid_transaction_timeout

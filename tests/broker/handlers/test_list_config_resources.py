@@ -33,7 +33,7 @@ async def test_resources_are_listed_by_type(
     assert [(resource.resource_name, resource.resource_type) for resource in response.config_resources] == listed
 
 
-async def test_a_type_that_nobody_knows_is_refused() -> None:
+async def test_an_unknown_type_is_rejected() -> None:
     client = await start_client()
     request = ListConfigResourcesRequest(resource_types=(i8(2), i8(99)))
     response = await list_config_resources(client.context(74, 1), request)

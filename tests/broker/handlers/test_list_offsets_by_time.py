@@ -1,4 +1,4 @@
-"""A search for a timestamp looks into batches in a worker: others are served, and what changes meanwhile counts."""
+"""A timestamp search decompresses batches in a worker: other clients are served, and concurrent changes apply."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def _answer(wire: AsyncWire) -> Any:
 
 
 class Gate:
-    """Stands before the workers: what enters waits until it is opened."""
+    """Blocks the workers until it is opened."""
 
     def __init__(self) -> None:
         self.entered = threading.Semaphore(0)
@@ -101,7 +101,7 @@ async def test_others_are_served_while_a_batch_is_searched(server: BrokerServer,
     other.close()
 
 
-async def test_records_that_are_deleted_meanwhile_are_not_found(
+async def test_records_that_are_deleted_in_the_meantime_are_not_found(
     server: BrokerServer, wire: AsyncWire, gate: Gate
 ) -> None:
     await wire.send(request_for(NOW_MS + 5), 8)
@@ -111,7 +111,9 @@ async def test_records_that_are_deleted_meanwhile_are_not_found(
     assert (await _answer(wire)).offset == 2
 
 
-async def test_a_topic_that_is_deleted_meanwhile_is_unknown(server: BrokerServer, wire: AsyncWire, gate: Gate) -> None:
+async def test_a_topic_that_is_deleted_in_the_meantime_is_unknown(
+    server: BrokerServer, wire: AsyncWire, gate: Gate
+) -> None:
     await wire.send(request_for(NOW_MS + 25), 8)
     await gate.was_entered()
     await server.services.controller.delete_topic("a")

@@ -58,7 +58,7 @@ async def test_validate_only_changes_no_level() -> None:
         (("root", DELETE, None), ErrorCode.invalid_request),
     ],
 )
-async def test_what_makes_no_sense_is_refused(step: Step, code: ErrorCode) -> None:
+async def test_what_makes_no_sense_is_rejected(step: Step, code: ErrorCode) -> None:
     client = await start_client()
     assert (await client.incremental(LOGGER, "1", step))[0] == code
 

@@ -28,7 +28,7 @@ def ask(wire: Wire, *topics: str | UUID, everything: bool = False, create: bool 
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_brokers_and_leaders_are_told_in_every_version(broker: Broker, wire: Wire, version: int) -> None:
+def test_brokers_and_leaders_are_returned_in_every_version(broker: Broker, wire: Wire, version: int) -> None:
     broker.create_topic("a", 3)
     answer = ask(wire, "a", version=version)
     (node,) = answer.brokers
@@ -64,12 +64,12 @@ def test_a_topic_by_its_id(broker: Broker, wire: Wire, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_ids_before_version_twelve_are_refused_and_the_answer_can_be_read(wire: Wire, version: int) -> None:
+def test_ids_before_version_twelve_are_rejected_and_the_response_can_be_read(wire: Wire, version: int) -> None:
     (refused,) = ask(wire, UUID(int=5), version=version).topics
     assert refused.error_code is ErrorCode.invalid_request
 
 
-def test_a_missing_topic_is_made_only_where_both_sides_want_it(broker: Broker, wire: Wire) -> None:
+def test_a_missing_topic_is_created_only_if_client_and_broker_allow_it(broker: Broker, wire: Wire) -> None:
     assert ask(wire, "a").topics[0].error_code is ErrorCode.unknown_topic_or_partition
     made = ask(wire, "a", create=True).topics[0]
     assert made.error_code is ErrorCode.none
@@ -88,12 +88,12 @@ def test_new_topics_get_the_default_number_of_partitions() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ä", "x" * 250])
-def test_a_name_that_cannot_be_is_refused_and_nothing_is_made(wire: Wire, name: str) -> None:
+def test_a_name_that_is_invalid_is_rejected_and_nothing_is_made(wire: Wire, name: str) -> None:
     assert ask(wire, name, create=True).topics[0].error_code is ErrorCode.invalid_topic_exception
     assert ask(wire, everything=True).topics == ()
 
 
-def test_the_answer_names_the_listener_that_was_asked() -> None:
+def test_the_response_names_the_listener_that_was_asked() -> None:
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
         "advertised.listeners": "PLAINTEXT://127.0.0.1:0,INSIDE://inside.example:7777",

@@ -88,7 +88,7 @@ def test_an_offset_is_fetched_with_the_leader_epoch_that_it_was_committed_with(w
     assert [one.committed_leader_epoch for one in found] == [0, -1]
 
 
-def test_too_much_metadata_is_refused(wire: Wire) -> None:
+def test_too_much_metadata_is_rejected(wire: Wire) -> None:
     assert commit(wire, 1, metadata="x" * 4097) is ErrorCode.offset_metadata_too_large
     assert commit(wire, 1, metadata=None) is ErrorCode.none
 
@@ -107,7 +107,7 @@ def test_offsets_and_groups_survive_a_restart_and_a_crash(broker: Broker, wire: 
         assert offsets(again, "a") == [1, 2]
 
 
-def test_a_topic_that_is_made_anew_has_no_offsets(broker: Broker, wire: Wire) -> None:
+def test_a_recreated_topic_has_no_offsets(broker: Broker, wire: Wire) -> None:
     commit(wire, 1, topic="a")
     commit(wire, 2, topic="b")
     broker.delete_topic("a")

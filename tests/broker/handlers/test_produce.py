@@ -32,7 +32,7 @@ def test_a_batch_gets_the_next_offsets_in_every_version(broker: Broker, wire: Wi
     assert (second.error_code, second.base_offset) == (ErrorCode.none, 2)
 
 
-def test_without_acknowledgement_there_is_no_answer_but_the_records_are_there(broker: Broker, wire: Wire) -> None:
+def test_without_acknowledgement_there_is_no_response_but_the_records_are_there(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     wire.send(produce_request(wire, "a", batch(b"quiet"), acks=NONE, version=9), 9)
     assert fetch(wire, fetch_request("a", (0, 0), max_wait_ms=30_000), 12).values() == [b"quiet"]
@@ -62,7 +62,7 @@ def test_without_acknowledgement_an_error_ends_the_connection(broker: Broker, wi
     ],
     ids=["null", "empty", "zeros", "cut", "two", "corrupt", "control", "count", "stamped", "future", "large"],
 )
-def test_a_bad_batch_is_refused_and_changes_nothing(
+def test_a_bad_batch_is_rejected_and_changes_nothing(
     broker: Broker, wire: Wire, records: bytes | None, code: ErrorCode
 ) -> None:
     broker.create_topic("a")
@@ -79,7 +79,7 @@ def test_only_magic_two_is_taken(broker: Broker, wire: Wire, magic: int) -> None
     assert append(wire, "a", bytes(old)).error_code is ErrorCode.invalid_record
 
 
-def test_each_partition_answers_for_itself(broker: Broker, wire: Wire) -> None:
+def test_each_partition_responses_for_itself(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a", 2)
     assert append(wire, "a", batch(b"x"), partition=1).error_code is ErrorCode.none
     assert append(wire, "a", batch(b"x"), partition=2).error_code is ErrorCode.unknown_topic_or_partition
@@ -107,7 +107,7 @@ def test_a_repeated_batch_is_answered_with_its_first_offset(broker: Broker, wire
     assert list_offset(wire, "a", LATEST).offset == 3
 
 
-def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(broker: Broker, wire: Wire) -> None:
+def test_a_gap_in_the_sequence_and_an_old_epoch_are_rejected(broker: Broker, wire: Wire) -> None:
     broker.create_topic("a")
     append(wire, "a", batch(b"x", producer_id=5, producer_epoch=1, base_sequence=0))
     gap = append(wire, "a", batch(b"y", producer_id=5, producer_epoch=1, base_sequence=2))

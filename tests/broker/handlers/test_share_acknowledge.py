@@ -91,7 +91,7 @@ def test_a_record_is_isolated_before_it_is_given_up(wire: Wire, topic: UUID) -> 
         [(9, 9, [ACCEPT])],
     ],
 )
-def test_an_acknowledgement_that_makes_no_sense_is_refused_whole(member: Member, batches: list[Batch]) -> None:
+def test_an_acknowledgement_that_makes_no_sense_is_rejected_whole(member: Member, batches: list[Batch]) -> None:
     assert member.acknowledge(*batches) == (ErrorCode.none, ErrorCode.invalid_request)
     assert member.acknowledge((0, 3, [ACCEPT])) == DONE
 
@@ -102,7 +102,7 @@ def test_an_offset_cannot_be_acknowledged_twice_at_once(member: Member) -> None:
     assert member.acknowledge((0, 3, [ACCEPT])) == DONE
 
 
-def test_nobody_can_acknowledge_what_another_holds_or_what_is_done(broker: Broker, member: Member) -> None:
+def test_a_member_can_acknowledge_only_records_that_it_holds(broker: Broker, member: Member) -> None:
     with Wire(broker) as connected:
         other = Member(connected, member.topic, "other")
         other.fetch()
@@ -128,7 +128,7 @@ def test_the_last_acknowledgement_closes_the_session_and_gives_back_the_rest(mem
     assert member.fetch(epoch=0, max_wait_ms=LONG_WAIT_MS).acquired() == [(2, 3, 2)]
 
 
-def test_renewing_is_refused_where_the_group_does_not_allow_it(member: Member) -> None:
+def test_renewing_is_rejected_where_the_group_does_not_allow_it(member: Member) -> None:
     assert member.acknowledge((0, 3, [RENEW]), is_renewal=True) == DONE
     set_group(member.wire, share_renew_acknowledge_enable="false")
     refused = (ErrorCode.none, ErrorCode.invalid_record_state)

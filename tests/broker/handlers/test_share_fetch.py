@@ -72,7 +72,7 @@ def test_record_limits_are_rounded_up_to_batches_unless_they_are_to_be_exact(wir
     assert member.fetch().acquired() == [(5, 5, 1)]
 
 
-def test_a_way_to_acquire_that_nobody_knows_is_refused_and_opens_no_session(wire: Wire, topic: UUID) -> None:
+def test_an_unknown_acquire_mode_is_rejected_and_opens_no_session(wire: Wire, topic: UUID) -> None:
     member = Member(wire, topic)
     for mode in (-1, 2):
         assert member.fetch(epoch=0, mode=mode).error is ErrorCode.invalid_request

@@ -193,7 +193,7 @@ def test_the_coordinator_of_a_state_is_found(broker: Broker, wire: Wire, group_i
 
 
 @pytest.mark.parametrize("key", ["", "g", "g:0", "g:notanid:0", f"g:{format_uuid(UUID(int=1))}:x", " :AAAA:0"])
-def test_a_key_that_names_no_state_is_refused(wire: Wire, key: str) -> None:
+def test_a_key_that_names_no_state_is_rejected(wire: Wire, key: str) -> None:
     (found,) = wire.ask(FindCoordinatorRequest(key_type=i8(2), coordinator_keys=(key,)), 6).coordinators
     assert found.error_code is ErrorCode.invalid_request
 

@@ -103,7 +103,7 @@ def test_many_transactions_in_a_row_need_no_pause(wire: Wire, producer: Transact
 
 
 @pytest.mark.parametrize("versions", [Versions(version, 4, 4) for version in (3, 8, 10)])
-def test_an_old_client_that_did_not_add_the_partition_is_told_so_in_words_that_it_knows(
+def test_an_old_client_that_did_not_add_the_partition_gets_the_code_of_its_version(
     producer: TransactionalProducer,
 ) -> None:
     producer.add("a", 1)
@@ -127,7 +127,7 @@ def test_without_verification_a_partition_need_not_have_been_added() -> None:
 
 @BOTH
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_a_batch_that_comes_after_the_end_of_its_transaction_is_refused_and_nothing_hangs(
+def test_a_batch_that_comes_after_the_end_of_its_transaction_is_rejected_and_nothing_hangs(
     wire: Wire, producer: TransactionalProducer, is_commit: bool
 ) -> None:
     epoch = producer.epoch
@@ -178,7 +178,7 @@ def test_a_producer_that_the_partition_does_not_know_must_begin_at_zero(producer
 
 
 @BOTH
-def test_after_a_first_batch_was_refused_a_later_one_does_not_take_its_place(producer: TransactionalProducer) -> None:
+def test_after_a_first_batch_was_rejected_a_later_one_does_not_take_its_place(producer: TransactionalProducer) -> None:
     if producer.versions.adds:
         producer.add("a")
     too_large = b"x" * 2_000_000
@@ -213,7 +213,7 @@ def test_batches_sent_without_waiting_keep_their_order_while_the_first_is_verifi
 
 
 @BOTH
-def test_a_marker_that_comes_while_the_coordinator_is_asked_makes_the_answer_worthless(
+def test_a_marker_that_comes_while_the_coordinator_is_asked_makes_the_response_worthless(
     broker: Broker, wire: Wire, producer: TransactionalProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if producer.versions.adds:

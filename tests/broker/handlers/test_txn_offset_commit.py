@@ -34,7 +34,7 @@ def begin(producer: TransactionalProducer) -> None:
 
 
 def stable_offset(wire: Wire, *, requires_stable: bool = True, version: int = 8) -> tuple[ErrorCode, int]:
-    """What is told of partition 0 of topic a."""
+    """The response for partition 0 of topic a."""
     topic = OffsetFetchRequestTopics(topic_id=None, name=TopicName("a"), partition_indexes=(i32(0),))
     group = OffsetFetchRequestGroup(group_id=GroupId("g"), topics=(topic,))
     answer = wire.ask(OffsetFetchRequest(groups=(group,), require_stable=requires_stable), version)
@@ -64,7 +64,7 @@ def test_offsets_count_when_the_transaction_commits(
 
 
 @BOTH
-def test_whoever_wants_stable_offsets_is_told_to_wait(wire: Wire, producer: TransactionalProducer) -> None:
+def test_a_client_that_requires_stable_offsets_has_to_wait(wire: Wire, producer: TransactionalProducer) -> None:
     commit(wire, 4)
     begin(producer)
     producer.commit_offset(9)
@@ -101,14 +101,14 @@ def test_every_version_commits(wire: Wire, producer: TransactionalProducer) -> N
     [(Versions(3, 3, 4), ErrorCode.invalid_txn_state), (V1, ErrorCode.transaction_abortable)],
     ids=["v3", "v4"],
 )
-def test_a_group_that_was_not_added_is_refused(wire: Wire, producer: TransactionalProducer, code: ErrorCode) -> None:
+def test_a_group_that_was_not_added_is_rejected(wire: Wire, producer: TransactionalProducer, code: ErrorCode) -> None:
     producer.add("a")
     assert producer.commit_offset(9) is code
     assert until_stable(wire) == -1
 
 
 @BOTH
-def test_offsets_that_come_after_the_end_are_refused_and_nothing_hangs(
+def test_offsets_that_come_after_the_end_are_rejected_and_nothing_hangs(
     wire: Wire, producer: TransactionalProducer
 ) -> None:
     epoch = producer.epoch
@@ -134,7 +134,7 @@ def test_a_fenced_producer_commits_nothing_and_the_group_goes_on(wire: Wire, pro
 
 
 @BOTH
-def test_a_member_of_an_older_generation_is_refused(wire: Wire, producer: TransactionalProducer) -> None:
+def test_a_member_of_an_older_generation_is_rejected(wire: Wire, producer: TransactionalProducer) -> None:
     joined = become_member(wire)
     sync(wire, joined)
     begin(producer)
@@ -145,7 +145,7 @@ def test_a_member_of_an_older_generation_is_refused(wire: Wire, producer: Transa
 
 
 @BOTH
-def test_a_topic_that_is_not_there_and_a_group_without_a_name_are_refused(producer: TransactionalProducer) -> None:
+def test_a_topic_that_is_not_there_and_a_group_without_a_name_are_rejected(producer: TransactionalProducer) -> None:
     begin(producer)
     assert producer.commit_offset(9, topic="none") is ErrorCode.unknown_topic_or_partition
     assert producer.commit_offset(9, group="") is ErrorCode.invalid_group_id

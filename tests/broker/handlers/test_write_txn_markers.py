@@ -90,7 +90,7 @@ def test_a_marker_ends_the_transaction_on_each_partition(
     assert list_offset(wire, "a", LATEST).offset == 3
 
 
-def test_a_marker_of_an_older_epoch_or_of_a_deposed_coordinator_is_refused(
+def test_a_marker_of_an_older_epoch_or_of_a_deposed_coordinator_is_rejected(
     wire: Wire, producer: TransactionalProducer
 ) -> None:
     producer_id = producer.producer_id

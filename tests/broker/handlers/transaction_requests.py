@@ -1,4 +1,4 @@
-"""Requests of transactional producers and of those who look after them, one by one, as no well-behaved client would send them."""
+"""Single requests of transactional producers, brokers and admin clients, as no well-behaved client would send them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class TransactionWire:
         return state
 
     def completed(self) -> TransactionState:
-        """The state once the partitions of the last transaction have been told."""
+        """The state once the markers of the last transaction are written."""
 
         def found() -> TransactionState | None:
             state = self.describe()

@@ -15,7 +15,7 @@ _DEADLINE_S = 150
 
 
 class Listening(Protocol):
-    """A broker of ours, or somebody else's."""
+    """A Catchment broker, or another one."""
 
     @property
     def bootstrap_servers(self) -> str: ...

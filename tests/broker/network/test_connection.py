@@ -59,7 +59,7 @@ class FakeTransport(asyncio.Transport):
 
 
 class FakeListener:
-    """A listener whose router keeps the frames, and answers those that start with `e` at once with themselves.
+    """A listener whose router keeps the frames, and echoes those that start with `e` at once.
 
     Those that start with `em` also mute their connection for a moment.
     """
@@ -109,7 +109,7 @@ class FakeListener:
 
 
 def _connect(listener: FakeListener, transport: FakeTransport, limits: ConnectionLimits = LIMITS) -> Connection:
-    # It is a listener in all that a connection uses.
+    # It has every method of a listener that a connection uses.
     connection = Connection(cast("Listener", listener), BufferPool(), limits)
     connection.connection_made(transport)
     return connection
@@ -125,7 +125,7 @@ def _frame(body: bytes) -> bytes:
 
 
 async def _finish(connection: Connection, answer: PendingResponse, pieces: Sequence[bytes]) -> None:
-    """Finish an answer, and let the loop send what is ready."""
+    """Complete a response, and let the loop send what is ready."""
     connection.complete_response(answer, pieces)
     await asyncio.sleep(0)
 
@@ -161,7 +161,7 @@ def test_a_frame_larger_than_any_pooled_buffer_arrives_whole() -> None:
     assert listener.frames == bodies
 
 
-def test_a_claimed_length_allocates_nothing_before_the_bytes_come() -> None:
+def test_an_announced_length_allocates_nothing_before_the_bytes_arrive() -> None:
     connection, _, _ = _open()
     _feed(connection, struct.pack(">i", MAX_FRAME_BYTES) + b"few")
     assert len(connection.get_buffer(-1)) <= LARGE_BYTES
@@ -182,7 +182,7 @@ def test_an_unreadable_request_ends_the_connection_and_nothing_after_it_is_serve
     assert listener.frames == []
 
 
-async def test_answers_leave_in_the_order_of_the_requests() -> None:
+async def test_responses_are_sent_in_the_order_of_the_requests() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"first") + _frame(b"e second") + _frame(b"third") + _frame(b"e fourth"))
     assert transport.sent == b""
@@ -193,14 +193,14 @@ async def test_answers_leave_in_the_order_of_the_requests() -> None:
     assert transport.sent == b"firste secondthirde fourth"
 
 
-async def test_an_answer_without_bytes_keeps_no_other_waiting() -> None:
+async def test_an_empty_response_delays_no_other() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"silent") + _frame(b"e loud"))
     await _finish(connection, listener.answers[0], ())
     assert transport.sent == b"e loud"
 
 
-async def test_requests_behind_one_that_holds_up_wait_for_it() -> None:
+async def test_requests_behind_a_blocking_one_wait_for_it() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"h") + _frame(b"e later"))
     assert listener.frames == [b"h"]
@@ -210,7 +210,7 @@ async def test_requests_behind_one_that_holds_up_wait_for_it() -> None:
     assert transport.sent == b"he later"
 
 
-async def test_little_is_read_ahead_of_an_answer_that_holds_up_and_the_end_is_noticed() -> None:
+async def test_little_is_read_ahead_of_a_blocking_response_and_the_end_is_noticed() -> None:
     connection, listener, transport = _open()
     gone = asyncio.Event()
     connection.on_disconnect[listener] = gone.set
@@ -228,7 +228,7 @@ async def test_little_is_read_ahead_of_an_answer_that_holds_up_and_the_end_is_no
     assert (len(listener.frames), transport.is_reading_now) == (2, True)
 
 
-async def test_what_waits_is_cancelled_when_the_connection_is_lost_and_not_when_its_client_asks_no_more() -> None:
+async def test_pending_requests_are_cancelled_with_the_connection_and_not_by_a_half_close() -> None:
     connection, listener, _ = _open()
     _feed(connection, _frame(b"waits") + _frame(b"works"))
     waiting, working = (asyncio.create_task(asyncio.sleep(60)) for _ in range(2))
@@ -241,7 +241,7 @@ async def test_what_waits_is_cancelled_when_the_connection_is_lost_and_not_when_
     working.cancel()
 
 
-async def test_reading_stops_while_answers_pile_up_and_goes_on_when_they_are_fewer() -> None:
+async def test_reading_stops_while_responses_pile_up_and_resumes_when_they_are_fewer() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"w") * 300)
     assert len(listener.frames) == 256
@@ -265,7 +265,7 @@ def test_reading_stops_while_the_client_does_not_read() -> None:
     assert transport.is_reading_now
 
 
-async def test_what_was_asked_before_the_end_is_answered_before_the_close() -> None:
+async def test_requests_before_the_end_get_their_responses_before_the_close() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"last"))
     assert connection.eof_received() is True
@@ -275,7 +275,7 @@ async def test_what_was_asked_before_the_end_is_answered_before_the_close() -> N
     assert transport.is_closed
 
 
-async def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
+async def test_a_response_for_a_disconnected_client_is_dropped() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"slow"))
     connection.pause_writing()
@@ -285,14 +285,14 @@ async def test_an_answer_for_a_client_that_has_gone_is_dropped() -> None:
     assert listener.unsent == 0
 
 
-def test_a_refused_connection_is_closed_at_once() -> None:
+def test_a_rejected_connection_is_closed_at_once() -> None:
     listener, transport = FakeListener(), FakeTransport()
     listener.accepts = False
     _connect(listener, transport)
     assert transport.is_closed
 
 
-async def test_answers_that_become_ready_together_leave_in_one_send() -> None:
+async def test_responses_that_become_ready_together_are_sent_together() -> None:
     connection, listener, transport = _open()
     _feed(connection, _frame(b"first") + _frame(b"second"))
     for answer in listener.answers:
@@ -324,7 +324,7 @@ def test_kernel_buffers_take_the_size_that_was_set_and_keep_the_systems_otherwis
         assert kernel.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == systems_own
 
 
-async def test_a_muted_connection_has_its_answer_and_serves_no_more_until_the_pause_is_over() -> None:
+async def test_a_muted_connection_gets_its_response_and_serves_no_more_until_it_is_unmuted() -> None:
     connection, listener, transport = _open()
     muted_at_s = asyncio.get_running_loop().time()
     _feed(connection, _frame(b"em1") + _frame(b"e2"))
@@ -338,7 +338,7 @@ async def test_a_muted_connection_has_its_answer_and_serves_no_more_until_the_pa
     assert (listener.muted, connection.has_pending_requests) == (0, False)
 
 
-async def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
+async def test_a_shorter_throttle_time_does_not_end_a_longer_one() -> None:
     connection, listener, _ = _open()
     muted_at_s = asyncio.get_running_loop().time()
     connection.mute(60)
@@ -349,7 +349,7 @@ async def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
     assert asyncio.get_running_loop().time() - muted_at_s >= 0.06
 
 
-async def test_nothing_is_served_after_a_muted_client_has_gone() -> None:
+async def test_nothing_is_served_after_a_muted_client_has_disconnected() -> None:
     connection, listener, _ = _open()
     _feed(connection, _frame(b"em1") + _frame(b"e2"))
     connection.connection_lost(None)
@@ -357,7 +357,7 @@ async def test_nothing_is_served_after_a_muted_client_has_gone() -> None:
     assert listener.frames == [b"em1"]
 
 
-async def test_a_client_that_connects_too_often_is_not_read_and_closed_after_the_pause() -> None:
+async def test_a_client_that_connects_too_often_is_not_read_and_closed_after_a_delay() -> None:
     listener, transport = FakeListener(), FakeTransport()
     listener.refusal_ms = 20
     _connect(listener, transport)

@@ -1,4 +1,4 @@
-"""What clients wait for ends with them: nothing is held or woken for a client that is gone."""
+"""Requests that wait end with their client: the broker holds nothing for a disconnected client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLIENTS, AT_ONCE = 1000, 100
 
 
 async def _joined(wire: AsyncWire) -> Any:
-    """A member that waits for its group's next generation holds up others: the first one joins at once."""
+    """A member that waits for the next generation delays others: the first one joins at once."""
     request = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=("g",))
     while (await wire.ask(request, 6)).coordinators[0].error_code is not ErrorCode.none:
         pass
@@ -35,7 +35,7 @@ async def _joined(wire: AsyncWire) -> Any:
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
-async def test_fetches_of_a_thousand_clients_that_have_gone_wait_no_longer(reset: bool) -> None:
+async def test_fetches_of_a_thousand_disconnected_clients_wait_no_longer(reset: bool) -> None:
     async with running_broker() as server:
         partition = await made_topic(server)
         tasks = len(asyncio.all_tasks())
@@ -75,7 +75,7 @@ async def test_no_fetch_waits_longer_than_the_broker_allows(monkeypatch: pytest.
         wire.close()
 
 
-async def test_a_member_that_waits_for_its_group_and_goes_is_still_a_member() -> None:
+async def test_a_member_that_disconnects_during_a_rebalance_is_still_a_member() -> None:
     async with running_broker() as server:
         staying, going = await AsyncWire.connect(server), await AsyncWire.connect(server)
         await _joined(staying)
@@ -90,7 +90,7 @@ async def test_a_member_that_waits_for_its_group_and_goes_is_still_a_member() ->
         staying.close()
 
 
-async def test_a_half_closed_connection_is_not_kept_for_an_answer_beyond_the_idle_limit() -> None:
+async def test_a_half_closed_connection_is_not_kept_for_an_response_beyond_the_idle_limit() -> None:
     async with running_broker({"connections.max.idle.ms": "400"}) as server:
         staying, going = await AsyncWire.connect(server), await AsyncWire.connect(server)
         await _joined(staying)
@@ -102,7 +102,7 @@ async def test_a_half_closed_connection_is_not_kept_for_an_answer_beyond_the_idl
 
 
 class _StuckDisk(MemoryDisk):
-    """A disk whose device does not answer while `works` is not set."""
+    """A disk whose device does not respond while `works` is not set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class _StuckDisk(MemoryDisk):
         return await super().sync_groups(groups)
 
 
-async def test_an_append_stays_though_its_client_does_not_wait_for_the_disk() -> None:
+async def test_an_append_stays_even_if_its_client_does_not_wait_for_the_disk() -> None:
     disk = _StuckDisk()
     async with running_broker(disk=disk) as server:
         partition = await made_topic(server)

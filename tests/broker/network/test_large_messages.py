@@ -1,4 +1,4 @@
-"""Requests and answers that a thread decodes and encodes: same answers, same order, and the loop goes on."""
+"""Requests and responses that a thread decodes and encodes: same content, same order, and the loop is not blocked."""
 
 import socket
 import struct
@@ -59,7 +59,7 @@ def test_a_large_request_is_answered_before_the_small_one_that_follows(broker: B
     assert following.api_keys
 
 
-def test_a_small_request_may_have_a_large_answer(broker: Broker) -> None:
+def test_a_small_request_may_have_a_large_response(broker: Broker) -> None:
     broker.create_topic("wide", LARGE_RESPONSE_ELEMENTS + 1)
     broker.create_topic("narrow")
     wide, narrow = ask_all(broker, (metadata_of("wide"), 13), (metadata_of("narrow"), 13))

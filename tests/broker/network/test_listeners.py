@@ -1,4 +1,4 @@
-"""How many connections there may be, and how long one may be silent."""
+"""The number of connections, and how long one may be idle."""
 
 import contextlib
 import socket
@@ -37,7 +37,7 @@ def _connect(broker: Broker) -> socket.socket:
     ],
     ids=["in all", "by address", "by this address"],
 )
-def test_beyond_the_limit_connections_are_refused_until_one_leaves(settings: Mapping[str, object]) -> None:
+def test_beyond_the_limit_connections_are_rejected_until_one_leaves(settings: Mapping[str, object]) -> None:
     with Broker(settings=settings) as broker:
         first, second = Wire(broker), Wire(broker)
         for wire in (first, second):
@@ -48,12 +48,12 @@ def test_beyond_the_limit_connections_are_refused_until_one_leaves(settings: Map
         second.close()
 
 
-def test_a_silent_connection_is_closed() -> None:
+def test_an_idle_connection_is_closed() -> None:
     with Broker(settings={"connections.max.idle.ms": 200}) as broker, _connect(broker) as silent:
         assert silent.recv(1) == b""
 
 
-def test_a_connection_that_waits_for_its_answer_is_not_silent() -> None:
+def test_a_connection_that_waits_for_a_response_is_not_idle() -> None:
     with Broker(settings={"connections.max.idle.ms": 200}) as broker, Wire(broker) as waiting:
         broker.create_topic("a")
         waiting.send(fetch_request("a", (0, 0), max_wait_ms=60_000), 12)
@@ -64,7 +64,7 @@ def test_a_connection_that_waits_for_its_answer_is_not_silent() -> None:
         assert waiting.receive().responses[0].partitions[0].records
 
 
-def test_a_connection_that_comes_while_the_broker_stops_is_closed_with_the_others() -> None:
+def test_a_connection_that_arrives_while_the_broker_stops_is_closed_with_the_others() -> None:
     for _ in range(20):
         broker = Broker()
         broker.start()

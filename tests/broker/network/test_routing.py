@@ -1,4 +1,4 @@
-"""The index of handlers agrees with what each handler claims."""
+"""The index of handlers agrees with the claim of each handler."""
 
 import pkgutil
 
@@ -11,14 +11,14 @@ from catchment.protocol.apis import APIS
 
 
 @pytest.mark.parametrize("key", CLAIMS)
-def test_every_handler_claims_what_the_index_says(key: int) -> None:
+def test_every_handler_claims_the_versions_of_the_index(key: int) -> None:
     route, claim = route_for(key), CLAIMS[key]
     assert (route.key, route.oldest, route.newest) == (key, claim.oldest, claim.newest)
     assert APIS[key].oldest <= claim.oldest <= claim.newest <= APIS[key].newest
 
 
 @pytest.mark.parametrize("key", CLAIMS)
-def test_every_handler_says_what_it_does_and_what_it_lacks(key: int) -> None:
+def test_every_handler_documents_behaviour_versions_and_gaps(key: int) -> None:
     docstring = route_for(key).handler.__globals__["__doc__"]
     assert docstring.startswith(f"{APIS[key].name} (key {key})")
     for section in ("Behaviour", "Versions", "Gaps"):

@@ -1,4 +1,4 @@
-"""What may be asked of AlterClientQuotas and DescribeClientQuotas, and what becomes of it."""
+"""The validation and effect of AlterClientQuotas and DescribeClientQuotas."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -36,7 +36,7 @@ def test_an_entity_is_read_from_its_parts(parts: list[tuple[str, str | None]], e
         ([("ip", "not-an-address")], "not-an-address is not a valid IP"),
     ],
 )
-def test_an_entity_that_cannot_be_is_refused(parts: list[tuple[str, str | None]], message: str) -> None:
+def test_an_entity_that_is_invalid_is_rejected(parts: list[tuple[str, str | None]], message: str) -> None:
     with pytest.raises(ApiError, match=message) as refused:
         parse_entity(parts)
     assert refused.value.code is ErrorCode.invalid_request
@@ -68,7 +68,7 @@ def test_quotas_are_set_overwritten_and_removed_and_an_empty_entity_goes() -> No
         (ANN, [Operation("producer_byte_rate", 1.0)] * 2, "Duplicate quota key"),
     ],
 )
-def test_a_quota_that_cannot_be_is_refused(entity: QuotaEntity, operations: list[Operation], message: str) -> None:
+def test_a_quota_that_is_invalid_is_rejected(entity: QuotaEntity, operations: list[Operation], message: str) -> None:
     with pytest.raises(ApiError, match=message) as refused:
         check_operations(entity, operations)
     assert refused.value.code is ErrorCode.invalid_request
@@ -109,7 +109,7 @@ def test_a_filter_finds_its_entities(
         ([("ip", Match.ANY, None), ("user", Match.ANY, None)], ErrorCode.invalid_request),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(components: list[tuple[str, int, str | None]], code: ErrorCode) -> None:
+def test_a_filter_that_is_invalid_is_rejected(components: list[tuple[str, int, str | None]], code: ErrorCode) -> None:
     with pytest.raises(ApiError) as refused:
         parse_components(components)
     assert refused.value.code is code

@@ -1,4 +1,4 @@
-"""Which quota holds for a client, in Kafka's order, and with whom it is shared."""
+"""Which quota applies to a client, in Kafka's order, and which clients share it."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_a_client_without_an_id_falls_under_the_default() -> None:
     assert limits.of_client("rate", "ann", "") == Limit(Owner(client_id=""), 9.0)
 
 
-def test_more_clients_than_are_remembered_still_find_their_quota() -> None:
+def test_more_clients_than_are_cached_still_find_their_quota() -> None:
     limits = Limits({QuotaEntity(client_id=DEFAULT): {"rate": 9.0}, QuotaEntity(client_id="app"): {"rate": 1.0}})
     for number in range(2 * 4096 + 1):
         assert limits.of_client("rate", "ann", f"client-{number}") == Limit(Owner(client_id=f"client-{number}"), 9.0)

@@ -1,4 +1,4 @@
-"""Rates against a plain transcription of how Kafka keeps its samples, and what the pauses made of them achieve."""
+"""Rates against a plain transcription of Kafka's samples, and the effect of the throttle times."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ WINDOWS = st.builds(Window, st.integers(2, 12), st.sampled_from([1, 10, 1000, 30
 
 
 class RingOfSamples:
-    """Kafka's way: a ring of slots that are reused, each looked at every time."""
+    """Kafka's way: a ring of reused slots, all of which are checked every time."""
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -48,7 +48,7 @@ class RingOfSamples:
 
 
 @given(WINDOWS, EVENTS, st.integers(1, 50_000))
-def test_a_rate_and_its_pause_are_those_of_kafkas_ring(
+def test_a_rate_and_its_throttle_time_are_those_of_kafka(
     window: Window, events: list[tuple[int, int]], bound: int
 ) -> None:
     rate, ring = SampledRate(window), RingOfSamples(window)
@@ -64,10 +64,10 @@ def test_a_rate_and_its_pause_are_those_of_kafkas_ring(
 
 
 @given(EVENTS, st.integers(1000, 100_000))
-def test_who_takes_every_pause_gets_less_than_twice_the_bound_and_a_window(
+def test_a_throttled_client_gets_less_than_twice_the_limit_and_a_window(
     events: list[tuple[int, int]], bound: int
 ) -> None:
-    """Not less, as with Kafka: after a pause as long as the window, everything is forgotten and a new burst may come."""
+    """As in Kafka, no tighter limit holds: after a throttle time as long as the window, a new burst is allowed."""
     rate = SampledRate(WINDOW)
     start_ms = now_ms = 77_000
     total = 0
@@ -87,7 +87,7 @@ def test_a_first_burst_may_use_what_the_whole_window_allows() -> None:
     assert rate.throttle_ms(1000, 0) == 1000
 
 
-def test_what_is_taken_back_leaves_no_trace() -> None:
+def test_an_undone_record_leaves_no_trace() -> None:
     rate = SampledRate(WINDOW)
     rate.record(500, 0)
     rate.record(90_000, 200)
@@ -111,13 +111,13 @@ def test_a_rate_is_idle_once_its_last_sample_has_left_the_window() -> None:
     assert rate.per_second(11_400) == 0
 
 
-def test_a_pause_has_a_bound_that_an_answer_can_carry() -> None:
+def test_a_throttle_time_fits_into_a_response() -> None:
     rate = SampledRate(WINDOW)
     rate.record(1e15, 0)
     assert rate.throttle_ms(0.001, 0) == 2**31 - 1
 
 
-def test_a_bucket_starts_full_and_refills_at_the_bound() -> None:
+def test_a_bucket_starts_full_and_refills_at_the_limit() -> None:
     bucket = TokenBucket(WINDOW)
     assert bucket.tokens(5, 0) == 55
     bucket.record(60, 5, 0)

@@ -1,4 +1,4 @@
-"""Kafka Streams under exactly_once_v2 with joins and windows: after kills, the loss of its state and of the broker, its results are exact."""
+"""Kafka Streams under exactly_once_v2 with joins and windows: exact results after kills and the loss of its state and broker."""
 
 from __future__ import annotations
 
