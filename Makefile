@@ -48,7 +48,7 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup ## Render the parts of the documentation that the code knows better
+docs: setup ## Render the pages that come from the code: command line, settings, APIs, metrics, file map, graphs
 	$(BIN)/python tools/render_docs.py
 	$(BIN)/python -m catchment.settings.reference > docs/reference/settings.md
 	$(BIN)/python -m catchment.ports.telemetry > docs/reference/metrics.md
