@@ -20,7 +20,7 @@ def partition_for(key: str, partition_count: int) -> int:
 
 
 def _hash_code(key: str) -> int:
-    """The hash as an unsigned number. A sum over a chunk of letters takes half the time of a loop over the letters."""
+    """The hash as an unsigned number. A sum over a chunk of characters takes half the time of a loop over them."""
     units = _utf16_units(key)
     first = len(units) % _CHUNK
     hashed: int = sum(map(mul, units[:first], _POWERS[_CHUNK - first :]))

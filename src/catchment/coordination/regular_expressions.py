@@ -1,4 +1,4 @@
-"""Regular expressions that clients send: RE2's, whose time is linear in the input whatever a stranger writes."""
+"""Regular expressions that clients send. RE2 matches any of them in time linear in the input."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from catchment.protocol.errors import ApiError
 
 
 def matching(regex: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names that the expression matches as a whole, in order; ApiError if it is none."""
+    """The names that the expression matches as a whole, sorted; ApiError if it is invalid."""
     pattern = compiled(regex)
     return tuple(sorted(name for name in names if pattern.fullmatch(name) is not None))
 
 
 def compiled(regex: str) -> Any:
-    """The expression as RE2 takes it; ApiError if it is none."""
-    # Few clients use it, and it takes a while to load.
+    """The expression, compiled by RE2; ApiError if it is invalid."""
+    # Few clients use it, and it is slow to import.
     import re2
 
-    # What a stranger got wrong is the stranger's to read, not ours on standard error.
+    # The error goes to the client, not to standard error.
     options = re2.Options()
     options.log_errors = False
     try:

@@ -1,7 +1,7 @@
-"""Deadlines as data: who wants to be woken, and when.
+"""Timers of a coordinator shard: actions by key, each with a deadline.
 
-A heartbeat moves its member's deadline thousands of times before it ever passes. So moving one later costs a look-up: the
-queue keeps the earlier time, and the entry goes back into it when that time comes.
+A heartbeat moves the deadline of its member thousands of times before it ever expires. So moving a deadline to a later time
+costs one look-up: the queue keeps the earlier time, and the entry is queued again when that time comes.
 """
 
 import heapq
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 MAX_EXPIRED_PER_RUN: Final = 32
-"""Deadlines that pass together, as when all members of a large group are gone: others must have their turn in between."""
+"""The most timers in one run, as when all members of a large group expire together: other requests run in between."""
 
 
 class Moment(NamedTuple):
-    """The time of a command, by both clocks: what is written down has the wall's, deadlines go by the other."""
+    """The time of a command by two clocks: records get the wall-clock time, deadlines use the monotonic clock."""
 
     wall_ms: int
     monotonic_ms: int
-    """Milliseconds that never jump nor go back."""
+    """Milliseconds of a clock that never jumps or goes back."""
 
 
 Key = tuple[str, str, str]
-"""What kind of deadline, of which group, of which member (or an empty string)."""
+"""The kind of timer, the group, and the member (or an empty string)."""
 Action = Callable[[Moment], None]
 
 
@@ -37,7 +37,7 @@ class Timers:
         self._timers: dict[Key, _Timer] = {}
         self._queue: list[tuple[int, Key]] = []
         self._queued_ms: dict[Key, int] = {}
-        """For each key in the queue, the time of its one entry that counts."""
+        """For each key in the queue, the time of its valid entry."""
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -47,11 +47,11 @@ class Timers:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to call `run_due` next. It may turn out that nothing is due then."""
+        """When to call `run_due` next. Possibly nothing is due then."""
         return self._queue[0][0] if self._queue else None
 
     def set(self, key: Key, deadline_ms: int, action: Action) -> None:
-        """Run the action at the deadline, in place of what was set for this key."""
+        """Run the action at the deadline. It replaces the timer of this key."""
         self._timers[key] = _Timer(deadline_ms, action)
         queued_ms = self._queued_ms.get(key)
         if queued_ms is None or deadline_ms < queued_ms:
@@ -61,7 +61,7 @@ class Timers:
         self._timers.pop(key, None)
 
     def run_due(self, now: Moment) -> None:
-        """Run what is due, in the order of the deadlines. If that is much, some of it stays due: look when to call next."""
+        """Run timers that are due, in the order of their deadlines, up to the limit of one run."""
         queue = self._queue
         run_count = 0
         while queue and queue[0][0] <= now.monotonic_ms and run_count < MAX_EXPIRED_PER_RUN:

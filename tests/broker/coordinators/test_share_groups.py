@@ -79,7 +79,7 @@ async def test_a_heartbeat_does_not_wait_for_ever_for_state_that_is_slow(
         await initialize(self, group_id, topic_id, partition, state_epoch, start_offset)
 
     monkeypatch.setattr(ShareStateCoordinator, "initialize", slow)
-    monkeypatch.setattr(share_groups, "_LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr(share_groups, "_MAX_WAIT_S", 0.01)
     joined = await beat(services, 0, ("t",))
     assert joined.assignment == {}
     may_go_on.set()

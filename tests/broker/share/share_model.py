@@ -52,7 +52,7 @@ class Store:
 class Model:
     def __init__(self, rules: RecordRules) -> None:
         self.rules = rules
-        self.extents: list[LogBatch] = []
+        self.log_batches: list[LogBatch] = []
         self.fates: dict[int, Fate] = {}
         """Of the records that can be delivered at all."""
         self.log_start = 0
@@ -61,13 +61,13 @@ class Model:
     def append(self, size: int, gap: int, *, is_deliverable: bool) -> None:
         base = self.log_end + gap
         self.log_end = base + size
-        self.extents.append(LogBatch(base, self.log_end - 1, is_deliverable))
+        self.log_batches.append(LogBatch(base, self.log_end - 1, is_deliverable))
         if is_deliverable:
             self.fates.update({offset: Fate() for offset in range(base, self.log_end)})
 
     def move_start(self, offset: int) -> None:
         self.log_start = max(self.log_start, offset)
-        self.extents = [extent for extent in self.extents if extent.last_offset >= offset]
+        self.log_batches = [log_batch for log_batch in self.log_batches if log_batch.last_offset >= offset]
         self.fates = {each: fate for each, fate in self.fates.items() if each >= offset}
 
     def acquire(self, offset: int, member_id: str, delivery_count: int, now_ms: int) -> None:

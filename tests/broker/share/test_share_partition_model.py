@@ -18,8 +18,8 @@ from tests.broker.share.share_model import Fate, Model, Store
 from catchment.broker.share.in_flight import (
     Acknowledgement,
     AcknowledgeType,
-    Decision,
     FetchLimits,
+    PendingAcknowledgement,
     RecordRules,
     RecordState,
 )
@@ -35,11 +35,11 @@ KINDS = st.sampled_from(AcknowledgeType)
 
 
 class Writing(NamedTuple):
-    """A write that is under way; nothing waits for one without a decision."""
+    """A write that is under way; nothing waits for one without a pending."""
 
     start_offset: int
     batches: tuple[StateBatch, ...]
-    decision: Decision | None
+    pending: PendingAcknowledgement | None
     offsets: tuple[int, ...] = ()
 
 
@@ -95,9 +95,9 @@ class SharePartitionMachine(RuleBasedStateMachine):
     def finish_write(self) -> None:
         writing = self.writing.pop(0)
         self.store.write(writing.start_offset, writing.batches)
-        if writing.decision is None:
+        if writing.pending is None:
             return
-        self.share.commit(writing.decision)
+        self.share.commit(writing.pending)
         states = {offset: batch for batch in writing.batches for offset in range(batch[0], batch[1] + 1)}
         for offset in self._changing(writing):
             batch = states[offset]
@@ -107,8 +107,8 @@ class SharePartitionMachine(RuleBasedStateMachine):
     @rule()
     def fail_write(self) -> None:
         writing = self.writing.pop(0)
-        if writing.decision is not None:
-            self.share.roll_back(writing.decision)
+        if writing.pending is not None:
+            self.share.roll_back(writing.pending)
             for offset in self._changing(writing):
                 self.model.fates[offset].is_changing = False
 
@@ -167,8 +167,10 @@ class SharePartitionMachine(RuleBasedStateMachine):
         taken = 0
         offset = self.share.next_fetch_offset(self.model.rules)
         while offset is not None and not taken:
-            extents = [extent for extent in self.model.extents if extent.last_offset >= offset][:READ_AT_ONCE]
-            for acquired in self.share.acquire(member, offset, extents, limits, self.model.rules, self.now_ms):
+            log_batches = [log_batch for log_batch in self.model.log_batches if log_batch.last_offset >= offset][
+                :READ_AT_ONCE
+            ]
+            for acquired in self.share.acquire(member, offset, log_batches, limits, self.model.rules, self.now_ms):
                 for each in range(acquired.first_offset, acquired.last_offset + 1):
                     self.model.acquire(each, member, acquired.delivery_count, self.now_ms)
                     taken += 1
@@ -181,7 +183,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     def _acknowledge(self, member: str, first: int, last: int, types: list[AcknowledgeType]) -> None:
         acknowledgement = Acknowledgement(first, last, types)
         start_offset = self.share.start_offset
-        decision = self.share.acknowledge(member, [acknowledgement], self.model.rules, self.now_ms)
+        pending = self.share.acknowledge(member, [acknowledgement], self.model.rules, self.now_ms)
         kinds = types if len(types) > 1 else types * (last - first + 1)
         changing = []
         for offset, kind in zip(range(first, last + 1), kinds, strict=True):
@@ -190,8 +192,8 @@ class SharePartitionMachine(RuleBasedStateMachine):
             else:
                 self.model.fates[offset].is_changing = True
                 changing.append(offset)
-        if decision.batches:
-            self.writing.append(Writing(start_offset, decision.batches, decision, tuple(changing)))
+        if pending.batches:
+            self.writing.append(Writing(start_offset, pending.batches, pending, tuple(changing)))
 
     def _changing(self, writing: Writing) -> list[int]:
         """Those that the log has not dropped meanwhile."""

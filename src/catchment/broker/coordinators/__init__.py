@@ -1,1 +1,1 @@
-"""What runs the coordinators' state machines: appends, replays, timers and the waiting for the high watermark."""
+"""The runtime of the coordinators' state machines: appends, replay, timers, and waiting for the high watermark."""

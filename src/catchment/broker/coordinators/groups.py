@@ -72,9 +72,9 @@ class GroupCoordinator:
         self._expiring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
+        """Load the shards of this broker, and follow the metadata image from now on. The replicas must follow it already."""
         await self._runtime.start()
-        self._controller.subscribe(self._forget_deleted_topics)
+        self._controller.subscribe(self._delete_offsets_of_deleted_topics)
         interval_ms = self._settings.integer("offsets.retention.check.interval.ms")
         self._expiring = asyncio.get_running_loop().create_task(run_periodically(interval_ms, self._expire))
 
@@ -85,11 +85,11 @@ class GroupCoordinator:
 
     @property
     def runtime(self) -> CoordinatorRuntime[GroupShard]:
-        """For the parts of the broker that look after one kind of group."""
+        """The shards, for the coordinators of single kinds of groups."""
         return self._runtime
 
     def _new_shard(self) -> GroupShard:
-        # A quarter of what a broker would import at its start, and no record needs it.
+        # A quarter of all imports at the start of a broker, and not needed before the first group.
         from catchment.coordination.groups.shard import GroupShard
 
         settings, controller = self._settings, self._controller
@@ -101,11 +101,11 @@ class GroupCoordinator:
         )
 
     def new_member_id(self) -> str:
-        """The part of a member's id that nobody can guess."""
+        """The random part of a member id."""
         return str(UUID(int=self._randomness.getrandbits(128), version=4))
 
     async def find(self, group_id: str) -> PartitionImage:
-        """The partition that the group belongs to; its topic is made if this is the first group of all."""
+        """The partition of the group. The topic is created with the first group."""
         return await self._runtime.find(group_id)
 
     async def join(self, request: JoinRequest) -> JoinAnswer:
@@ -141,7 +141,7 @@ class GroupCoordinator:
         offsets: Sequence[OffsetToCommit],
         version: int,
     ) -> list[ErrorCode]:
-        """Commit offsets, asked in this version of OffsetCommit."""
+        """Commit offsets for a request of this version of OffsetCommit."""
 
         def command(shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
             shard.offsets.commit(
@@ -159,7 +159,7 @@ class GroupCoordinator:
         offsets: Sequence[OffsetToCommit],
         producer: Producer,
     ) -> asyncio.Future[list[ErrorCode]]:
-        """Commit offsets that count once the producer's transaction has committed; it must be known to be open."""
+        """Commit offsets that take effect once the producer's transaction commits. The caller has verified that it is open."""
 
         def command(shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
             shard.offsets.commit(group_id, generation, member_id, instance_id, offsets, reply, now, producer)
@@ -167,11 +167,11 @@ class GroupCoordinator:
         return self._runtime.begin(group_id, command)
 
     def partition_of(self, group_id: str) -> Partition:
-        """The partition that keeps the group; ApiError where this broker does not lead it."""
+        """The partition of the group; ApiError if this broker does not lead it."""
         return self._runtime.runner_of(group_id).partition
 
     def end_transaction(self, number: int, producer: Producer, marker: TransactionMarker) -> asyncio.Future[None]:
-        """Write a marker to a partition of the offsets topic: its pending offsets count, or are dropped, at once."""
+        """Write a marker to a partition of the offsets topic. Its pending offsets take effect, or are dropped, at once."""
         runner = self._runtime.runner_at(number)
         if runner is None:
             raise ApiError(ErrorCode.not_coordinator)
@@ -180,7 +180,7 @@ class GroupCoordinator:
     async def offsets(
         self, group_id: str, member_id: str | None = None, epoch: int = NO_EPOCH
     ) -> Mapping[TopicPartition, CommittedOffset]:
-        """All that the group has committed, asked by a member of a consumer group or by anybody else."""
+        """All offsets that the group has committed. Members of a consumer group send their id and epoch."""
         runner = self._runtime.runner_of(group_id)
         found = answer_now(runner, lambda shard, _: dict(shard.offsets.fetch(group_id, member_id, epoch)))
         await runner.settled()
@@ -198,7 +198,7 @@ class GroupCoordinator:
         return await self._runtime.ask(group_id, command)
 
     async def listing(self) -> Sequence[ListedGroup]:
-        """The groups of every shard that can be asked; ApiError while one is still loading."""
+        """The groups of all loaded shards; ApiError while one is still loading."""
         found: list[ListedGroup] = []
         for runner in self._runtime:
             try:
@@ -212,17 +212,17 @@ class GroupCoordinator:
         return found
 
     async def consumed(self, topic: TopicImage) -> tuple[dict[str, Positions], list[str]]:
-        """How far every group has come with the topic, and which share groups read it; ApiError unless all can be asked."""
+        """The positions of all groups in the topic, and the share groups that read it; ApiError unless all shards are loaded."""
         found: dict[str, Positions] = {}
         share_groups: list[str] = []
         for runner in self._runtime.all_led():
             positions = answer_now(runner, lambda shard, _: shard.consumed.positions(topic.name))
-            concerned = answer_now(
-                runner, lambda shard, _: shard.share_groups.offsets.concerned_with(topic.name, topic.id)
+            interested = answer_now(
+                runner, lambda shard, _: shard.share_groups.offsets.interested_in(topic.name, topic.id)
             )
             await runner.settled()
             found.update(positions)
-            share_groups += concerned
+            share_groups += interested
         return found, share_groups
 
     async def describe(self, group_id: str) -> ClassicGroupDescription:
@@ -237,14 +237,14 @@ class GroupCoordinator:
 
         return await self._runtime.ask(group_id, command)
 
-    def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Whoever makes a topic of a deleted one's name must not begin at the offsets of the old one."""
+    def _delete_offsets_of_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Delete the offsets of deleted topics: a new topic of the same name must not start at them."""
         for name, topic in old.topics.items():
             successor = new.topics.get(name)
             if successor is None or successor.id != topic.id:
                 for runner in self._runtime:
                     with contextlib.suppress(ApiError):
-                        runner.run(partial(_forget_topic, name))
+                        runner.run(partial(_delete_topic, name))
 
     async def _expire(self) -> None:
         for runner in self._runtime:
@@ -252,7 +252,7 @@ class GroupCoordinator:
                 runner.run(lambda shard, now: shard.offsets.expire(now))
 
 
-def _forget_topic(name: str, shard: GroupShard, _: Moment) -> None:
+def _delete_topic(name: str, shard: GroupShard, _: Moment) -> None:
     shard.offsets.delete_topic(name)
 
 
@@ -266,7 +266,7 @@ class ConsumerGroupCoordinator:
 
         runner = self._runtime.runner_of(request.group_id)
         answer = await self._runtime.ask(request.group_id, command)
-        # It may rest on what an earlier request has written, which must not be lost either.
+        # The response may depend on records of earlier requests, which must be committed too.
         await runner.settled()
         return answer
 

@@ -1,4 +1,4 @@
-"""What the topics of all coordinators have in common: sizes that are asked for, within what is possible."""
+"""The internal topics of the coordinators, with the settings that Kafka gives them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from catchment.settings.definitions.topics import SMALLEST_SEGMENT_BYTES
 
 
 def replication_factor(settings: BrokerSettings, name: str, image: MetadataImage) -> int:
-    """As many replicas as the setting says, but no more than there are brokers: one broker alone serves the topic too."""
+    """The replication factor of the setting, but at most the number of brokers: a single broker serves the topic too."""
     return min(settings.integer(name), max(len(image.brokers), 1))
 
 
 def segment_bytes(settings: BrokerSettings, name: str) -> str:
-    """The size that the setting says, but no smaller than a topic may have it: Kafka's definition allows one byte."""
+    """The size of the setting, but at least the minimum of a topic: Kafka's setting allows one byte."""
     return str(max(settings.integer(name), SMALLEST_SEGMENT_BYTES))
 
 
@@ -24,7 +24,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 def offsets_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
-    """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves groups too."""
+    """The topic of groups and offsets, as Kafka creates it, but with at most as many replicas as brokers."""
     replicas = replication_factor(settings, "offsets.topic.replication.factor", image)
     return NewTopic(
         OFFSETS_TOPIC,
@@ -42,7 +42,7 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
 
 def transactions_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
-    """The topic as Kafka makes it, but with no more replicas than there are brokers."""
+    """The topic of transactions, as Kafka creates it, but with at most as many replicas as brokers."""
     replicas = replication_factor(settings, "transaction.state.log.replication.factor", image)
     min_isr = min(settings.integer("transaction.state.log.min.isr"), replicas)
     return NewTopic(
@@ -63,7 +63,7 @@ SHARE_STATE_TOPIC: Final = "__share_group_state"
 
 
 def share_state_topic(settings: BrokerSettings, image: MetadataImage) -> NewTopic:
-    """The topic as Kafka makes it, but with no more replicas than there are brokers: one broker alone serves it too."""
+    """The topic of share states, as Kafka creates it, but with at most as many replicas as brokers."""
     replicas = replication_factor(settings, "share.coordinator.state.topic.replication.factor", image)
     min_in_sync = min(settings.integer("share.coordinator.state.topic.min.isr"), replicas)
     return NewTopic(

@@ -1,4 +1,4 @@
-"""Replaying a partition of an internal topic into a coordinator, without holding up the event loop for long."""
+"""Replays a partition of an internal topic into a coordinator shard, in slices that do not block the event loop."""
 
 import asyncio
 
@@ -9,12 +9,12 @@ from catchment.storage.control_record import read_marker
 from catchment.storage.log import Log
 
 _SLICE_BYTES = 64 * 1024
-"""Between two slices, other requests are served."""
+"""Other requests run between two slices."""
 _MOST_UNCOMPRESSED_BYTES = 256 << 20
 
 
 async def replay_log(log: Log, end_offset: int, shard: CoordinatorShard) -> None:
-    """Hand everything below `end_offset` to the shard, in order."""
+    """Replay everything below `end_offset` into the shard, in order."""
     offset = log.log_start_offset
     while offset < end_offset:
         data = memoryview(log.read(offset, _SLICE_BYTES, end_offset))

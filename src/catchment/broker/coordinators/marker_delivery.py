@@ -1,4 +1,4 @@
-"""Telling the partitions of decided transactions how they ended, until every one of them knows."""
+"""Sends the markers of prepared transactions to their partitions, until every partition has its marker."""
 
 import asyncio
 import logging
@@ -13,16 +13,16 @@ from catchment.coordination.transactions.records import TopicPartition
 _logger = logging.getLogger(__name__)
 
 _FIRST_DELAY_S = 0.01
-_LONGEST_DELAY_S = 1.0
+_MAX_DELAY_S = 1.0
 
 WriteMarkers = Callable[[MarkerToWrite, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, ErrorCode]]]
 
 
 class MarkerDelivery:
-    """The deliveries of one shard: they end with it, and the shard that takes its place begins them again."""
+    """The marker deliveries of one shard. They end with it, and the shard that replaces it starts them again."""
 
     def __init__(self, write: WriteMarkers, exists: Callable[[TopicPartition], bool]) -> None:
-        """`exists` says whether there is such a partition anywhere: those of deleted topics need no marker."""
+        """`exists` returns whether the cluster has such a partition: those of deleted topics need no marker."""
         self._write = write
         self._exists = exists
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -35,7 +35,7 @@ class MarkerDelivery:
         is_needed: Callable[[], bool],
         delivered: Callable[[], None],
     ) -> None:
-        """Call `delivered` when every partition has its marker; give up once the markers are no longer needed."""
+        """Call `delivered` when every partition has its marker. Stop once the markers are no longer needed."""
         if self._is_closed:
             return
         transactional_id = markers.transactional_id
@@ -54,7 +54,7 @@ class MarkerDelivery:
         if self._tasks.get(transactional_id) is task:
             del self._tasks[transactional_id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            _logger.error("the end of a transaction of %s could not be noted", transactional_id, exc_info=error)
+            _logger.error("the transaction of %s could not be completed", transactional_id, exc_info=error)
 
     async def _deliver(
         self,
@@ -75,7 +75,7 @@ class MarkerDelivery:
         while is_needed():
             outcomes = await self._try(marker, left)
             if ErrorCode.transaction_coordinator_fenced in outcomes.values():
-                _logger.warning("another coordinator looks after transactional id %s now", markers.transactional_id)
+                _logger.warning("another coordinator has taken over transactional id %s", markers.transactional_id)
                 return
             left = [partition for partition, code in outcomes.items() if not self._is_done(partition, code)]
             if not left:
@@ -83,7 +83,7 @@ class MarkerDelivery:
                 return
             _logger.debug("markers of transactional id %s are still missing: %s", markers.transactional_id, outcomes)
             await asyncio.sleep(delay_s)
-            delay_s = min(delay_s * 2, _LONGEST_DELAY_S)
+            delay_s = min(delay_s * 2, _MAX_DELAY_S)
 
     async def _try(
         self, marker: MarkerToWrite, partitions: Sequence[TopicPartition]
@@ -91,14 +91,12 @@ class MarkerDelivery:
         try:
             return await self._write(marker, partitions)
         except Exception:
-            # A fault of ours, perhaps only of this moment: readers of committed data wait for these markers.
-            _logger.exception(
-                "the markers of producer %d could not be written, and are tried again", marker.producer_id
-            )
+            # An unexpected error, possibly temporary: readers of committed data wait for these markers.
+            _logger.exception("the markers of producer %d could not be written; trying again", marker.producer_id)
             return dict.fromkeys(partitions, ErrorCode.unknown_server_error)
 
     def _is_done(self, partition: TopicPartition, code: ErrorCode) -> bool:
         if code is ErrorCode.unknown_topic_or_partition:
             return not self._exists(partition)
-        # A partition that knows a later epoch of the producer has seen this transaction end: no epoch is given before that.
+        # A partition with a later epoch of the producer has the marker already: the epoch is bumped after that.
         return code in (ErrorCode.none, ErrorCode.invalid_producer_epoch)

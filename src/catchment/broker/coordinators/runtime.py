@@ -1,7 +1,7 @@
-"""The shards of one coordinator on this broker: one for each partition of its topic that this broker leads.
+"""The runtime of one coordinator: a shard for each partition of its internal topic that this broker leads.
 
-Every command runs in the step in which its request arrived, before anything is awaited: so requests of one connection take
-effect in their order, though their answers may have to wait.
+Every command runs before anything is awaited, so the requests of one connection take effect in their order, though their
+responses may have to wait.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         node_id: int,
         commit_timeout_ms: int,
     ) -> None:
-        """`topic` says how to make the topic that keeps the shards, given who there is to keep it."""
+        """`topic` returns the internal topic to create, given the brokers in the metadata image."""
         self._new_topic = topic
         self._topic_name = topic(controller.image).name
         self._new_shard = new_shard
@@ -52,8 +52,8 @@ class CoordinatorRuntime(Generic[ShardT]):
         return iter(list(self._runners.values()))
 
     async def start(self) -> None:
-        """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
-        await self._keep_for_ever()
+        """Load the shards of this broker, and follow the metadata image from now on. The replicas must follow it already."""
+        await self._set_topic_settings()
         self._follow(self._controller.image)
         self._controller.subscribe(lambda _, new: self._follow(new))
 
@@ -63,7 +63,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._runners.clear()
 
     async def find(self, key: str) -> PartitionImage:
-        """The partition that the key belongs to; its topic is made if this is the first key of all."""
+        """The partition of the key. The topic is created with the first key."""
         if (topic := self._topic) is None:
             async with self._creating:
                 if (topic := self._topic) is None:
@@ -71,7 +71,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         return topic.partitions[partition_for(key, len(topic.partitions))]
 
     def runner_of(self, key: str) -> ShardRunner[ShardT]:
-        """The shard that looks after the key; ApiError where this broker does not lead it."""
+        """The runner of the shard of the key; ApiError if this broker does not lead it."""
         topic = self._topic
         runner = None if topic is None else self._runners.get(partition_for(key, len(topic.partitions)))
         if runner is None:
@@ -79,24 +79,24 @@ class CoordinatorRuntime(Generic[ShardT]):
         return runner
 
     def runner_at(self, number: int) -> ShardRunner[ShardT] | None:
-        """The shard of a partition, if this broker leads it."""
+        """The runner of the shard of a partition, if this broker leads it."""
         return self._runners.get(number)
 
     def all_led(self) -> list[ShardRunner[ShardT]]:
-        """Every shard that there is; ApiError if one of them is not this broker's."""
+        """The runners of all shards; ApiError if another broker leads one of them."""
         topic = self._topic
         if topic is not None and len(self._runners) != len(topic.partitions):
             raise ApiError(ErrorCode.not_coordinator)
         return list(self._runners.values())
 
     async def ask(self, key: str, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> Answer:
-        """Run a command that answers now or later."""
+        """Run a command that replies now or later."""
         return await self.begin(key, command)
 
     def begin(
         self, key: str, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]
     ) -> "asyncio.Future[Answer]":
-        """The same in this very step; what to await for the answer."""
+        """Run a command at once, and return a future of its reply."""
         return self.runner_of(key).ask(command)
 
     @property
@@ -107,18 +107,18 @@ class CoordinatorRuntime(Generic[ShardT]):
         try:
             return await self._controller.create_topic(self._new_topic(self._controller.image))
         except ApiError as error:
-            # It cannot be made now: the client asks again.
+            # It cannot be created now: the client retries.
             raise ApiError(ErrorCode.coordinator_not_available, error.message) from error
 
-    async def _keep_for_ever(self) -> None:
-        """Give the topic its settings if it came without, as from a directory of Kafka's: retention must not take its records."""
+    async def _set_topic_settings(self) -> None:
+        """Set the settings of a topic without any, as from a Kafka log directory: retention must not delete its records."""
         topic = self._topic
         if topic is not None and "cleanup.policy" not in topic.settings:
             needed = self._new_topic(self._controller.image).settings
             await self._controller.change_topic_settings(self._topic_name, lambda given: {**needed, **given})
 
     def _follow(self, image: MetadataImage) -> None:
-        """Have a shard for each partition that this broker leads in the epoch that the image says."""
+        """Load and unload shards: one for each partition that this broker leads in the epoch of the image."""
         topic = image.topics.get(self._topic_name)
         for number, runner in list(self._runners.items()):
             if topic is None or not self._still_leads(runner, topic):
@@ -140,24 +140,24 @@ class CoordinatorRuntime(Generic[ShardT]):
         try:
             partition = self._replicas.find(self._topic_name, number)
         except ApiError as error:
-            _logger.error("what %s-%d keeps is not served: %s", self._topic_name, number, error)
+            _logger.error("the coordinator shard of %s-%d is not available: %s", self._topic_name, number, error)
             return
         runner = self._runners[number] = ShardRunner(partition, self._new_shard, self._clock, self._commit_timeout_ms)
         runner.start()
 
 
 def answer_now(runner: ShardRunner[ShardT], command: Callable[[ShardT, Moment], Answer]) -> Answer:
-    """Run a command that answers at once."""
+    """Run a command that returns its reply."""
     answers: list[Answer] = []
     runner.run(lambda shard, now: answers.append(command(shard, now)))
     return answers[0]
 
 
 async def run_periodically(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work in intervals until cancelled; a failure is logged, and the next time is as good as any."""
+    """Do the work in intervals until cancelled. A failure is logged, and the work is tried again after the interval."""
     while True:
         await asyncio.sleep(interval_ms / 1000)
         try:
             await work()
         except Exception:
-            _logger.exception("a task of a coordinator failed, and is done again in %d ms", interval_ms)
+            _logger.exception("a periodic task of a coordinator failed; it runs again in %d ms", interval_ms)

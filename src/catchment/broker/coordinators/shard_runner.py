@@ -1,14 +1,14 @@
-"""One shard of a coordinator on its partition: decide, append, replay at once, answer when it is safe.
+"""Runs one shard of a coordinator on its partition: append its records, replay them at once, respond when they are committed.
 
-The shard decides; what it wants written is appended to the partition and replayed in the same step, so that the next
-command sees it. The outcome is told once the high watermark has passed, and only while this broker still leads the
-partition in the epoch in which the shard was loaded: what a former leader appended may be lost. Reads wait in the same way
-for everything that they have seen. An append that fails leaves the log in doubt: the shard is dropped, every waiting request
-gets an error, and the log is replayed into a new one.
+The records of a command are appended to the partition and replayed in the same step, so that the next command sees them. The
+outcome is reported once the high watermark has passed, and only while this broker still leads the partition in the epoch in
+which the shard was loaded: the records of a former leader may be lost. Reads wait in the same way for everything that they
+have seen. A failed append leaves the log in doubt: the shard is unloaded, every waiting request gets an error, and the log is
+replayed into a new shard.
 
-The same happens after a fault of ours, wherever it shows: in a command, in the replay of what was appended, in a callback
-that reports an outcome. Such a shard may be half changed, and the log is not. A fault reaches callers as
-UNKNOWN_SERVER_ERROR, and nothing but ApiError leaves this module.
+The same happens after an unexpected exception in a command, in the replay of appended records, or in a callback that reports
+an outcome. Such a shard may be half changed, but the log is consistent. Callers get UNKNOWN_SERVER_ERROR, and only ApiError
+leaves this module.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ _logger = logging.getLogger(__name__)
 
 _ALL = -1
 _FIRST_PAUSE_S = 0.01
-_LONGEST_PAUSE_S = 1.0
+_MAX_PAUSE_S = 1.0
 _NO_PRODUCER = Producer(NO_PRODUCER, -1)
-_MOST_FAULTY_LOADS = 5
-"""In a row; what then still fails will fail for ever, and clients must not wait for it."""
+_MAX_FAILED_LOADS = 5
+"""In a row. A load that still fails then is taken for permanent, and clients must not wait for it."""
 _PRODUCER_ERRORS = (ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_state)
-"""The log refuses a producer, not the write: nothing is in doubt."""
+"""The log rejected the producer, so nothing was written and the log is not in doubt."""
 
 Answer = TypeVar("Answer")
 ShardT = TypeVar("ShardT", bound=CoordinatorShard)
@@ -59,17 +59,17 @@ class ShardRunner(Generic[ShardT]):
         self._end_offset = 0
         self._pending: dict[asyncio.Future[None], Write] = {}
         self._unanswered: dict[asyncio.Future[Any], None] = {}
-        """What clients wait for; a shard that is dropped without answering them leaves them to the runner."""
+        """Replies that clients wait for. The runner fails those that an unloaded shard leaves open."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._loading: asyncio.Task[None] | None = None
         self._pause_s = 0.0
-        """How long to wait before the log is loaded again."""
+        """The pause before the log is loaded again."""
         self._is_unreadable = False
         self._is_closed = False
 
     def start(self) -> None:
-        """Begin to replay the log; until that is done, commands are refused with COORDINATOR_LOAD_IN_PROGRESS."""
+        """Begin to replay the log. Until that is done, commands fail with COORDINATOR_LOAD_IN_PROGRESS."""
         if self._loading is not None and self._loading is not asyncio.current_task():
             self._loading.cancel()
         self._loading = asyncio.get_running_loop().create_task(self._load())
@@ -78,10 +78,10 @@ class ShardRunner(Generic[ShardT]):
         self._is_closed = True
         if self._loading is not None:
             self._loading.cancel()
-        self._drop(error)
+        self._unload(error)
 
     def run(self, command: Callable[[ShardT, Moment], None]) -> None:
-        """Let the shard decide, and write what it decided; ApiError if there is no shard to ask, or it refuses."""
+        """Run a command and append its records; ApiError if no shard is loaded, or the command raises one."""
         shard = self._active_shard()
         now = self._now()
         try:
@@ -93,7 +93,7 @@ class ShardRunner(Generic[ShardT]):
         self._apply_results(shard, now)
 
     def ask(self, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> "asyncio.Future[Answer]":
-        """Run a command that replies now or later; what to await for its answer, which is an ApiError if the shard goes."""
+        """Run a command that replies now or later, and return a future of its reply; an ApiError if the shard is unloaded."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def reply(answer: Answer) -> None:
@@ -110,9 +110,9 @@ class ShardRunner(Generic[ShardT]):
         return answered
 
     def end_transaction(self, producer: Producer, marker: TransactionMarker) -> "asyncio.Future[None]":
-        """Append the marker of a producer and let the shard take it on in the same step; done once it is safe.
+        """Append the marker of a producer and replay it in the same step. The future is done once the marker is committed.
 
-        ApiError if the marker may not be written, and nothing has changed then.
+        ApiError if the marker cannot be written; nothing has changed then.
         """
         shard = self._active_shard()
         now = self._now()
@@ -127,28 +127,28 @@ class ShardRunner(Generic[ShardT]):
         except Exception as fault:
             raise self._handle_fault(shard, fault) from fault
         with contextlib.suppress(ApiError):
-            # The marker's own outcome is in `ended`, whatever becomes of the shard.
+            # `ended` holds the outcome of the marker, even if the shard is unloaded.
             self._apply_results(shard, now)
         return ended
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record that the shard has replayed."""
+        """The offset after the last record that the shard has replayed."""
         return self._end_offset
 
     async def ready(self) -> None:
-        """Wait until the log has been replayed, if that is under way."""
+        """Wait until the log has been replayed, if it is being loaded."""
         if self._loading is not None and not self._loading.done():
             await asyncio.wait([self._loading])
 
     async def settled(self) -> None:
-        """Wait until all that the shard has replayed cannot be lost; ApiError if it may have been."""
+        """Wait until all replayed records are committed; ApiError if they may be lost."""
         self._active_shard()
         if self._end_offset > self.partition.high_watermark:
-            safe = self.partition.writers.add(self._end_offset)
-            timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, self._time_out, safe)
+            durable = self.partition.writers.add(self._end_offset)
+            timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, self._time_out, durable)
             try:
-                await safe
+                await durable
             except ApiError as error:
                 raise ApiError(coordinator_error(error.code), error.message) from error
             finally:
@@ -166,24 +166,24 @@ class ShardRunner(Generic[ShardT]):
 
     async def _load(self) -> None:
         faults = 0
-        # A step that failed while the shard came to life may have begun another load already.
+        # A failure while the shard was starting may have begun another load already.
         while not self._is_unreadable and self._loading is asyncio.current_task():
             await asyncio.sleep(self._pause_s)
             try:
                 await self._replay()
                 return
             except OSError as error:
-                # A disk may recover; until then clients are told that loading is under way, and ask again.
-                self._log_failed_load("it is tried again", error)
+                # A disk may recover. Until then clients get COORDINATOR_LOAD_IN_PROGRESS and retry.
+                self._log_failed_load("trying again", error)
             except (ApiError, CorruptBatch, UnreadableRecord) as error:
                 self._is_unreadable = True
-                self._log_failed_load("what it keeps is not served", error)
+                self._log_failed_load("the shard is not available", error)
             except Exception as fault:
                 faults += 1
-                self._is_unreadable = faults == _MOST_FAULTY_LOADS
-                consequence = "what it keeps is not served" if self._is_unreadable else "it is tried again"
+                self._is_unreadable = faults == _MAX_FAILED_LOADS
+                consequence = "the shard is not available" if self._is_unreadable else "trying again"
                 self._log_failed_load(consequence, fault, fault)
-            self._drop(ErrorCode.not_coordinator)
+            self._unload(ErrorCode.not_coordinator)
             self._pause_longer()
 
     def _log_failed_load(self, consequence: str, error: Exception, fault: Exception | None = None) -> None:
@@ -193,7 +193,7 @@ class ShardRunner(Generic[ShardT]):
         )
 
     def _pause_longer(self) -> None:
-        self._pause_s = min(2 * self._pause_s + _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._pause_s = min(2 * self._pause_s + _FIRST_PAUSE_S, _MAX_PAUSE_S)
 
     async def _replay(self) -> None:
         shard = self._new_shard()
@@ -202,7 +202,7 @@ class ShardRunner(Generic[ShardT]):
         self._end_offset = end_offset
         self._shard = shard
         now = self._now()
-        # What a shard writes first fails for as long as the disk is full: to load it again at once would never end.
+        # The first write of a shard fails as long as the disk is full: loading again without a pause would never end.
         self._pause_longer()
         shard.loaded(now)
         self._append_writes(shard, now)
@@ -211,7 +211,7 @@ class ShardRunner(Generic[ShardT]):
             self._pause_s = 0.0
 
     def _apply_results(self, shard: ShardT, now: Moment) -> None:
-        """Write what the shard has decided in its last step, and wake it in time for the next."""
+        """Append the records of the last call, and set the timer for the next deadline."""
         try:
             self._append_writes(shard, now)
             self._set_timer(shard, now)
@@ -227,7 +227,7 @@ class ShardRunner(Generic[ShardT]):
                 try:
                     self._append(shard, write, now)
                 except Exception as fault:
-                    # It may be in the log, and the shard may have replayed a part of it.
+                    # The records may be in the log, and the shard may have replayed some of them.
                     self._handle_fault(shard, fault)
                     self._report_failed(shard, write, ErrorCode.unknown_server_error, now)
 
@@ -242,7 +242,7 @@ class ShardRunner(Generic[ShardT]):
             is_transactional=write.producer is not None,
         )
         if len(batch) > partition.log.config.max_message_bytes:
-            # Nothing was written, so nothing is in doubt: only this one command fails, as in Kafka.
+            # Nothing was written, so the log is not in doubt: only this command fails, as in Kafka.
             self._report_failed(shard, write, ErrorCode.unknown_server_error, now)
             return
         try:
@@ -251,7 +251,9 @@ class ShardRunner(Generic[ShardT]):
             if write.producer is not None and error.code in _PRODUCER_ERRORS:
                 self._report_failed(shard, write, error.code, now)
                 return
-            _logger.error("%s-%d: an append failed, loading it again: %s", partition.topic, partition.number, error)
+            _logger.error(
+                "%s-%d: an append failed; loading the shard again: %s", partition.topic, partition.number, error
+            )
             self._report_failed(shard, write, coordinator_error(error.code), now)
             self._reload(coordinator_error(error.code))
             return
@@ -260,25 +262,25 @@ class ShardRunner(Generic[ShardT]):
         self._complete_when_durable(shard, write, info, now)
 
     def _complete_when_durable(self, shard: ShardT, write: Write, info: AppendInfo, now: Moment) -> None:
-        """The shard has replayed what was appended: tell the outcome once it is known."""
+        """Report the outcome of replayed records once it is known."""
         self._end_offset = info.last_offset + 1
-        safe = self.partition.durable(info)
-        if safe is None and not self._pending:
+        durable = self.partition.durable(info)
+        if durable is None and not self._pending:
             self._report_committed(shard, write, now)
             return
-        if safe is None:
-            # Earlier writes are safe too, but have not been told yet.
-            safe = asyncio.get_running_loop().create_future()
-            safe.set_result(None)
-        self._pending[safe] = write
-        timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, self._time_out, safe)
-        safe.add_done_callback(partial(self._finish, shard, timer))
+        if durable is None:
+            # Earlier writes are committed too, but have not been reported yet.
+            durable = asyncio.get_running_loop().create_future()
+            durable.set_result(None)
+        self._pending[durable] = write
+        timer = asyncio.get_running_loop().call_later(self._commit_timeout_ms / 1000, self._time_out, durable)
+        durable.add_done_callback(partial(self._finish, shard, timer))
 
-    def _finish(self, shard: ShardT, timer: asyncio.TimerHandle, safe: "asyncio.Future[None]") -> None:
-        """A write's outcome is known, or it has waited too long. This is a callback: nothing may be raised."""
+    def _finish(self, shard: ShardT, timer: asyncio.TimerHandle, durable: "asyncio.Future[None]") -> None:
+        """Report the outcome of a write, or its time-out. This is a callback: it must not raise."""
         timer.cancel()
-        error = safe.exception()
-        write = self._pending.pop(safe, None)
+        error = durable.exception()
+        write = self._pending.pop(durable, None)
         if write is None or self._shard is not shard:
             return
         now = self._now()
@@ -300,7 +302,7 @@ class ShardRunner(Generic[ShardT]):
             write.committed(now)
         except Exception as fault:
             self._handle_fault(shard, fault)
-            # It is safe, but the client may not know: a client that does not know asks again.
+            # The records are committed, but the client may not have its response: then it retries.
             self._report_failed(shard, write, ErrorCode.unknown_server_error, now)
 
     def _report_failed(self, shard: ShardT, write: Write, error: ErrorCode, now: Moment) -> None:
@@ -309,25 +311,27 @@ class ShardRunner(Generic[ShardT]):
         except Exception as fault:
             self._handle_fault(shard, fault)
 
-    def _time_out(self, safe: "asyncio.Future[None]") -> None:
-        if not safe.done():
-            safe.set_exception(ApiError(ErrorCode.request_timed_out))
+    def _time_out(self, durable: "asyncio.Future[None]") -> None:
+        if not durable.done():
+            durable.set_exception(ApiError(ErrorCode.request_timed_out))
 
     def _handle_fault(self, shard: ShardT, fault: Exception) -> ApiError:
-        """A fault of ours may have left the shard half changed; what the log says is sound. What to tell the caller."""
+        """Reload the shard, which an unexpected exception may have left half changed, and return the error for the caller."""
         partition = self.partition
-        _logger.error("%s-%d: a fault, loading it again", partition.topic, partition.number, exc_info=fault)
+        _logger.error(
+            "%s-%d: unexpected error; loading the shard again", partition.topic, partition.number, exc_info=fault
+        )
         if self._shard is shard:
             self._reload(ErrorCode.unknown_server_error)
         return ApiError(ErrorCode.unknown_server_error)
 
     def _reload(self, error: ErrorCode) -> None:
-        self._drop(error)
+        self._unload(error)
         if not self._is_closed:
             self.start()
 
-    def _drop(self, error: ErrorCode) -> None:
-        """Give up the shard; every request that waits for it gets the error."""
+    def _unload(self, error: ErrorCode) -> None:
+        """Unload the shard. Every waiting request gets the error."""
         shard, self._shard = self._shard, None
         if self._timer is not None:
             self._timer.cancel()
@@ -348,7 +352,7 @@ class ShardRunner(Generic[ShardT]):
                 answered.set_exception(ApiError(error))
 
     def _set_timer(self, shard: ShardT, now: Moment) -> None:
-        """Wake the shard when it wants to be; an alarm that comes too early costs less than moving it every time."""
+        """Set the timer for the next deadline. Running it too early is cheaper than moving it every time."""
         deadline_ms = shard.next_deadline_ms
         if deadline_ms is None or self._shard is not shard:
             return
@@ -380,7 +384,7 @@ def _fail(ended: "asyncio.Future[None]", code: ErrorCode, _: Moment) -> None:
 
 
 def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """What a client of a coordinator is told when the log refuses a write, as in Kafka."""
+    """The error code for clients of a coordinator when a write fails, as in Kafka."""
     if code in (ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error):
         return ErrorCode.not_coordinator
     if code in (

@@ -1,8 +1,8 @@
-"""Share groups on this broker: what takes both the group coordinator and the keeper of share state.
+"""Share groups on this broker: the operations that need both the group coordinator and the share coordinator.
 
-Nobody is given a partition before its share state is there. Making it takes a few milliseconds, so the heartbeat that
-brings a new partition waits for it and is answered with the partition; Kafka answers without, and a member gets its first
-partitions a whole heartbeat interval later.
+A partition is assigned after its share state is initialized. That takes a few milliseconds, so the heartbeat that adds a
+partition waits for it and returns the partition. Kafka responds without it, and a member gets its first partitions a whole
+heartbeat interval later.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_LONGEST_WAIT_S: Final = 2.0
-"""How long a heartbeat waits for the state of new partitions; after that its member hears of them with the next one."""
-_NOT_KNOWN: Final = -1
-"""The start offset of a partition in which nobody has begun to read."""
+_MAX_WAIT_S: Final = 2.0
+"""How long a heartbeat waits for the state of new partitions. After that, the next heartbeat returns them."""
+_UNKNOWN_OFFSET: Final = -1
+"""The start offset of a share partition that has not been read yet."""
 
 
 class ShareGroupCoordinator:
@@ -54,23 +54,28 @@ class ShareGroupCoordinator:
         self._initializing: set[asyncio.Task[bool]] = set()
 
     def start(self) -> None:
-        self._controller.subscribe(self._forget_deleted_topics)
+        self._controller.subscribe(self._remove_deleted_topics)
 
     async def close(self) -> None:
         for task in self._initializing:
             task.cancel()
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
-        answer = await self._beat(request)
+        answer = await self._heartbeat(request)
         if answer.error is not ErrorCode.none or not answer.to_initialize:
             return answer
-        making = asyncio.get_running_loop().create_task(self._initialize(request.group_id, answer))
-        self._initializing.add(making)
-        making.add_done_callback(self._initialized)
-        await asyncio.wait({making}, timeout=_LONGEST_WAIT_S)
-        if not making.done() or making.cancelled() or making.exception() is not None or not making.result():
+        initializing = asyncio.get_running_loop().create_task(self._initialize(request.group_id, answer))
+        self._initializing.add(initializing)
+        initializing.add_done_callback(self._initialized)
+        await asyncio.wait({initializing}, timeout=_MAX_WAIT_S)
+        if (
+            not initializing.done()
+            or initializing.cancelled()
+            or initializing.exception() is not None
+            or not initializing.result()
+        ):
             return answer
-        again = await self._beat(request._replace(member_epoch=answer.member_epoch, rack_id=None, topics=None))
+        again = await self._heartbeat(request._replace(member_epoch=answer.member_epoch, rack_id=None, topics=None))
         if again.error is not ErrorCode.none:
             return answer
         return again._replace(assignment=answer.assignment if again.assignment is None else again.assignment)
@@ -82,19 +87,19 @@ class ShareGroupCoordinator:
         return described
 
     def exists(self, group_id: str) -> bool:
-        """Whether there is such a share group here."""
+        """Whether this broker coordinates such a share group."""
         return answer_now(
             self._runtime.runner_of(group_id), lambda shard, _: group_id in shard.share_groups.groups.by_id
         )
 
     async def delete(self, group_id: str) -> ErrorCode:
-        """Delete an empty group with all its state; if that fails half-way, the group stays."""
-        doomed: PartitionsByTopic | ApiError = await self._runtime.ask(
+        """Delete an empty group with all its state. If that fails part-way, the group stays."""
+        partitions: PartitionsByTopic | ApiError = await self._runtime.ask(
             group_id, lambda shard, _, reply: shard.share_groups.initialization.begin_deleting(group_id, reply)
         )
-        if isinstance(doomed, ApiError):
-            return doomed.code
-        error = await self._for_each(doomed, partial(self._share_state.delete, group_id))
+        if isinstance(partitions, ApiError):
+            return partitions.code
+        error = await self._for_each(partitions, partial(self._share_state.delete, group_id))
         if error is ErrorCode.none:
             error = await self._runtime.ask(
                 group_id, lambda shard, _, reply: shard.share_groups.initialization.delete_group(group_id, reply)
@@ -106,45 +111,45 @@ class ShareGroupCoordinator:
                 )
         return error
 
-    async def _beat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+    async def _heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
         def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatAnswer], None]) -> None:
             shard.share_groups.membership.heartbeat(request, reply, now)
 
         answer = await self._runtime.ask(request.group_id, command)
-        # An answer that needs no record rests on earlier ones.
+        # A response without records of its own may depend on earlier records.
         await self._runtime.runner_of(request.group_id).settled()
         return answer
 
     async def _initialize(self, group_id: str, answer: HeartbeatAnswer) -> bool:
-        """Make the state of new partitions, and let the group know; whether it is there."""
+        """Initialize the state of new partitions, and record the result in the group; whether that succeeded."""
 
         async def one(topic_id: UUID, number: int) -> None:
-            await self._share_state.initialize(group_id, topic_id, number, answer.state_epoch, _NOT_KNOWN)
+            await self._share_state.initialize(group_id, topic_id, number, answer.state_epoch, _UNKNOWN_OFFSET)
 
         partitions = answer.to_initialize
         error = await self._for_each(partitions, one)
         has_failed = error is not ErrorCode.none
         if has_failed:
             _logger.warning(
-                "the share state of new partitions of group %s cannot be made yet: %s", group_id, error.name
+                "the share state of new partitions of group %s cannot be initialized yet: %s", group_id, error.name
             )
 
-        def note(shard: GroupShard, _: Moment, reply: Callable[[ErrorCode], None]) -> None:
+        def record_result(shard: GroupShard, _: Moment, reply: Callable[[ErrorCode], None]) -> None:
             shard.share_groups.initialization.finish(group_id, partitions, reply, has_failed=has_failed)
 
         try:
-            noted = await self._runtime.ask(group_id, note)
-        except ApiError as refused:
-            noted = refused.code
-        return not has_failed and noted is ErrorCode.none
+            recorded = await self._runtime.ask(group_id, record_result)
+        except ApiError as error:
+            recorded = error.code
+        return not has_failed and recorded is ErrorCode.none
 
-    def _initialized(self, making: asyncio.Task[bool]) -> None:
-        self._initializing.discard(making)
-        if not making.cancelled() and (fault := making.exception()) is not None:
-            _logger.error("the share state of new partitions could not be made", exc_info=fault)
+    def _initialized(self, initializing: asyncio.Task[bool]) -> None:
+        self._initializing.discard(initializing)
+        if not initializing.cancelled() and (fault := initializing.exception()) is not None:
+            _logger.error("the share state of new partitions could not be initialized", exc_info=fault)
 
     async def _for_each(self, partitions: PartitionsByTopic, work: Callable[[UUID, int], Awaitable[None]]) -> ErrorCode:
-        """Do something for all partitions at once, so that they share a sync; the first thing that goes wrong."""
+        """Do the work for all partitions at once, so that they share a sync; the first error code, or none."""
         outcomes = await asyncio.gather(
             *(work(topic_id, number) for topic_id, numbers in partitions.items() for number in sorted(numbers)),
             return_exceptions=True,
@@ -156,7 +161,7 @@ class ShareGroupCoordinator:
                 raise outcome
         return ErrorCode.none
 
-    def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
+    def _remove_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
         gone = frozenset(old.topics_by_id.keys() - new.topics_by_id.keys())
         for runner in self._runtime if gone else ():
             with contextlib.suppress(ApiError):

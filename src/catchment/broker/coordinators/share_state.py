@@ -1,7 +1,7 @@
-"""The share-state coordinator of this broker: a shard for each partition of `__share_group_state` that it leads.
+"""The share coordinator of this broker: a shard for each partition of `__share_group_state` that it leads.
 
-Whoever calls finds the topic made and the shard loaded: the leaders of share-partitions and the group coordinator of this
-broker ask here, without a detour over the network.
+A call creates the topic and waits for the shard to load, if necessary. The share-partition leaders and the group coordinator
+of this broker call it directly, not over the network.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class ShareStateCoordinator:
         self._periodic_tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
+        """Load the shards of this broker, and follow the metadata image from now on. The replicas must follow it already."""
         await self._runtime.start()
-        self._controller.subscribe(self._forget_deleted_topics)
+        self._controller.subscribe(self._delete_states_of_deleted_topics)
         prune_ms = self._settings.integer("share.coordinator.state.topic.prune.interval.ms")
         cold_ms = self._settings.integer("share.coordinator.cold.partition.snapshot.interval.ms")
         self._periodic_tasks = [
@@ -78,7 +78,7 @@ class ShareStateCoordinator:
         return ShareStateShard(updates_per_snapshot, self._has_partition)
 
     async def find(self, coordinator_key: str) -> PartitionImage:
-        """The partition that keeps the state of a "group:topic id:partition"; its topic is made if this is the first."""
+        """The partition that holds the state of "group:topic id:partition". The topic is created with the first key."""
         return await self._runtime.find(_coordinator_key(_parse_coordinator_key(coordinator_key)))
 
     async def initialize(
@@ -88,7 +88,7 @@ class ShareStateCoordinator:
         await self._change(key, lambda shard, now, reply: shard.initialize(key, state_epoch, start_offset, reply, now))
 
     async def read(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareState:
-        """The state, for the leader of this epoch; older leaders cannot write any more once this is answered."""
+        """The state, for the leader of this epoch. Older leaders cannot write any more once this returns."""
         key = ShareKey(group_id, topic_id, partition)
         runner = await self._runner(key)
         state = answer_now(runner, lambda shard, now: shard.read(key, leader_epoch, now))
@@ -96,7 +96,7 @@ class ShareStateCoordinator:
         return state
 
     async def read_summary(self, group_id: str, topic_id: UUID, partition: int) -> ShareState:
-        """The state as it is; its start offset is -1 where there is none."""
+        """The state; its start offset is -1 if there is none."""
         key = ShareKey(group_id, topic_id, partition)
         runner = await self._runner(key)
         state = answer_now(runner, lambda shard, _: shard.summary(key))
@@ -126,11 +126,11 @@ class ShareStateCoordinator:
         await self._change(key, lambda shard, _, reply: shard.delete(key, reply))
 
     async def prune(self) -> None:
-        """Cut off what newer snapshots have made superfluous."""
-        has_cut = False
+        """Delete the records that newer snapshots have superseded."""
+        has_pruned = False
         for runner in self._runtime:
             partition = runner.partition
-            # Counting records back from the end is right only where none is missing.
+            # The count of records from the end equals the offsets only if compaction removed none.
             if partition.log.config.is_compacted:
                 continue
             with contextlib.suppress(ApiError):
@@ -139,15 +139,15 @@ class ShareStateCoordinator:
                 await runner.settled()
                 if offset > partition.log.log_start_offset:
                     partition.log.advance_log_start(offset)
-                    has_cut = True
+                    has_pruned = True
         try:
-            if has_cut:
+            if has_pruned:
                 await self._replicas.checkpoint_log_starts()
         except OSError as error:
-            _logger.error("what was cut off %s may come back after a crash: %s", SHARE_STATE_TOPIC, error)
+            _logger.error("pruned records of %s may reappear after a crash: %s", SHARE_STATE_TOPIC, error)
 
     async def snapshot_cold(self) -> None:
-        """Write states anew that have not been written whole for long: they hold up pruning."""
+        """Write new snapshots of states whose last snapshot is old: they block pruning."""
         age_ms = self._settings.integer("share.coordinator.cold.partition.snapshot.interval.ms")
         for runner in self._runtime:
             with contextlib.suppress(ApiError):
@@ -171,7 +171,7 @@ class ShareStateCoordinator:
         topic = self._controller.image.topics_by_id.get(topic_id)
         return topic is not None and 0 <= partition < len(topic.partitions)
 
-    def _forget_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
+    def _delete_states_of_deleted_topics(self, old: MetadataImage, new: MetadataImage) -> None:
         gone = old.topics_by_id.keys() - new.topics_by_id.keys()
         for runner in self._runtime if gone else ():
             with contextlib.suppress(ApiError):
@@ -179,12 +179,12 @@ class ShareStateCoordinator:
 
 
 def _coordinator_key(key: ShareKey) -> str:
-    """What decides which partition keeps the state, as Kafka writes it."""
+    """The key that determines the partition of the state, in Kafka's format."""
     return f"{key.group_id}:{format_uuid(key.topic_id)}:{key.partition}"
 
 
 def _parse_coordinator_key(text: str) -> ShareKey:
-    """A group's id may have colons of its own."""
+    """Parse the key. A group id may contain colons."""
     with contextlib.suppress(ValueError):
         group_id, topic_id, partition = text.rsplit(":", 2)
         if group_id.strip():

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 _COMMIT_TIMEOUT_MS = 30_000
-_ABORTS_A_TURN = 32
-"""Between so many, other requests are served."""
+_ABORTS_PER_TURN = 32
+"""Other requests run after this many aborts."""
 
 _ProducerCommand = Callable[["TransactionShard", int | None, ProducerReply, Moment], None]
 
@@ -72,7 +72,7 @@ class TransactionCoordinator:
         self._periodic_tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Load the shards that are there, and follow the image from now on; the replicas must have it already."""
+        """Load the shards of this broker, and follow the metadata image from now on. The replicas must follow it already."""
         await self._runtime.start()
         loop = asyncio.get_running_loop()
         abort_ms = self._settings.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms")
@@ -88,11 +88,11 @@ class TransactionCoordinator:
         self._runtime.close()
 
     async def find(self, transactional_id: str) -> PartitionImage:
-        """The partition that the id belongs to; its topic is made if this is the first id of all."""
+        """The partition of the transactional id. The topic is created with the first id."""
         return await self._runtime.find(transactional_id)
 
     async def init(self, request: InitRequest) -> Producer:
-        """Make the asking producer the only one of its transactional id."""
+        """Register the producer of a transactional id, and fence the previous ones."""
 
         def command(shard: TransactionShard, fresh: int | None, reply: ProducerReply, now: Moment) -> None:
             shard.producers.init(request, fresh, reply, now)
@@ -100,7 +100,7 @@ class TransactionCoordinator:
         return await self._ask(request.transactional_id, command)
 
     async def end(self, request: EndRequest) -> Producer:
-        """Commit or abort; the producer goes on as who is answered. The outcome is safe, the markers may still be on their way."""
+        """Commit or abort, and return the id and epoch to continue with. Markers may still be in flight."""
 
         def command(shard: TransactionShard, fresh: int | None, reply: ProducerReply, now: Moment) -> None:
             shard.ending.end(request, fresh, reply, now)
@@ -112,7 +112,7 @@ class TransactionCoordinator:
     async def add_partitions(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], client_version: int
     ) -> None:
-        """Make the partitions part of the producer's transaction; ApiError if it may not."""
+        """Add the partitions to the producer's transaction; ApiError if that is not allowed."""
         await self._once_completed(
             transactional_id, lambda: self._add_now(transactional_id, producer, partitions, client_version)
         )
@@ -126,7 +126,7 @@ class TransactionCoordinator:
         *,
         adds: bool,
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether the partitions are part of the producer's transaction (KIP-890); with `adds` they become so."""
+        """Verify that the partitions are part of the producer's transaction (KIP-890), or add them with `adds`."""
         producer = Producer(producer_id, producer_epoch)
         try:
             if adds:
@@ -148,7 +148,7 @@ class TransactionCoordinator:
         return described
 
     async def listing(self) -> list[tuple[str, Transaction]]:
-        """The transactional ids of every shard that can be asked; ApiError while one is still loading."""
+        """The transactional ids of all loaded shards; ApiError while one is still loading."""
         found: list[tuple[str, Transaction]] = []
         for runner in self._runtime:
             try:
@@ -188,7 +188,7 @@ class TransactionCoordinator:
             raise ApiError(error)
 
     async def _once_completed(self, transactional_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Ask, and once more if the transaction before is not complete: it soon is, and a client waits longer before it asks again."""
+        """Ask, and retry once the previous transaction is complete: that is soon, and sooner than the client would retry."""
         try:
             return await ask()
         except ApiError as error:
@@ -198,7 +198,7 @@ class TransactionCoordinator:
         return await ask()
 
     async def _completed(self, transactional_id: str) -> None:
-        """Wait until no decided transaction is in the way, but not for long."""
+        """Wait until no prepared transaction is pending, up to `add.partitions.to.txn.retry.backoff.max.ms`."""
         loop = asyncio.get_running_loop()
         completed = loop.create_future()
 
@@ -206,8 +206,8 @@ class TransactionCoordinator:
             if not completed.done():
                 completed.set_result(None)
 
-        patience_s = self._settings.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
-        timer = loop.call_later(patience_s, wake)
+        max_wait_s = self._settings.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+        timer = loop.call_later(max_wait_s, wake)
         runner = self._runtime.runner_of(transactional_id)
         runner.run(lambda shard, _: shard.ending.when_completed(transactional_id, wake))
         try:
@@ -233,7 +233,7 @@ class TransactionCoordinator:
                 return False
 
         def delivered() -> None:
-            # Where there is no shard to tell, the one that takes its place delivers the markers again.
+            # If the shard is unloaded, the one that replaces it sends the markers again.
             with contextlib.suppress(ApiError):
                 runner.run(
                     lambda shard, now: shard.ending.markers_written(markers.transactional_id, markers.producer, now)
@@ -245,15 +245,15 @@ class TransactionCoordinator:
         return self._controller.image.partition(*partition) is not None
 
     async def abort_timed_out(self) -> None:
-        """Abort the transactions that have taken longer than their producers said; other requests are served in between."""
+        """Abort the transactions that have timed out. Other requests run in between."""
         for runner in self._runtime:
             with contextlib.suppress(ApiError):
                 await self._abort_timed_out(runner)
 
     async def _abort_timed_out(self, runner: ShardRunner[TransactionShard]) -> None:
-        late = answer_now(runner, lambda shard, now: shard.ending.timed_out(now))
-        for count, transactional_id in enumerate(late, start=1):
-            if count % _ABORTS_A_TURN == 0:
+        timed_out = answer_now(runner, lambda shard, now: shard.ending.timed_out(now))
+        for count, transactional_id in enumerate(timed_out, start=1):
+            if count % _ABORTS_PER_TURN == 0:
                 await asyncio.sleep(0)
             try:
                 runner.run(partial(_abort_if_timed_out, transactional_id, None))
@@ -272,13 +272,16 @@ def _abort_if_timed_out(transactional_id: str, fresh: int | None, shard: Transac
 
 
 async def highest_producer_id(logs: Iterable[Log]) -> int:
-    """The highest id in partitions of `__transaction_state`: its producer may not have written anything yet."""
+    """The highest producer id in logs of `__transaction_state`, as in a log directory that another broker wrote.
+
+    A producer may not have written any batch yet, so the logs of its partitions are not enough.
+    """
     from catchment.coordination.transactions.shard import TransactionShard
 
     highest = NO_PRODUCER_ID
     for log in logs:
         shard = TransactionShard(TransactionLimits(), lambda _: None)
-        # What cannot be read will not be served either, so nobody goes on with the ids in it.
+        # An unreadable partition is not served either, so no producer continues with the ids in it.
         with contextlib.suppress(ApiError, OSError, CorruptBatch, UnreadableRecord):
             await replay_log(log, log.log_end_offset, shard)
         for known in shard.state.logged.values():

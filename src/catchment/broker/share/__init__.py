@@ -1,1 +1,1 @@
-"""Share partitions (KIP-932): records of a partition handed out to many members at once, each locked until acknowledged."""
+"""Share partitions (KIP-932): members acquire records of one partition together, each locked until acknowledged."""

@@ -1,4 +1,4 @@
-"""Acknowledgements as requests carry them: checked, handed to their share partitions, and waited for together."""
+"""The acknowledgements of ShareFetch and ShareAcknowledge requests: validated, applied, and awaited together."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from catchment.broker.share.manager import SharePartitionManager
 from catchment.broker.share.sessions import SessionKey, TopicPartition
 from catchment.protocol.errors import ApiError
 
-LONGEST_MEMBER_ID: Final = 36
+MAX_MEMBER_ID_LENGTH: Final = 36
 _LARGEST_TYPE: Final = max(AcknowledgeType)
 
 Outcome = ApiError | None
-"""Why an acknowledgement was refused, or None if it was not."""
+"""The error of a rejected acknowledgement, or None."""
 
 
 class AcknowledgementBatch(Protocol):
-    """What ShareFetch and ShareAcknowledge both carry."""
+    """The acknowledgement batch of ShareFetch and of ShareAcknowledge."""
 
     @property
     def first_offset(self) -> int: ...
@@ -32,11 +32,13 @@ class AcknowledgementBatch(Protocol):
 
 
 def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
-    """Whose session it is. As in Kafka, nobody asks whether the group has such a member."""
+    """The key of the session. As in Kafka, the group need not have such a member."""
     if not group_id:
-        raise ApiError(ErrorCode.invalid_request, "A share group needs an id.")
-    if not member_id or len(member_id) > LONGEST_MEMBER_ID:
-        raise ApiError(ErrorCode.invalid_request, f"A member needs an id of at most {LONGEST_MEMBER_ID} characters.")
+        raise ApiError(ErrorCode.invalid_request, "The group id is missing.")
+    if not member_id or len(member_id) > MAX_MEMBER_ID_LENGTH:
+        raise ApiError(
+            ErrorCode.invalid_request, f"The member id is missing or longer than {MAX_MEMBER_ID_LENGTH} characters."
+        )
     return SessionKey(group_id, member_id)
 
 
@@ -47,13 +49,13 @@ async def acknowledge_all(
     *,
     has_renewals: bool,
 ) -> dict[TopicPartition, Outcome]:
-    """What became of each partition's acknowledgements; those of one partition are taken all or not at all."""
+    """The outcome for each partition. The acknowledgements of one partition are accepted all or not at all."""
     if not batches:
         return {}
     acknowledged = asyncio.gather(
         *[_acknowledge(shares, key, partition, given, has_renewals) for partition, given in batches.items()]
     )
-    # They count whether or not the member stays for the answer.
+    # They take effect even if the member disconnects before the response.
     outcomes = await asyncio.shield(acknowledged)
     return dict(zip(batches, outcomes, strict=True))
 
@@ -80,7 +82,7 @@ async def _acknowledge(
 
 
 def _check(acknowledgements: Sequence[Acknowledgement], *, has_renewals: bool) -> None:
-    """Refuse what makes no sense whatever the state is."""
+    """ApiError for acknowledgements that are invalid in any state."""
     previous_offset = 0
     for first_offset, last_offset, types in acknowledgements:
         if first_offset > last_offset or first_offset < previous_offset:
@@ -90,5 +92,5 @@ def _check(acknowledgements: Sequence[Acknowledgement], *, has_renewals: bool) -
         if any(not 0 <= kind <= _LARGEST_TYPE for kind in types):
             raise ApiError(ErrorCode.invalid_request, f"Invalid acknowledge type: {list(types)}")
         if AcknowledgeType.RENEW in types and not has_renewals:
-            raise ApiError(ErrorCode.invalid_request, "The request does not say that it renews locks.")
+            raise ApiError(ErrorCode.invalid_request, "The request contains RENEW, but does not set is_renew_ack.")
         previous_offset = last_offset

@@ -1,7 +1,8 @@
-"""From the log to a member: read where records may be free, acquire what is, and cut the bytes to that.
+"""ShareFetch of one partition: read the log, acquire available records, and return the bytes that hold them.
 
-The bytes are the log's own. They may hold records that were not acquired, between those that were: members go by the list of
-acquired offsets. Control batches are passed over, and so are aborted ones where the group reads committed data.
+The bytes are those of the log. They may hold records that were not acquired, between acquired ones: members use the list of
+acquired offsets. Control batches are skipped, and so are aborted ones with `read_committed`. A fetch waits until records are
+appended, or acquired ones become available again.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from catchment.broker.context import Services
 
 
-_SPARE_READ: Final = 2
-"""Batches differ in how large their records are: read this much more than the first lets expect."""
+_READ_MARGIN: Final = 2
+"""Record sizes differ between batches: read this many times the size estimated from the first batch."""
 
 
 class Reader(NamedTuple):
-    """A member and what it wants."""
+    """A member and the limits of its fetch."""
 
     member_id: str
     limits: FetchLimits
@@ -51,9 +52,9 @@ class FetchedRecords(NamedTuple):
 
 
 def locate(leader: ShareLeader, reader: Reader) -> tuple[int, FileRange] | None:
-    """Where there may be something for the member, and from which offset on; None if there is nothing.
+    """The offset and the file range to read for the member; None if no record is available.
 
-    ApiError where the log cannot be read.
+    ApiError if the log cannot be read.
     """
     offset = leader.next_fetch_offset()
     upper_offset = _upper_offset(leader.partition, reader)
@@ -67,36 +68,36 @@ def locate(leader: ShareLeader, reader: Reader) -> tuple[int, FileRange] | None:
 
 
 async def take(services: Services, leader: ShareLeader, reader: Reader) -> FetchedRecords:
-    """Acquire records for the member; nothing if there are none. ApiError where the log cannot be read."""
+    """Acquire records for the member, possibly none. ApiError if the log cannot be read."""
     while (located := locate(leader, reader)) is not None:
         offset, found = located
         data = await _read(services, found, reader.limits.max_records)
         if found.file.is_closed:
-            # Compaction has replaced the file during the read, and may have forgotten the aborts in it.
+            # Compaction has replaced the file during the read, and may have dropped its aborted transactions.
             continue
         try:
             batches = list(iterate_headers(data))
         except CorruptBatch as error:
             raise ApiError(ErrorCode.corrupt_message, str(error)) from error
         aborted = _aborted(leader.partition, batches, reader)
-        acquired = leader.acquire(reader.member_id, offset, list(_extents(batches, aborted)), reader.limits)
+        acquired = leader.acquire(reader.member_id, offset, list(_log_batches(batches, aborted)), reader.limits)
         if acquired:
             return FetchedRecords(_cut(data, batches, acquired), acquired)
         next_offset = leader.next_fetch_offset()
         if next_offset is None or next_offset <= offset:
             break
-        # Nothing there was for members. There may be much of that: let others have their turn.
+        # These batches have nothing for members. There may be many of them: let other requests run.
         await asyncio.sleep(0)
     return FetchedRecords()
 
 
 async def _read(services: Services, found: FileRange, max_records: int) -> bytes:
-    """The bytes, but not many more than the wanted number of records is likely to take."""
+    """Read the range, but not many more bytes than the requested number of records needs."""
     file, position, size = found
     try:
         if not file.would_block(position, HEADER_SIZE):
             header = read_header(file.read(position, HEADER_SIZE))
-            likely_size = header.size * max_records * _SPARE_READ // max(header.record_count, 1)
+            likely_size = header.size * max_records * _READ_MARGIN // max(header.record_count, 1)
             size = min(size, max(header.size, likely_size))
         if file.would_block(position, size):
             return await services.disk.read_later(file, position, size)
@@ -112,15 +113,15 @@ def _upper_offset(partition: Partition, reader: Reader) -> int:
 
 
 def _aborted(partition: Partition, batches: Sequence[tuple[int, BatchHeader]], reader: Reader) -> list[tuple[int, int]]:
-    """(first offset, producer id) of the aborted transactions in what was read, in order."""
+    """(first offset, producer id) of the aborted transactions in the batches, in order."""
     if not reader.reads_committed or not batches:
         return []
     found = partition.log.aborted_transactions(batches[0][1].base_offset, batches[-1][1].next_offset)
     return sorted((first_offset, producer_id) for producer_id, first_offset in found)
 
 
-def _extents(batches: Sequence[tuple[int, BatchHeader]], aborted: Sequence[tuple[int, int]]) -> Iterator[LogBatch]:
-    """What each batch holds for members: an aborted transaction reaches from its first offset to its marker."""
+def _log_batches(batches: Sequence[tuple[int, BatchHeader]], aborted: Sequence[tuple[int, int]]) -> Iterator[LogBatch]:
+    """The batches, and whether each is deliverable. An aborted transaction extends from its first offset to its marker."""
     index = 0
     aborting: set[int] = set()
     for _, header in batches:
@@ -141,24 +142,24 @@ def _cut(data: bytes, batches: Sequence[tuple[int, BatchHeader]], acquired: Sequ
 
 
 class FetchWaiter:
-    """Rings whenever one of the share partitions may have something, as long as it is entered.
+    """Waits for available records in any of the share partitions, while it is entered.
 
-    The time is up early if the client closes its side.
+    The deadline passes early if the client closes its connection.
     """
 
     def __init__(self, leaders: Sequence[ShareLeader], max_wait_ms: int, connection: Connection | None) -> None:
         self._leaders = leaders
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        has_asked_last = connection is not None and connection.is_half_closed
-        self._deadline_s = self._loop.time() + (0 if has_asked_last else min(max_wait_ms, MAX_WAIT_MS) / 1000)
-        self._has_rung = False
-        self._heard: asyncio.Future[None] | None = None
+        is_closing = connection is not None and connection.is_half_closed
+        self._deadline_s = self._loop.time() + (0 if is_closing else min(max_wait_ms, MAX_WAIT_MS) / 1000)
+        self._is_notified = False
+        self._waiter: asyncio.Future[None] | None = None
 
     def __enter__(self) -> FetchWaiter:
         for leader in self._leaders:
-            leader.waiting.add(self._on_timer)
-            leader.partition.readers.add(self._on_timer)
+            leader.waiting.add(self._notify)
+            leader.partition.readers.add(self._notify)
         if self._connection is not None:
             self._connection.on_disconnect[self] = self._expire
         return self
@@ -167,25 +168,25 @@ class FetchWaiter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for leader in self._leaders:
-            leader.waiting.remove(self._on_timer)
-            leader.partition.readers.remove(self._on_timer)
+            leader.waiting.remove(self._notify)
+            leader.partition.readers.remove(self._notify)
         if self._connection is not None:
             self._connection.on_disconnect.pop(self, None)
 
     async def wait(self) -> bool:
-        """Wait for the next ring; whether it came before the time was up."""
-        if not self._has_rung and self._loop.time() < self._deadline_s:
-            heard = self._heard = self._loop.create_future()
+        """Wait for the next notification; whether it came before the deadline."""
+        if not self._is_notified and self._loop.time() < self._deadline_s:
+            waiter = self._waiter = self._loop.create_future()
             timer = self._loop.call_at(self._deadline_s, self._end)
             try:
-                await heard
+                await waiter
             finally:
                 timer.cancel()
-        has_rung, self._has_rung = self._has_rung, False
-        return has_rung and self._loop.time() < self._deadline_s
+        is_notified, self._is_notified = self._is_notified, False
+        return is_notified and self._loop.time() < self._deadline_s
 
-    def _on_timer(self) -> None:
-        self._has_rung = True
+    def _notify(self) -> None:
+        self._is_notified = True
         self._end()
 
     def _expire(self) -> None:
@@ -193,5 +194,5 @@ class FetchWaiter:
         self._end()
 
     def _end(self) -> None:
-        if self._heard is not None and not self._heard.done():
-            self._heard.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

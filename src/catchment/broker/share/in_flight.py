@@ -1,8 +1,8 @@
-"""The records in flight of a share partition, as runs of offsets that share one state.
+"""The records in flight of a share partition, as batches of offsets with one state, and the values that describe them.
 
-The spans lie in a row, without gap or overlap, from the start offset (everything below it is done for good) to the end offset
-(nothing from there on was ever handed out). A member usually takes and acknowledges whole batches, so a span stands for many
-records; it is cut where an acknowledgement names a part of it, and neighbours that have become alike are joined again.
+The batches cover the range from the start offset (all records below it are final) to the end offset (no record from there on
+was ever in flight), without gap or overlap. Members usually acquire and acknowledge whole batches, so one entry stands for many
+records. It is split where an acknowledgement covers a part of it, and adjacent entries with the same state are merged again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 from catchment.coordination.share_state.batches import StateBatch
 
 _FIRST_OFFSET: Final = attrgetter("first_offset")
-_FEW_SPANS: Final = 64
+_MIN_MERGE_THRESHOLD: Final = 64
 
 
 class RecordState(enum.IntEnum):
-    """What became of a record, with the numbers under which Kafka persists it."""
+    """The delivery state of a record, with the number that Kafka persists."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -34,7 +34,7 @@ class RecordState(enum.IntEnum):
 
 
 class Change:
-    """What an acknowledgement will make of some spans, once that is persisted. It is known by its identity."""
+    """A pending acknowledgement of some batches, until it is persisted. It is compared by identity."""
 
     __slots__ = ()
 
@@ -46,11 +46,11 @@ class InFlightBatch:
     state: RecordState
     delivery_count: int = 0
     member_id: str = ""
-    """Who has acquired the records."""
+    """The member that has acquired the records."""
     deadline_ms: int = 0
-    """When the lock of whoever has acquired them ends."""
+    """When the acquisition lock times out."""
     change: Change | None = None
-    """Under way: until it is persisted, nobody else may touch the span."""
+    """The pending change: until it is persisted, no other change is allowed."""
     next_state: RecordState = RecordState.AVAILABLE
 
     @property
@@ -62,13 +62,13 @@ class InFlightBatch:
         return self.state is RecordState.AVAILABLE and self.change is None
 
     def settle(self, state: RecordState) -> None:
-        """Nobody holds the records any more."""
+        """Set the state and remove the acquisition lock."""
         self.state = state
         self.member_id = ""
         self.deadline_ms = 0
         self.change = None
 
-    def is_like(self, other: InFlightBatch) -> bool:
+    def can_merge_with(self, other: InFlightBatch) -> bool:
         return (
             self.state is other.state
             and self.delivery_count == other.delivery_count
@@ -80,77 +80,77 @@ class InFlightBatch:
 
 
 class InFlightBatches:
-    __slots__ = ("_many", "_spans", "end_offset", "start_offset")
+    __slots__ = ("_batches", "_merge_threshold", "end_offset", "start_offset")
 
     def __init__(self, start_offset: int) -> None:
         self.start_offset = start_offset
         self.end_offset = start_offset
-        self._spans: list[InFlightBatch] = []
-        self._many = _FEW_SPANS
+        self._batches: list[InFlightBatch] = []
+        self._merge_threshold = _MIN_MERGE_THRESHOLD
 
     def __iter__(self) -> Iterator[InFlightBatch]:
-        return iter(self._spans)
+        return iter(self._batches)
 
     def __len__(self) -> int:
-        return len(self._spans)
+        return len(self._batches)
 
     def append(self, last_offset: int, state: RecordState, delivery_count: int = 0) -> None:
-        """Let the row reach to `last_offset`."""
-        self._spans.append(InFlightBatch(self.end_offset, last_offset, state, delivery_count))
+        """Extend the range to `last_offset`."""
+        self._batches.append(InFlightBatch(self.end_offset, last_offset, state, delivery_count))
         self.end_offset = last_offset + 1
 
     def within(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
-        """The spans of exactly these offsets, as far as they lie in the row; the outer ones are cut to fit."""
+        """The batches of exactly these offsets, as far as they are in flight. The outer ones are split to fit."""
         first_offset = max(first_offset, self.start_offset)
         last_offset = min(last_offset, self.end_offset - 1)
         if first_offset > last_offset:
             return []
-        begin = self._cut(first_offset)
-        return self._spans[begin : self._cut(last_offset + 1)]
+        begin = self._split(first_offset)
+        return self._batches[begin : self._split(last_offset + 1)]
 
     def touching(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
-        """The spans that hold any of these offsets, uncut."""
-        begin = max(bisect_right(self._spans, first_offset, key=_FIRST_OFFSET) - 1, 0)
-        return self._spans[begin : bisect_right(self._spans, last_offset, key=_FIRST_OFFSET)]
+        """The batches that hold any of these offsets, not split."""
+        begin = max(bisect_right(self._batches, first_offset, key=_FIRST_OFFSET) - 1, 0)
+        return self._batches[begin : bisect_right(self._batches, last_offset, key=_FIRST_OFFSET)]
 
     def drop_below(self, offset: int) -> None:
-        """Begin at `offset`: whatever was below it is gone from the log."""
+        """Move the start to `offset`: the records below it are deleted from the log."""
         if offset > self.start_offset:
-            del self._spans[: self._cut(min(offset, self.end_offset))]
+            del self._batches[: self._split(min(offset, self.end_offset))]
             self.start_offset = offset
             self.end_offset = max(self.end_offset, offset)
 
     def drop_final(self) -> None:
-        """Begin behind the records at the front whose fate is final."""
+        """Move the start past the leading records in a final state."""
         count = 0
-        while count < len(self._spans) and self._spans[count].state.is_final:
-            self.start_offset = self._spans[count].last_offset + 1
+        while count < len(self._batches) and self._batches[count].state.is_final:
+            self.start_offset = self._batches[count].last_offset + 1
             count += 1
-        del self._spans[:count]
+        del self._batches[:count]
 
-    def join(self) -> None:
-        """Join neighbours that are alike, when enough spans have come since the last time."""
-        if len(self._spans) < self._many:
+    def merge(self) -> None:
+        """Merge adjacent batches with the same state, if enough were added since the last time."""
+        if len(self._batches) < self._merge_threshold:
             return
-        joined: list[InFlightBatch] = []
-        for span in self._spans:
-            if joined and joined[-1].is_like(span):
-                joined[-1].last_offset = span.last_offset
+        merged: list[InFlightBatch] = []
+        for batch in self._batches:
+            if merged and merged[-1].can_merge_with(batch):
+                merged[-1].last_offset = batch.last_offset
             else:
-                joined.append(span)
-        self._spans = joined
-        self._many = max(_FEW_SPANS, 2 * len(joined))
+                merged.append(batch)
+        self._batches = merged
+        self._merge_threshold = max(_MIN_MERGE_THRESHOLD, 2 * len(merged))
 
-    def _cut(self, offset: int) -> int:
-        """The index of the span that begins at `offset`, which one is cut for if needed."""
+    def _split(self, offset: int) -> int:
+        """The index of the batch that begins at `offset`, after splitting one if necessary."""
         if offset >= self.end_offset:
-            return len(self._spans)
-        index = bisect_right(self._spans, offset, key=_FIRST_OFFSET) - 1
-        span = self._spans[index]
-        if span.first_offset == offset:
+            return len(self._batches)
+        index = bisect_right(self._batches, offset, key=_FIRST_OFFSET) - 1
+        batch = self._batches[index]
+        if batch.first_offset == offset:
             return index
-        self._spans.insert(index + 1, replace(span, first_offset=offset))
-        span.last_offset = offset - 1
+        self._batches.insert(index + 1, replace(batch, first_offset=offset))
+        batch.last_offset = offset - 1
         return index + 1
 
 
@@ -165,7 +165,7 @@ class AcknowledgeType(enum.IntEnum):
 
 
 class RecordRules(NamedTuple):
-    """What the group's settings say about its records."""
+    """The settings of the group for its records."""
 
     lock_duration_ms: int
     max_delivery_count: int
@@ -174,7 +174,7 @@ class RecordRules(NamedTuple):
 
     @property
     def isolated_from_count(self) -> int:
-        """Records that were delivered this often come in ever smaller portions, so that a bad one stands alone at the end."""
+        """Records with this delivery count are delivered in ever smaller batches, so that a bad one is isolated in the end."""
         return max(2, (self.max_delivery_count + 1) // 2)
 
 
@@ -184,16 +184,16 @@ class LogBatch(NamedTuple):
     base_offset: int
     last_offset: int
     is_deliverable: bool = True
-    """Not so for control batches, nor for aborted ones where the group reads committed data."""
+    """False for control batches, and for aborted ones with `read_committed`."""
 
 
 class FetchLimits(NamedTuple):
-    """How much a member wants at once."""
+    """The limits of one fetch of a member."""
 
     max_records: int
     batch_size: int
     is_exact: bool = False
-    """Whether `max_records` may cut a batch (record_limit, KIP-1206) or is rounded up to its end."""
+    """Whether `max_records` may split a batch (record_limit, KIP-1206) or is rounded up to its end."""
 
 
 class AcquiredRecords(NamedTuple):
@@ -206,11 +206,11 @@ class Acknowledgement(NamedTuple):
     first_offset: int
     last_offset: int
     types: Sequence[int]
-    """One for all offsets, or one for each."""
+    """One type for all offsets, or one for each."""
 
 
-class Decision(NamedTuple):
-    """A change that waits, and what has to be persisted for it."""
+class PendingAcknowledgement(NamedTuple):
+    """A pending change, and the batches to persist for it."""
 
     change: Change
     batches: tuple[StateBatch, ...]

@@ -1,9 +1,8 @@
-"""A share partition on the broker that leads the partition: loaded from its state, persisted, woken when locks end.
+"""The share-partition leader: loads the share state, persists changes, and releases records when acquisition locks time out.
 
-The state is read once, when a member first wants records, for the leader epoch in which the partition is led; whatever an
-older leader still writes is refused from then on. An acknowledgement is answered when it is persisted. Where the state says
-that nobody has decided yet where the group begins, that is decided here and persisted before the first record goes out: a
-restart must not decide otherwise and pass over what came between.
+The state is read once, with the first fetch of a member, for the leader epoch of the partition; writes of older leaders are
+fenced from then on. An acknowledgement is answered when it is persisted. If the state has no start offset yet, it is chosen
+here and persisted before the first record is delivered: after a restart, another choice could skip the records in between.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from catchment.replication.waiting import WaitingReaders
 
 _logger = logging.getLogger(__name__)
 
-_TOLD_TO_MEMBERS: Final = {
+_ERRORS_FOR_MEMBERS: Final = {
     ErrorCode.fenced_leader_epoch: ErrorCode.not_leader_or_follower,
     ErrorCode.not_coordinator: ErrorCode.coordinator_not_available,
     ErrorCode.coordinator_load_in_progress: ErrorCode.coordinator_not_available,
 }
-"""What a member is told when the state cannot be read or written, as in Kafka; other errors are told as they are."""
+"""The error codes for members when the state cannot be read or written, as in Kafka. Others are passed on unchanged."""
 
 
 class Persister(Protocol):
-    """Who keeps the state of share partitions."""
+    """Reads and writes the state of share partitions."""
 
     async def read(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareState: ...
 
@@ -73,17 +72,17 @@ class ShareLeader:
         fenced: Callable[[ShareLeader], None],
         run: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        """`first_offset` decides where the group begins; `fenced` hears that the state is somebody else's by now.
+        """`first_offset` chooses the start offset of a new group; `fenced` is called when another leader has taken over the state.
 
-        `run` lets work go on by itself, and ends it with the broker.
+        `run` starts a background task that ends with the broker.
         """
         self.key = key
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.waiting = WaitingReaders()
-        """Members that wait for records to become free."""
+        """Fetches that wait for available records."""
         self.error: ApiError | None = None
-        """Why the state could not be loaded."""
+        """The error with which loading the state failed."""
         self._persister = persister
         self._clock = clock
         self._rules = rules
@@ -99,7 +98,7 @@ class ShareLeader:
         self._run(self._load())
 
     def close(self) -> None:
-        """Stop the clock; what is being persisted goes on."""
+        """Stop the timer. Writes in progress continue."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -109,45 +108,45 @@ class ShareLeader:
 
     @property
     def records(self) -> SharePartition | None:
-        """What is in flight; None while that is not known, or no longer ours."""
+        """The records in flight; None while the state is not loaded, and after `close`."""
         records = self._records
         if records is not None:
             records.move_start(self.partition.log.log_start_offset)
         return records
 
     def next_fetch_offset(self) -> int | None:
-        """Where there may be records for a member; None while there are none to hand out."""
+        """The offset at which to read for a member; None while no record can be acquired."""
         records = self.records
         return None if records is None else records.next_fetch_offset(self._rules())
 
     def acquire(
-        self, member_id: str, fetch_offset: int, extents: Sequence[LogBatch], limits: FetchLimits
+        self, member_id: str, fetch_offset: int, log_batches: Sequence[LogBatch], limits: FetchLimits
     ) -> list[AcquiredRecords]:
         records = self.records
         if records is None:
             return []
-        acquired = records.acquire(member_id, fetch_offset, extents, limits, self._rules(), self._now_ms())
+        acquired = records.acquire(member_id, fetch_offset, log_batches, limits, self._rules(), self._now_ms())
         self._set_timer()
         return acquired
 
     async def acknowledge(self, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Answer when it is persisted; ApiError if it is refused or cannot be."""
+        """Return when the acknowledgements are persisted; ApiError if they are rejected or cannot be persisted."""
         records = self.records
         if records is None:
             raise ApiError(ErrorCode.unknown_topic_or_partition)
-        decision = records.acknowledge(member_id, acknowledgements, self._rules(), self._now_ms())
-        if decision.batches:
+        pending = records.acknowledge(member_id, acknowledgements, self._rules(), self._now_ms())
+        if pending.batches:
             try:
-                await self._persist(records, decision.batches, newly_final=_final_count(decision.batches))
+                await self._persist(records, pending.batches, newly_final=_final_count(pending.batches))
             except ApiError as error:
-                records.roll_back(decision)
-                raise ApiError(_TOLD_TO_MEMBERS.get(error.code, error.code), error.message) from error
+                records.roll_back(pending)
+                raise ApiError(_ERRORS_FOR_MEMBERS.get(error.code, error.code), error.message) from error
             except BaseException:
-                # The member is gone, or a fault: whether it is persisted is not known, as when a write takes too long.
-                records.roll_back(decision)
+                # The member has disconnected, or an unexpected error: it is unknown whether the write was persisted, as after a time-out.
+                records.roll_back(pending)
                 raise
             else:
-                records.commit(decision)
+                records.commit(pending)
             finally:
                 self._set_timer()
                 self.waiting.notify()
@@ -155,7 +154,7 @@ class ShareLeader:
             self._set_timer()
 
     def release(self, member_id: str) -> None:
-        """Set free what a member holds."""
+        """Release the records that a member has acquired."""
         if self._records is not None:
             self._persist_later(self._records, self._records.release(member_id, self._rules()))
 
@@ -171,18 +170,18 @@ class ShareLeader:
             else:
                 records = SharePartition(start_offset, state.batches)
         except ApiError as error:
-            _logger.debug("the state of %s is not there: %s", key, error)
-            self.error = ApiError(_TOLD_TO_MEMBERS.get(error.code, error.code), error.message)
+            _logger.debug("the share state of %s is not available: %s", key, error)
+            self.error = ApiError(_ERRORS_FOR_MEMBERS.get(error.code, error.code), error.message)
         except Exception:
-            _logger.exception("the state of %s could not be loaded", key)
+            _logger.exception("the share state of %s could not be loaded", key)
             self.error = ApiError(ErrorCode.unknown_server_error)
         else:
-            # One that was closed meanwhile hands out nothing: another one may have been loaded in its place.
+            # If it was closed meanwhile, it must not deliver records: another leader may have been loaded.
             self._records = None if self._is_closed else records
         self.waiting.notify()
 
     async def _persist(self, records: SharePartition, batches: Sequence[StateBatch], newly_final: int = 0) -> None:
-        """The start is the one at this moment: a later write must never carry an earlier one."""
+        """Write the state with the current start offset: a later write must never carry an earlier one."""
         key = self.key
         try:
             await self._persister.write(
@@ -211,7 +210,7 @@ class ShareLeader:
             await self._persist(records, batches)
 
     def _set_timer(self) -> None:
-        """Wake up when the next lock ends."""
+        """Set the timer for the next acquisition lock time-out."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,7 @@
-"""All share partitions that this broker leads, and the sessions of the members that read them.
+"""The share partitions that this broker leads, and the share sessions of their members.
 
-A share partition is loaded when a member first wants its records, and dropped when the last session of its group has ended,
-when the broker no longer leads the partition in the same epoch, or when its state turns out to be another's: whoever comes
-next reads the state anew.
+A share partition is loaded with the first fetch of a member. It is dropped when the last session of its group ends, when the
+broker no longer leads the partition in the same epoch, or when it is fenced: the next fetch loads the state again.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class SharePartitionManager:
         self._controller.subscribe(self._follow)
 
     async def close(self) -> None:
-        """Wait for what is being persisted; nothing new begins."""
+        """Close all share partitions, and wait for writes in progress."""
         leaders = list(self._leaders.values())
         self._leaders.clear()
         for leader in leaders:
@@ -75,7 +74,7 @@ class SharePartitionManager:
         return self._group(group_id).text("share.isolation.level") == "read_committed"
 
     def lead(self, group_id: str, asked: TopicPartition) -> ShareLeader:
-        """The share partition, which is being loaded if it is the first time; ApiError if this broker does not lead it."""
+        """The share partition, which the first call begins to load; ApiError if this broker does not lead it."""
         from catchment.broker.share.leader import ShareLeader
 
         partition = self._replicas.find(asked.topic_id, asked.partition)
@@ -99,12 +98,12 @@ class SharePartitionManager:
         return leader
 
     def loaded(self, group_id: str, asked: TopicPartition) -> ShareLeader | None:
-        """The share partition, if members have had records of it; ApiError if this broker does not lead it."""
+        """The share partition, if it is loaded; ApiError if this broker does not lead it."""
         self._replicas.find(asked.topic_id, asked.partition)
         return self._leaders.get(ShareKey(group_id, asked.topic_id, asked.partition))
 
     def end_session(self, session: ShareSession) -> None:
-        """A member has closed its session or lost its connection: others get what it held."""
+        """End the session of a member that closed it or disconnected, and release its records."""
         if not self.sessions.is_open(session):
             return
         self.sessions.close(session)
@@ -114,7 +113,7 @@ class SharePartitionManager:
                 self._drop(leader)
 
     def release(self, key: SessionKey) -> list[ShareLeader]:
-        """Set free what a member holds, wherever that is; the share partitions of its group."""
+        """Release the records of a member in all partitions, and return the share partitions of its group."""
         leaders = [leader for leader in self._leaders.values() if leader.key.group_id == key.group_id]
         for leader in leaders:
             leader.release(key.member_id)
@@ -128,7 +127,7 @@ class SharePartitionManager:
     def _finished(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         if not task.cancelled() and (fault := task.exception()) is not None:
-            _logger.error("work for a share partition failed", exc_info=fault)
+            _logger.error("a background task of a share partition failed", exc_info=fault)
 
     def _drop(self, leader: ShareLeader) -> None:
         if self._leaders.get(leader.key) is leader:
@@ -136,7 +135,7 @@ class SharePartitionManager:
         leader.close()
 
     def _follow(self, _: MetadataImage, new: MetadataImage) -> None:
-        """Drop what this broker no longer leads."""
+        """Drop the share partitions that this broker no longer leads."""
         for leader in list(self._leaders.values()):
             topic = new.topics_by_id.get(leader.key.topic_id)
             state = None if topic is None else topic.partitions[leader.key.partition]
@@ -147,7 +146,7 @@ class SharePartitionManager:
         return GroupSettings(self._settings, self._controller.image.group_settings.get(group_id, {}))
 
     def _first_offset(self, group_id: str, partition: Partition) -> int:
-        """Where a group begins that has read nothing of a partition (`share.auto.offset.reset`)."""
+        """The start offset of a group that has not read the partition yet (`share.auto.offset.reset`)."""
         reset = self._group(group_id).text("share.auto.offset.reset")
         if reset == "latest":
             return partition.high_watermark

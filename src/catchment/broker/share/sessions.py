@@ -1,8 +1,8 @@
-"""Share sessions (KIP-932): which partitions a member of a share group reads here, so that requests carry only changes.
+"""Share sessions (KIP-932): the partitions that a member of a share group fetches here, so that requests carry only changes.
 
-A session belongs to a group and a member; it begins with epoch 0, each further request carries the next epoch, and -1 ends
-it. Their number is bounded, and the number of partitions that they hold together; none makes room for another: a member that
-was refused tries again. A session also ends with the connection that opened it.
+A session belongs to a group and a member. It begins with epoch 0, each further request carries the next epoch, and -1 ends it.
+The number of sessions and the number of their partitions are limited. No session is evicted for another: a member that is
+rejected retries. A session also ends with the connection that opened it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ FIRST_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = (1 << 31) - 1
 
-MOST_PARTITIONS: Final = 200_000
-"""What all sessions may hold, as with fetch sessions."""
+MAX_PARTITIONS: Final = 200_000
+"""The limit for all sessions together, as for fetch sessions."""
 
 
 class SessionKey(NamedTuple):
@@ -39,16 +39,16 @@ class ShareSession:
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.epoch = 1
-        """What the next request must carry."""
+        """The epoch that the next request must carry."""
         self.forget_connection: Callable[[], object] = _nothing
-        """What to do when the session ends before its connection does."""
+        """Called when the session ends before its connection."""
         self._partitions: dict[TopicPartition, None] = {}
 
     def __len__(self) -> int:
         return len(self._partitions)
 
     def partitions(self) -> list[TopicPartition]:
-        """In an order that turns with every request, so that none is always served first."""
+        """The partitions, in an order that rotates with every request, so that none is always served first."""
         partitions = list(self._partitions)
         if not partitions:
             return partitions
@@ -56,7 +56,7 @@ class ShareSession:
         return partitions[turn:] + partitions[:turn]
 
     def update(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
-        """A partition may come with its last acknowledgements and be forgotten in one request, so forgetting is last."""
+        """Add and remove partitions. One request may add a partition for its last acknowledgements and remove it."""
         for partition in added:
             self._partitions[partition] = None
         for partition in forgotten:
@@ -64,7 +64,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    def __init__(self, max_sessions: int, max_partitions: int = MOST_PARTITIONS) -> None:
+    def __init__(self, max_sessions: int, max_partitions: int = MAX_PARTITIONS) -> None:
         self._max_sessions = max_sessions
         self._max_partitions = max_partitions
         self._sessions: dict[SessionKey, ShareSession] = {}
@@ -76,14 +76,14 @@ class ShareSessions:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the sessions hold together."""
+        """The number of partitions of all sessions."""
         return self._partition_count
 
     def __contains__(self, key: SessionKey) -> bool:
         return key in self._sessions
 
     def open(self, key: SessionKey) -> ShareSession:
-        """A new session, in the place of the member's older one if there is one."""
+        """Open a new session, which replaces an older one of the member."""
         older = self._sessions.get(key)
         if older is not None:
             self.close(older)
@@ -94,7 +94,7 @@ class ShareSessions:
         return session
 
     def advance(self, key: SessionKey, epoch: int) -> ShareSession:
-        """The session that a further request belongs to."""
+        """The session of a further request, with its epoch advanced."""
         session = self._sessions.get(key)
         if session is None:
             raise ApiError(ErrorCode.share_session_not_found)
@@ -107,7 +107,7 @@ class ShareSessions:
     def update(
         self, session: ShareSession, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]
     ) -> None:
-        """Change what an open session reads; ApiError if there is no room for it, and the caller ends the session."""
+        """Change the partitions of an open session; ApiError if the limit is exceeded, and then the caller ends the session."""
         before = len(session)
         session.update(added, forgotten)
         self._partition_count += len(session) - before

@@ -1,1 +1,1 @@
-"""Who reads which partition: the assignors that run in the coordinator, as pure functions of a group."""
+"""The assignors of the coordinator: pure functions from the members and topics of a group to an assignment."""

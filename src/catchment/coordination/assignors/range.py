@@ -1,8 +1,8 @@
-"""The range assignor (KIP-848): members read the same partition numbers of topics that belong together, so they can join them.
+"""The range assignor (KIP-848): members get the same partition numbers of co-partitioned topics, so that they can join them.
 
-Topics with the same readers and the same number of partitions are divided once, for all of them: whoever has partition 3 of
-one has partition 3 of each. Every topic is divided evenly among its readers, who keep what they have as far as that allows;
-what is free is dealt out in runs.
+Topics with the same subscribers and the same number of partitions are divided once, for all of them: the member that has
+partition 3 of one has partition 3 of each. Every topic is divided evenly among its subscribers, which keep their partitions as
+far as that allows. Free partitions are assigned in consecutive runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def assign(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, in
 
 
 def _owners(topic_ids: Sequence[UUID], subscribers: Mapping[str, MemberSpec]) -> dict[int, str]:
-    """Who has each number now. Where the topics differ, as when one has just come, the first that is assigned decides."""
+    """The owner of each partition number. Where the topics differ, as after one was created, the first assigned one decides."""
     owners: dict[int, str] = {}
     for topic_id in topic_ids:
         for member_id, member in subscribers.items():

@@ -1,8 +1,8 @@
-"""The simple assignor of share groups (KIP-932): a partition may have several readers, and no member is left without work.
+"""The simple assignor of share groups (KIP-932): a partition may have several readers, and every member gets a partition.
 
-Each partition gets as many readers as it takes to employ every subscriber, and members get as many partitions as any other,
-or one more; what they have they keep as far as that allows. Where all subscribe to the same topics this holds over all
-topics together, otherwise for each topic by itself.
+Each partition gets as many readers as are needed so that every subscriber has one. Members get as many partitions as any
+other, or one more, and keep their partitions as far as that allows. If all members subscribe to the same topics this holds
+over all topics together, otherwise for each topic separately.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def assign_partitions(
     shared: dict[str, set[_Partition]] = {member_id: set() for member_id in members}
     if all(len(readers) == len(members) for readers in subscribers.values()):
         targets = sorted((number, topic_id) for topic_id in subscribers for number in partitions[topic_id])
-        _share(targets, in_order(members), members, shared)
+        _distribute(targets, in_order(members), members, shared)
     else:
         for topic_id, readers in subscribers.items():
             targets = [(number, topic_id) for number in sorted(partitions[topic_id])]
-            _share(targets, readers, members, shared)
+            _distribute(targets, readers, members, shared)
     return {member_id: _by_topic(partitions) for member_id, partitions in shared.items()}
 
 
-def _share(
+def _distribute(
     targets: Sequence[_Partition],
     readers: Sequence[str],
     members: Mapping[str, MemberSpec],
     shared: dict[str, set[_Partition]],
 ) -> None:
-    """Give every target to equally many readers, and every reader equally many targets, to within one."""
+    """Give every partition equally many readers, and every reader equally many partitions, to within one."""
     if not targets or not readers:
         return
     readers_of_each = -(-len(readers) // len(targets))
@@ -60,34 +60,34 @@ def _share(
             room[partition] -= 1
         shared[reader].update(kept)
         wanted[reader] -= len(kept)
-    # Those with the fewest readers come first, so nobody gets a second one while another has none.
+    # Partitions with the fewest readers come first, so none gets a second reader while another has none.
     levels = [(readers_of_each - left, partition) for partition, most in room.items() for left in range(most, 0, -1)]
-    places = deque(partition for _, partition in sorted(levels))
+    slots = deque(partition for _, partition in sorted(levels))
     for reader, count in wanted.items():
         for _ in range(count):
-            _take(places, room, shared[reader])
+            _take(slots, room, shared[reader])
 
 
-def _take(places: deque[_Partition], room: dict[_Partition, int], mine: set[_Partition]) -> None:
-    """Take the first free place at a partition that the reader does not have yet."""
-    passed: list[_Partition] = []
-    while places and places[0] in mine:
-        passed.append(places.popleft())
-    # Where all that is free is the reader's already, another partition gets one reader too many instead.
-    taken = places.popleft() if places else max(room.keys() - mine, key=lambda partition: (room[partition], partition))
-    places.extendleft(reversed(passed))
+def _take(slots: deque[_Partition], room: dict[_Partition, int], mine: set[_Partition]) -> None:
+    """Assign the first free slot of a partition that the reader does not have yet."""
+    skipped: list[_Partition] = []
+    while slots and slots[0] in mine:
+        skipped.append(slots.popleft())
+    # If the reader has all partitions with free slots already, another partition gets one reader too many.
+    taken = slots.popleft() if slots else max(room.keys() - mine, key=lambda partition: (room[partition], partition))
+    slots.extendleft(reversed(skipped))
     mine.add(taken)
     room[taken] -= 1
 
 
 def _held(member: MemberSpec, targets: Collection[_Partition]) -> list[_Partition]:
-    """What the member has of the targets."""
+    """The targets that the member has already."""
     held = ((number, topic_id) for topic_id, numbers in member.assigned.items() for number in numbers)
     return sorted(partition for partition in held if partition in targets)
 
 
 def _wanted(held: Mapping[str, Sequence[_Partition]], total: int) -> dict[str, int]:
-    """How many each reader shall have; those who have more than the least keep the one that is over."""
+    """The number of partitions for each reader. Those that have more than the smallest share get the extra ones."""
     least, over = divmod(total, len(held))
     wanted = dict.fromkeys(held, least)
     for reader in sorted(held, key=lambda reader: len(held[reader]) <= least)[:over]:

@@ -1,7 +1,7 @@
-"""The uniform assignor (KIP-848): as even as can be over all topics together, and otherwise everything stays where it is.
+"""The uniform assignor (KIP-848): as even as possible over all topics together, moving as few partitions as possible.
 
-Where all members subscribe to the same topics, no two differ by more than one partition. Where they do not, no partition
-could go from one member to another who may read it and has at least two fewer.
+If all members subscribe to the same topics, no two differ by more than one partition. Otherwise, no partition could move to
+another subscriber that has at least two partitions fewer.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def assign(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, in
     subscribers = subscribers_by_topic(members, partition_counts)
     if all(len(readers) == len(members) for readers in subscribers.values()):
         return _assign_alike(members, {topic_id: partition_counts[topic_id] for topic_id in subscribers})
-    levelling = Levelling(subscribers, partition_counts)
+    balancer = PartitionBalancer(subscribers, partition_counts)
     for member_id in in_order(members):
-        levelling.keep(member_id, members[member_id].assigned)
-    levelling.place_the_rest()
-    levelling.level()
-    return levelling.assignments(members)
+        balancer.keep(member_id, members[member_id].assigned)
+    balancer.assign_free()
+    balancer.balance()
+    return balancer.assignments(members)
 
 
 def _assign_alike(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
@@ -36,7 +36,7 @@ def _assign_alike(members: Mapping[str, MemberSpec], partition_counts: Mapping[U
         for topic_id, numbers in members[member_id].assigned.items()
         for number in numbers
     }
-    # Neighbours in this order are of different topics, so that the runs dealt out mix busy topics with quiet ones.
+    # Neighbours in this order are of different topics, so that consecutive runs mix busy topics with quiet ones.
     items = sorted((number, topic_id) for topic_id, count in partition_counts.items() for number in range(count))
     assignments: dict[str, Assignment] = {}
     for member_id, shared in share_out(items, owners, order).items() if items else ():
@@ -47,18 +47,25 @@ def _assign_alike(members: Mapping[str, MemberSpec], partition_counts: Mapping[U
     return {member_id: assignments.get(member_id, {}) for member_id in members}
 
 
-class Levelling:
+class PartitionBalancer:
+    """Balances partitions among members that do not all subscribe to the same topics.
+
+    Members keep their partitions at first. Free partitions go to the least loaded subscriber, topics with few subscribers
+    first. Then each topic is balanced in turn: while one subscriber has two partitions more than another, a partition of this
+    topic moves. Every move makes the sum of the squared loads smaller, so this ends.
+    """
+
     def __init__(self, subscribers: Mapping[UUID, list[str]], partition_counts: Mapping[UUID, int]) -> None:
         self._subscribers = subscribers
         self._free = {topic_id: dict.fromkeys(range(partition_counts[topic_id])) for topic_id in subscribers}
         self._owned: dict[UUID, dict[str, list[int]]] = {
             topic_id: {reader: [] for reader in readers} for topic_id, readers in subscribers.items()
         }
-        """The numbers that each reader of a topic has; those that it had before come first."""
+        """The partitions of each reader of a topic. Those of the previous assignment come first."""
         self._loads = {reader: 0 for readers in subscribers.values() for reader in readers}
 
     def keep(self, member_id: str, assigned: Mapping[UUID, Iterable[int]]) -> None:
-        """Leave the member what it has, where it may still read it and nobody else has it."""
+        """Keep the partitions of a member that it still subscribes to and no other member has."""
         for topic_id in sorted(assigned):
             owned = self._owned.get(topic_id, {}).get(member_id)
             if owned is not None:
@@ -68,20 +75,22 @@ class Levelling:
                 owned += kept
                 self._loads[member_id] += len(kept)
 
-    def place_the_rest(self) -> None:
-        """Give what nobody has to the least loaded reader; a topic with few readers has the least choice, so it comes first."""
+    def assign_free(self) -> None:
+        """Assign free partitions to the least loaded reader. Topics with few readers have the least choice and come first."""
         for topic_id in sorted(self._free, key=lambda topic_id: (len(self._subscribers[topic_id]), topic_id)):
-            readers = [(self._loads[reader], place, reader) for place, reader in enumerate(self._subscribers[topic_id])]
+            readers = [
+                (self._loads[reader], position, reader) for position, reader in enumerate(self._subscribers[topic_id])
+            ]
             heapq.heapify(readers)
             for number in self._free[topic_id]:
-                load, place, reader = readers[0]
-                heapq.heapreplace(readers, (load + 1, place, reader))
+                load, position, reader = readers[0]
+                heapq.heapreplace(readers, (load + 1, position, reader))
                 self._owned[topic_id][reader].append(number)
                 self._loads[reader] = load + 1
             self._free[topic_id] = {}
 
-    def level(self) -> None:
-        while sum(self._level_topic(topic_id) for topic_id in self._subscribers):
+    def balance(self) -> None:
+        while sum(self._balance_topic(topic_id) for topic_id in self._subscribers):
             pass
 
     def assignments(self, members: Iterable[str]) -> dict[str, Assignment]:
@@ -92,18 +101,18 @@ class Levelling:
                     assignments[reader][topic_id] = frozenset(numbers)
         return assignments
 
-    def _level_topic(self, topic_id: UUID) -> bool:
-        """Move partitions of this topic until no move makes it more even; whether there was any."""
+    def _balance_topic(self, topic_id: UUID) -> bool:
+        """Move partitions of this topic while that improves the balance; whether any was moved."""
         loads, owned = self._loads, self._owned[topic_id]
-        places = {reader: place for place, reader in enumerate(self._subscribers[topic_id])}
-        givers = [(-loads[reader], place, reader) for reader, place in places.items() if owned[reader]]
-        takers = [(loads[reader], place, reader) for reader, place in places.items()]
+        positions = {reader: position for position, reader in enumerate(self._subscribers[topic_id])}
+        givers = [(-loads[reader], position, reader) for reader, position in positions.items() if owned[reader]]
+        takers = [(loads[reader], position, reader) for reader, position in positions.items()]
         heapq.heapify(givers)
         heapq.heapify(takers)
         has_moved = False
         while givers and takers:
             giver, taker = givers[0][2], takers[0][2]
-            # An entry whose load is not the reader's any more is stale: the newer one is in the heap as well.
+            # An entry with an outdated load is stale: the heap holds a newer one as well.
             if -givers[0][0] != loads[giver] or not owned[giver]:
                 heapq.heappop(givers)
             elif takers[0][0] != loads[taker]:
@@ -115,7 +124,7 @@ class Levelling:
                 loads[giver] -= 1
                 loads[taker] += 1
                 for reader in (giver, taker):
-                    heapq.heappush(givers, (-loads[reader], places[reader], reader))
-                    heapq.heappush(takers, (loads[reader], places[reader], reader))
+                    heapq.heappush(givers, (-loads[reader], positions[reader], reader))
+                    heapq.heappush(takers, (loads[reader], positions[reader], reader))
                 has_moved = True
         return has_moved

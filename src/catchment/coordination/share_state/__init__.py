@@ -1,1 +1,1 @@
-"""How far share groups have come with each record: the state that survives a restart (KIP-932)."""
+"""The share coordinator as a replayed state machine over `__share_group_state`: delivery states of records (KIP-932)."""

@@ -1,4 +1,4 @@
-"""Runs of records in the same delivery state, and what becomes of them when newer runs overlap older ones."""
+"""Batches of records in the same delivery state, and how newer batches are merged with older ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACKNOWLEDGED: Final = 2
 ARCHIVED: Final = 4
 
 NO_START: Final = -1
-"""A start offset that is not known yet, or that a write leaves as it is."""
+"""A start offset that is not known yet, or that a write does not change."""
 
 
 class StateBatch(NamedTuple):
@@ -28,11 +28,11 @@ _LAST: Final = attrgetter("last_offset")
 
 
 def merge(older: tuple[StateBatch, ...], newer: tuple[StateBatch, ...], start_offset: int) -> tuple[StateBatch, ...]:
-    """Combine two lists that are combined already; only where they meet is there anything to do."""
+    """Merge two lists without overlaps. Only the range where they meet has to be combined."""
     if not newer:
         kept = bisect_left(older, start_offset, key=_LAST)
         return older[kept:] if kept == len(older) else (_cut(older[kept], start_offset), *older[kept + 1 :])
-    # Neighbours that say the same must become one, so they meet too.
+    # Adjacent batches with the same state must become one, so they meet too.
     meet_from = bisect_left(older, newer[0].first_offset - 1, key=_LAST)
     meet_until = bisect_right(older, newer[-1].last_offset + 1, key=_FIRST)
     before = merge(older[:meet_from], (), start_offset)
@@ -46,13 +46,13 @@ def merge(older: tuple[StateBatch, ...], newer: tuple[StateBatch, ...], start_of
 def combine(batches: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """The same states without overlaps, in order, from `start_offset` on.
 
-    Where batches overlap, the one that was delivered more often is newer and wins; at the same count, the one whose state
-    is further from being available, as in Kafka. Neighbours that say the same become one.
+    Where batches overlap, the one with the higher delivery count is newer and wins. At the same count the higher state wins,
+    as in Kafka. Adjacent batches with the same state become one.
     """
     waiting = sorted(_cut(batch, start_offset) for batch in batches if batch.last_offset >= start_offset)
     combined: list[StateBatch] = []
     open_batches: list[tuple[int, int, int]] = []
-    """A heap of those that cover the current offset: count and state, both negative so that the winner is first, and end."""
+    """A heap of the batches that cover the current offset: (-count, -state, last offset), so that the winner is first."""
     position = index = 0
     while open_batches or index < len(waiting):
         if not open_batches:

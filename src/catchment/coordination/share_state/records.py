@@ -1,7 +1,7 @@
 """The records of `__share_group_state`, in Kafka's own formats: snapshots and updates of one share-partition's state.
 
-A key begins with its kind: 0 is a snapshot, which holds all of the state, 1 an update, which holds what has changed since
-the last snapshot. A null snapshot deletes the state. Keys of other kinds are not ours: they read as None.
+A key begins with its version: 0 is a snapshot, which holds all of the state, 1 is an update, which holds the changes since the
+last snapshot. A null snapshot is a tombstone. Keys of other versions decode to None.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _VALUE_VERSION: Final = 0
 _COUNT_TAG: Final = 0
 
 NO_COUNT: Final = -1
-"""A number of completed deliveries that is not known."""
+"""An unknown number of completed deliveries."""
 
 
 class ShareKey(NamedTuple):
-    """One partition as one share group sees it."""
+    """A share partition: one partition of one share group."""
 
     group_id: str
     topic_id: UUID
@@ -39,24 +39,24 @@ class ShareKey(NamedTuple):
 
 
 class ShareState(NamedTuple):
-    """All that is known of a share-partition, as a snapshot holds it."""
+    """All of the state of a share partition, as a snapshot holds it."""
 
     snapshot_epoch: int
     state_epoch: int
-    """The group's epoch when the state was initialised: who initialises again fences what came before."""
+    """The group epoch when the state was initialized. A new initialization fences writes with an older one."""
     leader_epoch: int
-    """Of the partition whose records are shared: only its newest leader may write."""
+    """The leader epoch of the partition: only its newest leader may write."""
     start_offset: int
-    """Everything before it is done with; -1 while nobody has said where to begin."""
+    """All records before it are processed; -1 while it is not decided yet."""
     create_time_ms: int
     write_time_ms: int
     batches: tuple[StateBatch, ...]
     delivery_complete_count: int = NO_COUNT
-    """Records behind the start that need no further delivery."""
+    """The number of records after the start offset that need no further delivery."""
 
     @property
     def done_offset(self) -> int:
-        """Where the first record lies that may be delivered again. The start follows it with the next write."""
+        """The offset of the first record that may be delivered again. The next write moves the start offset to it."""
         done = self.start_offset
         for batch in self.batches:
             if batch.first_offset > done or batch.delivery_state == AVAILABLE:
@@ -66,12 +66,12 @@ class ShareState(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What has changed since the last snapshot or update."""
+    """The changes since the last snapshot or update."""
 
     snapshot_epoch: int
     leader_epoch: int
     start_offset: int
-    """-1 leaves the start where it is."""
+    """-1 leaves it unchanged."""
     batches: tuple[StateBatch, ...]
     delivery_complete_count: int = NO_COUNT
 
@@ -91,7 +91,7 @@ def tombstone(key: ShareKey) -> EncodedRecord:
 
 
 def decode_record(key: bytes, value: bytes | None) -> tuple[ShareKey, ShareState | Update | None] | None:
-    """Whose state the record is about, and what it says: None for a state that is deleted."""
+    """The share partition of the record, and the snapshot or update; None in place of it for a tombstone."""
     try:
         reader = WireReader(memoryview(key), 0, flexible=False)
         kind = reader.i16()

@@ -1,7 +1,7 @@
-"""One shard of the share-state coordinator: the states of share-partitions, as whoever runs it sees them.
+"""One shard of the share coordinator: the states of share partitions, as its runner uses it.
 
-A state begins with its initialisation and is changed only by the newest leader of its partition. Most changes are written as
-updates, and now and then as a snapshot of the whole, so that loading stays short and what lies before can be cut off.
+A state begins with its initialization, and only the newest leader of the partition can change it. Most changes are written as
+updates, and every so often as a snapshot, so that loading is fast and older records can be pruned.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Reply = Callable[[ErrorCode], None]
 
 _ANY_EPOCH: Final = -1
 _STATES: Final = frozenset((AVAILABLE, ACKNOWLEDGED, ARCHIVED))
-_TOMBSTONES_A_WRITE: Final = 500
+_MAX_TOMBSTONES_PER_WRITE: Final = 500
 _UNINITIALIZED: Final = ShareState(0, 0, 0, NO_START, 0, 0, ())
 
 
@@ -48,7 +48,7 @@ class ShareStateShard:
     __slots__ = ("_has_partition", "_output", "_updates_per_snapshot", "states")
 
     def __init__(self, updates_per_snapshot: int, has_partition: Callable[[UUID, int], bool]) -> None:
-        """`has_partition` says whether a topic of this id has such a partition."""
+        """`has_partition` returns whether the topic with this id has such a partition."""
         self.states = ShareStates()
         self._updates_per_snapshot = updates_per_snapshot
         self._has_partition = has_partition
@@ -62,35 +62,35 @@ class ShareStateShard:
         return self._output.take_writes()
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
-        """Take on what the record says; nothing in this topic belongs to a transaction."""
+        """Apply a record. No record of this topic belongs to a transaction."""
         self.states.replay(key, value)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
         return
 
     def loaded(self, now: Moment) -> None:
-        """Forget the states of topics that went while nobody looked after them."""
+        """Delete the states of topics that were deleted while no shard was loaded."""
         self.delete_topics({key.topic_id for key in self.states if not self._has_partition(key.topic_id, 0)})
 
     def run_timers(self, now: Moment) -> None:
         self._output.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
-        """Nobody waits for anything but a write, and whoever runs the shard answers those."""
+        """Requests wait for writes only, and the runner answers those."""
         return
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, reply: Reply, now: Moment) -> None:
-        """Begin anew at an offset, or with -1 where the partition's leader finds that the group has to begin."""
+        """Initialize the state at an offset. With -1 the leader of the partition decides it later."""
         state = self.states.get(key)
         if state is not None and state_epoch != _ANY_EPOCH and state_epoch < state.state_epoch:
             raise ApiError(ErrorCode.fenced_state_epoch)
         self._check_partition(key)
         if start_offset < NO_START:
             raise ApiError(ErrorCode.invalid_request, f"The start offset {start_offset} is negative.")
-        fresh = ShareState(
+        initial = ShareState(
             snapshot_epoch=0 if state is None else state.snapshot_epoch + 1,
             state_epoch=state_epoch,
-            # The log before this snapshot may be cut off, and an old leader must be fenced all the same.
+            # The log before this snapshot may be pruned, and an old leader must be fenced all the same.
             leader_epoch=0 if state is None else state.leader_epoch,
             start_offset=start_offset,
             create_time_ms=now.wall_ms,
@@ -98,10 +98,10 @@ class ShareStateShard:
             batches=(),
             delivery_complete_count=NO_COUNT if start_offset == NO_START else 0,
         )
-        self._write([snapshot_record(key, fresh)], reply)
+        self._write([snapshot_record(key, initial)], reply)
 
     def read(self, key: ShareKey, leader_epoch: int, now: Moment) -> ShareState:
-        """The state, and from now on no leader older than this one may write; it counts once that is safe in the log."""
+        """Return the state, and fence older leaders; the fence takes effect once it is committed to the log."""
         state = self._initialized(key, leader_epoch)
         self._check_partition(key)
         if leader_epoch not in (_ANY_EPOCH, state.leader_epoch):
@@ -110,7 +110,7 @@ class ShareStateShard:
         return state
 
     def summary(self, key: ShareKey) -> ShareState:
-        """The state as it is; where there is none, one that says so by its start offset."""
+        """The state; its start offset is -1 if there is none."""
         self._check_partition(key)
         return self.states.get(key) or _UNINITIALIZED
 
@@ -125,12 +125,12 @@ class ShareStateShard:
         reply: Reply,
         now: Moment,
     ) -> None:
-        """Take on what has happened to records; with -1 the start stays where it is."""
+        """Write the new delivery states of records; -1 leaves the start offset unchanged."""
         state = self._initialized(key, leader_epoch)
         if state_epoch != _ANY_EPOCH and state_epoch < state.state_epoch:
             raise ApiError(ErrorCode.fenced_state_epoch)
         self._check_partition(key)
-        if start_offset < NO_START or not all(map(_is_sound, batches)):
+        if start_offset < NO_START or not all(map(_is_valid, batches)):
             raise ApiError(ErrorCode.invalid_request, "A state batch or the start offset is out of range.")
         update = Update(
             state.snapshot_epoch,
@@ -142,7 +142,7 @@ class ShareStateShard:
         self._write([self._change(key, state, update, now)], reply)
 
     def delete(self, key: ShareKey, reply: Reply) -> None:
-        """Forget the state; to forget what is not there is no mistake."""
+        """Delete the state. It is no error if there is none."""
         self._check_partition(key)
         if self.states.get(key) is None:
             reply(ErrorCode.none)
@@ -150,26 +150,26 @@ class ShareStateShard:
         self._write([tombstone(key)], reply)
 
     def delete_topics(self, topic_ids: AbstractSet[UUID]) -> None:
-        """Forget the states of topics that are gone."""
+        """Delete the states of deleted topics."""
         records = [tombstone(key) for key in self.states if key.topic_id in topic_ids]
-        for start in range(0, len(records), _TOMBSTONES_A_WRITE):
-            self._output.write(records[start : start + _TOMBSTONES_A_WRITE])
+        for start in range(0, len(records), _MAX_TOMBSTONES_PER_WRITE):
+            self._output.write(records[start : start + _MAX_TOMBSTONES_PER_WRITE])
 
     def snapshot_cold(self, age_ms: int, now: Moment) -> None:
-        """Write anew what was last written whole so long ago that it holds up cutting off the log, if anything is to be won."""
+        """Write a new snapshot of the states whose last one is old and blocks pruning, if there is anything to prune."""
         if self.states.redundant_count <= 0:
             return
         for key in self.states:
             state = self.states.get(key)
             if state is not None and now.wall_ms - state.write_time_ms >= age_ms:
-                anew = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_time_ms=now.wall_ms)
-                self._output.write([snapshot_record(key, anew)])
+                snapshot = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_time_ms=now.wall_ms)
+                self._output.write([snapshot_record(key, snapshot)])
 
     def _initialized(self, key: ShareKey, leader_epoch: int) -> ShareState:
         _check_number(key)
         state = self.states.get(key)
         if state is None:
-            raise ApiError(ErrorCode.invalid_request, "The state of this share partition has not been set up.")
+            raise ApiError(ErrorCode.invalid_request, "The state of this share partition is not initialized.")
         if leader_epoch != _ANY_EPOCH and leader_epoch < state.leader_epoch:
             raise ApiError(ErrorCode.fenced_leader_epoch)
         return state
@@ -196,10 +196,10 @@ class ShareStateShard:
 
 def _check_number(key: ShareKey) -> None:
     if key.partition < 0:
-        raise ApiError(ErrorCode.invalid_request, "There are no partitions below 0.")
+        raise ApiError(ErrorCode.invalid_request, "The partition number is negative.")
 
 
-def _is_sound(batch: StateBatch) -> bool:
+def _is_valid(batch: StateBatch) -> bool:
     return (
         0 <= batch.first_offset <= batch.last_offset and batch.delivery_state in _STATES and batch.delivery_count >= 0
     )
@@ -214,9 +214,9 @@ class _Entry:
     def __init__(self, state: ShareState, snapshot_number: int) -> None:
         self.state = state
         self.snapshot_number = snapshot_number
-        """Which record of all that were replayed holds the last snapshot."""
+        """The position of the last snapshot among all replayed records."""
         self.update_count = 0
-        """Updates since then."""
+        """The number of updates since then."""
 
 
 class ShareStates:
@@ -234,13 +234,13 @@ class ShareStates:
 
     @property
     def needed_count(self) -> int:
-        """How many of the newest records tell all that there is: what lies before them can be cut off."""
+        """The number of newest records that hold all states: the records before them can be pruned."""
         oldest = min((entry.snapshot_number for entry in self._entries.values()), default=self._replayed_count)
         return self._replayed_count - oldest
 
     @property
     def redundant_count(self) -> int:
-        """How many of the needed records could go, were they not behind one that is needed."""
+        """The number of superseded records among the needed ones: they lie after one that is needed."""
         return self.needed_count - sum(1 + entry.update_count for entry in self._entries.values())
 
     def get(self, key: ShareKey) -> ShareState | None:
@@ -248,7 +248,7 @@ class ShareStates:
         return None if entry is None else entry.state
 
     def update_count(self, key: ShareKey) -> int:
-        """Updates that the last snapshot does not hold."""
+        """The number of updates since the last snapshot."""
         entry = self._entries.get(key)
         return 0 if entry is None else entry.update_count
 
@@ -258,15 +258,15 @@ class ShareStates:
         self._replayed_count += 1
         if decoded is None:
             return
-        share_key, said = decoded
-        if said is None:
+        share_key, content = decoded
+        if content is None:
             self._entries.pop(share_key, None)
-        elif isinstance(said, ShareState):
-            self._entries[share_key] = _Entry(said, number)
+        elif isinstance(content, ShareState):
+            self._entries[share_key] = _Entry(content, number)
         else:
-            # An update without its snapshot tells at least what it holds itself, as in Kafka.
-            entry = self._entries.setdefault(share_key, _Entry(_before(said), number))
-            entry.state = self.updated(entry.state, said)
+            # An update without its snapshot is applied to an empty state, as in Kafka.
+            entry = self._entries.setdefault(share_key, _Entry(_before(content), number))
+            entry.state = self.updated(entry.state, content)
             entry.update_count += 1
 
     @staticmethod

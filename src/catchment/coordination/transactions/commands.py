@@ -1,4 +1,4 @@
-"""What a shard of the transaction coordinator is asked, and how it answers."""
+"""The requests and responses of a shard of the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from catchment.protocol.errors import ApiError
 
 NO_PRODUCER: Final = Producer(-1, -1)
 LAST_EPOCH: Final = 32_766
-"""The last epoch that a client may use; one more is left to fence it."""
+"""The last epoch that a client may use. One more is reserved for fencing it."""
 HIGHEST_EPOCH: Final = LAST_EPOCH + 1
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2
-"""Since version 2 of transactions every end raises the epoch (KIP-890)."""
+"""Since transaction version 2 every EndTxn bumps the epoch (KIP-890)."""
 
 
 class TransactionLimits(NamedTuple):
-    """The settings that transactions obey."""
+    """The settings of transactions."""
 
     max_timeout_ms: int = 900_000
     expiration_ms: int = 604_800_000
@@ -30,7 +30,7 @@ class InitRequest(NamedTuple):
     transactional_id: str
     timeout_ms: int
     expected: Producer | None = None
-    """Who the producer is already, if it wants to go on after an error (KIP-360)."""
+    """The current producer id and epoch, if the producer recovers from an error (KIP-360)."""
 
 
 class EndRequest(NamedTuple):
@@ -38,18 +38,18 @@ class EndRequest(NamedTuple):
     producer: Producer
     is_commit: bool
     client_version: int
-    """The transaction version that the client speaks: 2 since EndTxn 5."""
+    """The transaction version of the client: 2 since EndTxn 5."""
 
 
 class ProducerAnswer(NamedTuple):
-    """The outcome, and with what id and epoch the producer goes on where it is to be told."""
+    """The error code, and the id and epoch that the producer continues with."""
 
     error: ErrorCode
     producer: Producer = NO_PRODUCER
 
 
 class MarkersToWrite(NamedTuple):
-    """A decided transaction whose partitions are to be told; safe in the log before it gets here."""
+    """The markers of a prepared transaction, whose decision is committed to the log."""
 
     transactional_id: str
     producer: Producer
@@ -59,7 +59,7 @@ class MarkersToWrite(NamedTuple):
 
 
 class FreshProducerIdNeeded(ApiError):
-    """Nothing was done: the command has to come again with a producer id that nobody has used."""
+    """Nothing was done: the command has to be repeated with a new producer id."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.coordinator_not_available)

@@ -1,11 +1,11 @@
-"""EndTxn, and the end of transactions that nobody ends: decide, tell the partitions, complete.
+"""EndTxn, and the abort of transactions that time out: prepare, write the markers, complete.
 
-The decision is one record. Once it is safe the client has its answer, and the markers go out; when every partition has its
-marker, a second record says so. What was decided when a shard is loaded goes on from there.
+The decision is one record, PrepareCommit or PrepareAbort. Once it is committed the client gets its response and the markers are
+sent. When every partition has its marker, a second record completes the transaction. A shard that is loaded resumes the
+prepared transactions.
 
-Since version 2 of transactions (KIP-890) the decision also raises the epoch, and the client learns the next one with its answer: a
-repeated request is known by the epoch before. When the coordinator itself aborts, it always raises the epoch, so that the producer
-is fenced.
+Since transaction version 2 (KIP-890) the decision also bumps the epoch, and the response holds the new one: a repeated request
+is recognized by the previous epoch. An abort by the coordinator always bumps the epoch, so that the producer is fenced.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Ending:
         self._state = state
         self._send = send
         self._waiting: dict[str, list[Callable[[], None]]] = {}
-        """Who wants to know when a decided transaction is complete."""
+        """Callbacks for the completion of prepared transactions."""
 
     def end(self, request: EndRequest, fresh_producer_id: int | None, reply: ProducerReply, now: Moment) -> None:
         known = self._state.existing(request.transactional_id)
-        raises_epoch = request.client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
-        is_new = self._is_new_end(request, known) if raises_epoch else self._is_new_end_without_bump(request, known)
+        bumps_epoch = request.client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        is_new = self._is_new_end(request, known) if bumps_epoch else self._is_new_end_without_bump(request, known)
         if not is_new:
             reply(ProducerAnswer(ErrorCode.none, producer_of(known)))
             return
@@ -70,40 +70,44 @@ class Ending:
         reply: ProducerReply,
         now: Moment,
     ) -> None:
-        """Abort what is under way, so that its producer can neither add to it nor end it."""
+        """Abort an ongoing transaction and fence its producer, which can then neither add to it nor end it."""
         self._decide(transactional_id, known, False, FIRST_VERSION_WITH_EPOCH_BUMP, fresh_producer_id, reply, now)
 
     def timed_out(self, now: Moment) -> list[str]:
-        """The ids whose transaction has taken longer than its producer said it would."""
+        """The ids whose transaction has exceeded its time-out."""
         logged = self._state.logged
-        return [transactional_id for transactional_id in self._state.ongoing if _is_late(logged[transactional_id], now)]
+        return [
+            transactional_id
+            for transactional_id in self._state.ongoing
+            if _has_timed_out(logged[transactional_id], now)
+        ]
 
     def abort_if_timed_out(self, transactional_id: str, fresh_producer_id: int | None, now: Moment) -> None:
         known = self._state.logged.get(transactional_id)
-        if known is not None and _is_late(known, now):
+        if known is not None and _has_timed_out(known, now):
             self.abort_and_fence(transactional_id, known, fresh_producer_id, lambda _: None, now)
 
     def resume_decided(self) -> None:
-        """Go on with what was decided before this shard was loaded."""
+        """Resume the transactions that were prepared before this shard was loaded."""
         for transactional_id, known in self._state.logged.items():
             if known.state.is_decided:
                 self._log_decision(transactional_id, known, lambda _: None)
 
     def markers_written(self, transactional_id: str, producer: Producer, now: Moment) -> None:
-        """Every partition has the marker of this producer's transaction."""
+        """Complete the transaction: every partition has its marker."""
         known = self._state.logged.get(transactional_id)
         if known is not None and known.state.is_decided and producer_of(known) == producer:
             self._state.log(transactional_id, completed(known, now.wall_ms), lambda _: None, lambda _, __: None)
             self._wake(transactional_id)
 
     def awaits(self, markers: MarkersToWrite) -> bool:
-        """Whether the partitions still need these markers."""
+        """Whether the transaction still waits for these markers."""
         known = self._state.logged.get(markers.transactional_id)
         expected = TransactionState.PREPARE_COMMIT if markers.is_commit else TransactionState.PREPARE_ABORT
         return known is not None and known.state is expected and producer_of(known) == markers.producer
 
     def when_completed(self, transactional_id: str, wake: Callable[[], None]) -> None:
-        """Call when no decided transaction is in the way any more; once, and perhaps before this returns."""
+        """Call `wake` once, when no prepared transaction is pending any more; possibly before this returns."""
         known = self._state.logged.get(transactional_id)
         if known is not None and known.state.is_decided:
             self._waiting.setdefault(transactional_id, []).append(wake)
@@ -111,13 +115,13 @@ class Ending:
             wake()
 
     def stop_waiting(self, transactional_id: str, wake: Callable[[], None]) -> None:
-        """Whoever has waited long enough need not be kept in mind."""
+        """Remove a callback whose caller has stopped waiting."""
         waiting = self._waiting.get(transactional_id, [])
         if wake in waiting:
             waiting.remove(wake)
 
     def close(self) -> None:
-        """Let everybody who waits ask somebody else."""
+        """Wake all waiting callers, which then ask another coordinator."""
         for transactional_id in list(self._waiting):
             self._wake(transactional_id)
 
@@ -126,11 +130,11 @@ class Ending:
             wake()
 
     def _is_new_end(self, request: EndRequest, known: Transaction) -> bool:
-        """Whether there is something to decide; False for a request that was answered before. ApiError if it may not be."""
+        """Whether the request ends the transaction; False for a repeated request. ApiError if it is invalid."""
         asked, state = request.producer, known.state
         if state.is_decided:
-            # Before the id and the epoch are compared: the client has its next ones already, perhaps a new id, and they count
-            # once the transaction is complete.
+            # Before the id and the epoch are compared: the client already has its next ones, perhaps with a new id, and they
+            # are valid once the transaction is complete.
             raise busy(request.transactional_id)
         repeats_last_epoch = (
             asked.producer_id == known.previous_producer_id and asked.epoch == LAST_EPOCH and known.producer_epoch == 0
@@ -138,7 +142,7 @@ class Ending:
         if not repeats_last_epoch:
             self._state.existing(request.transactional_id, asked.producer_id)
         has_ended = state not in (TransactionState.EMPTY, TransactionState.ONGOING)
-        # If the last transaction ended without raising the epoch, the epoch before was somebody else's.
+        # If the last transaction ended without an epoch bump, the previous epoch was another producer's.
         is_repeatable = has_ended and known.client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
         if is_repeatable and (repeats_last_epoch or asked.epoch + 1 == known.producer_epoch):
             self._check_repeated(request, state)
@@ -150,7 +154,7 @@ class Ending:
         return True
 
     def _is_new_end_without_bump(self, request: EndRequest, known: Transaction) -> bool:
-        """As `_is_new_end`, for clients whose epoch stays the same from one transaction to the next."""
+        """As `_is_new_end`, for clients whose epoch is not bumped with each transaction."""
         self._state.existing(request.transactional_id, request.producer.producer_id)
         if request.producer.epoch != known.producer_epoch:
             raise fenced(request.transactional_id, request.producer.epoch)
@@ -164,7 +168,7 @@ class Ending:
         return False
 
     def _check_repeated(self, request: EndRequest, state: TransactionState) -> None:
-        """The transaction is complete: with the outcome that the request asks for?"""
+        """ApiError unless the transaction was completed with the outcome that the request asks for."""
         if (state is TransactionState.COMPLETE_COMMIT) is not request.is_commit:
             raise _wrong_state(request, state)
 
@@ -178,10 +182,10 @@ class Ending:
         reply: ProducerReply,
         now: Moment,
     ) -> None:
-        raises_epoch = client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
-        needs_next = raises_epoch and is_exhausted(known.producer_epoch)
+        bumps_epoch = client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+        needs_next = bumps_epoch and is_exhausted(known.producer_epoch)
         next_producer_id = require_fresh(fresh_producer_id) if needs_next else NO_PRODUCER_ID
-        if raises_epoch:
+        if bumps_epoch:
             self._state.last_epochs[transactional_id] = known.producer_epoch
         outcome = decided(known, is_commit, client_version, next_producer_id, now.wall_ms)
         self._log_decision(transactional_id, outcome, reply)
@@ -194,7 +198,7 @@ class Ending:
         def failed(error: ErrorCode, now: Moment) -> None:
             reply(ProducerAnswer(error))
             if self._state.logged.get(transactional_id) == outcome:
-                # It is in the log, though nobody knows how safely. Written again, it is as safe as its repetition.
+                # It is in the log, but may not be committed. Once the repetition is committed, so is the first record.
                 self._state.timers.set(
                     ("decision", transactional_id, ""),
                     now.monotonic_ms + _RETRY_MS,
@@ -212,7 +216,7 @@ class Ending:
         self._send(MarkersToWrite(transactional_id, producer, is_commit, outcome.client_version, outcome.partitions))
 
 
-def _is_late(known: Transaction, now: Moment) -> bool:
+def _has_timed_out(known: Transaction, now: Moment) -> bool:
     return known.state is TransactionState.ONGOING and known.start_time_ms + known.timeout_ms < now.wall_ms
 
 

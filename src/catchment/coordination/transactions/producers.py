@@ -1,7 +1,7 @@
-"""InitProducerId: who uses a transactional id from now on; everybody before is fenced.
+"""InitProducerId: register the producer of a transactional id, and fence the previous ones.
 
-A producer that says who it is goes on with the next epoch (KIP-360), and may ask again if it missed the answer. One that does
-not is a new instance: it takes over, and if a transaction is under way it has to wait until that is aborted.
+A producer that sends its id and epoch continues with the next epoch (KIP-360), and may repeat the request if it missed the
+response. A producer that sends none is a new instance: it takes over, and has to wait until an ongoing transaction is aborted.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ class Producers:
             self._log(transactional_id, begun, _NO_EPOCH, reply)
             return
         if known.state.is_decided:
-            # Before the expected producer is compared: EndTxn may have handed out an id that counts once this is complete.
+            # Before the expected producer is compared: EndTxn may have returned an id that is valid once this is complete.
             raise busy(transactional_id)
         if request.expected is not None and not _is_same_producer(known, request.expected):
             raise fenced(transactional_id, request.expected.epoch)
         if known.state is TransactionState.ONGOING:
             self._ending.abort_and_fence(transactional_id, known, fresh_producer_id, _as_concurrent(reply), now)
             return
-        producer, last_epoch = self._raised(request, known, fresh_producer_id)
+        producer, last_epoch = self._bumped(request, known, fresh_producer_id)
         self._log(transactional_id, initialized(known, producer, request.timeout_ms, now.wall_ms), last_epoch, reply)
 
     def _check(self, request: InitRequest) -> None:
         if not request.transactional_id or is_too_long(request.transactional_id):
             raise ApiError(
-                ErrorCode.invalid_request, "A transactional id is neither empty nor longer than 32,000 bytes."
+                ErrorCode.invalid_request, "A transactional id must not be empty or longer than 32,000 bytes."
             )
         if not 0 < request.timeout_ms <= self._state.limits.max_timeout_ms:
             raise ApiError(
                 ErrorCode.invalid_transaction_timeout,
-                f"A transaction may take up to transaction.max.timeout.ms={self._state.limits.max_timeout_ms}.",
+                f"The time-out must be at most transaction.max.timeout.ms={self._state.limits.max_timeout_ms}.",
             )
 
-    def _raised(self, request: InitRequest, known: Transaction, fresh_producer_id: int | None) -> tuple[Producer, int]:
-        """Who the producer is from now on, and the epoch that it may ask again with."""
+    def _bumped(self, request: InitRequest, known: Transaction, fresh_producer_id: int | None) -> tuple[Producer, int]:
+        """The new id and epoch of the producer, and the epoch with which it may repeat the request."""
         current = producer_of(known)
         expected = request.expected
         last_epoch = self._state.last_epochs.get(request.transactional_id, _NO_EPOCH)
@@ -78,10 +78,10 @@ class Producers:
             if expected.epoch == last_epoch:
                 return current, last_epoch
             raise fenced(request.transactional_id, expected.epoch)
-        raised_from = _NO_EPOCH if expected is None else current.epoch
+        bumped_from = _NO_EPOCH if expected is None else current.epoch
         if is_exhausted(current.epoch):
-            return Producer(require_fresh(fresh_producer_id), 0), raised_from
-        return Producer(current.producer_id, current.epoch + 1), raised_from
+            return Producer(require_fresh(fresh_producer_id), 0), bumped_from
+        return Producer(current.producer_id, current.epoch + 1), bumped_from
 
     def _log(self, transactional_id: str, begun: Transaction, last_epoch: int, reply: ProducerReply) -> None:
         def committed(_: Moment) -> None:
@@ -92,14 +92,14 @@ class Producers:
 
 
 def _is_same_producer(known: Transaction, expected: Producer) -> bool:
-    """Whether the producer has the current id, or had the one before until its epochs were used up."""
+    """Whether the producer has the current id, or had the previous one until its epochs were exhausted."""
     return expected.producer_id == known.producer_id or (
         expected.producer_id == known.previous_producer_id and is_exhausted(expected.epoch)
     )
 
 
 def _as_concurrent(reply: ProducerReply) -> ProducerReply:
-    """Once the abort of the old transaction is decided, the client has to come again."""
+    """Answer with CONCURRENT_TRANSACTIONS once the abort is prepared: the client has to retry."""
 
     def answered(answer: ProducerAnswer) -> None:
         is_aborting = answer.error is ErrorCode.none

@@ -1,7 +1,7 @@
-"""The records of `__transaction_state`, in Kafka's own formats: one key for each transactional id, its value all we know of it.
+"""The records of `__transaction_state`, in Kafka's own formats: one key for each transactional id, with all its state.
 
 We write what Kafka 4.3 writes with `transaction.version` 2 (values of version 1, the first flexible one) and read both
-versions there are. Keys of other versions are not ours: they read as None.
+versions there are. Keys of other versions decode to None.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TopicPartition = tuple[str, int]
 
 
 class TransactionState(Enum):
-    """Where a transaction stands, by the number that Kafka gives the state in the log."""
+    """The state of a transaction, with Kafka's number for it in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -50,12 +50,12 @@ class TransactionState(Enum):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the outcome is fixed, but not every partition may know it yet."""
+        """Whether the outcome is decided, but partitions may still lack their marker."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
 class Transaction(NamedTuple):
-    """What the log says of one transactional id."""
+    """The logged state of one transactional id."""
 
     producer_id: int
     producer_epoch: int
@@ -67,9 +67,9 @@ class Transaction(NamedTuple):
     start_time_ms: int = NO_TIME
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    """The id that takes over once the transaction is complete, because the epochs of this one are used up."""
+    """The id that follows once the transaction is complete, because the epochs of this one are exhausted."""
     client_version: int = 0
-    """The transaction version (KIP-890) that the client spoke in the last change of state."""
+    """The transaction version (KIP-890) of the client in the last transition."""
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -94,7 +94,7 @@ def encode_transaction(transaction: Transaction) -> bytes:
                 transaction.timeout_ms,
                 state.value,
             ),
-            # Kafka writes null, not an empty array, for a producer that has not begun anything.
+            # Kafka writes null, not an empty array, for a producer without a transaction.
             b"\x00" if state is TransactionState.EMPTY else _encode_partitions(transaction.partitions),
             _TIMES.pack(transaction.update_time_ms, transaction.start_time_ms),
             tagged_fields(tags),
@@ -103,7 +103,7 @@ def encode_transaction(transaction: Transaction) -> bytes:
 
 
 def decode_key(key: bytes) -> str | None:
-    """The transactional id that a record is about; None if the key is none of ours."""
+    """The transactional id of a record; None for keys of other versions."""
     reader = WireReader(memoryview(key), 0, flexible=False)
     try:
         return reader.string() if reader.i16() == _KEY_VERSION else None
@@ -159,7 +159,7 @@ def _read_partitions(reader: WireReader) -> tuple[TopicPartition, ...]:
 
 
 def _read_tags(reader: WireReader) -> dict[int, int]:
-    """The numbers in the tagged fields that we know."""
+    """The values of the known tagged fields."""
     layouts = {_PREVIOUS_PRODUCER_ID_TAG: _I64, _NEXT_PRODUCER_ID_TAG: _I64, _CLIENT_VERSION_TAG: _I16}
     found: dict[int, int] = {}
     for _ in range(reader.unsigned_varint() if reader.flexible else 0):

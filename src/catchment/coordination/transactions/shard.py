@@ -1,8 +1,8 @@
-"""One shard of the transaction coordinator, as whoever runs it sees it.
+"""One shard of the transaction coordinator, as its runner uses it.
 
-Commands change nothing that is logged: they leave records to be written. What the partitions of a decided transaction are to be told
-goes to `send`, which calls `ending.markers_written` when all have it. What is being sent belongs to this shard: `close` ends it, and
-the shard that replays the log sends it again.
+Commands do not change logged state: they leave records to be written. The markers of a prepared transaction go to `send`, which
+calls `ending.markers_written` when all partitions have them. Sending ends with this shard: `close` stops it, and the shard that
+replays the log sends the markers again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TransactionShard:
         self._state = TransactionShardState(limits)
         self.ending = Ending(self._state, send)
         self.producers = Producers(self._state, self.ending)
-        self.partitions = Partitions(self._state)
+        self.partitions = TransactionPartitions(self._state)
         self.queries = TransactionQueries(self._state)
 
     @property
@@ -47,11 +47,11 @@ class TransactionShard:
         return self._state.take_writes()
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
-        """Nothing in this topic is written in a transaction, so the producer does not matter."""
+        """Apply a record. No record of this topic belongs to a transaction."""
         self._state.replay(key, value)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """There are no transactions over the log of transactions."""
+        """No record of this topic belongs to a transaction."""
 
     def loaded(self, now: Moment) -> None:
         self.ending.resume_decided()
@@ -60,12 +60,12 @@ class TransactionShard:
         self._state.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
-        """The runner reports the outcome of writes; only what waits for other transactions is woken here."""
+        """Wake the requests that wait for other transactions. The runner reports the outcome of writes."""
         self._stop_sending()
         self.ending.close()
 
 
-class Partitions:
+class TransactionPartitions:
     __slots__ = ("_state",)
 
     def __init__(self, state: TransactionShardState) -> None:
@@ -80,22 +80,22 @@ class Partitions:
         reply: ErrorReply,
         now: Moment,
     ) -> None:
-        """Make the partitions part of the transaction, which begins with its first one."""
+        """Add the partitions to the transaction, which begins with its first partition."""
         known = self._state.existing(transactional_id)
         if known.state.is_decided:
-            # Before the id and the epoch are compared: what EndTxn has handed out counts once the transaction is complete.
+            # Before the id and the epoch are compared: those that EndTxn returned are valid once the transaction is complete.
             raise busy(transactional_id)
         self._check(transactional_id, producer, known)
         extended = with_partitions(known, partitions, client_version, now.wall_ms)
-        # Partitions that are there already are written again: what added them may not be safe yet.
+        # Partitions that were added before are written again: that record may not be committed yet.
         self._state.log(transactional_id, extended, lambda _: reply(ErrorCode.none), lambda error, _: reply(error))
 
     def missing(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
     ) -> list[TopicPartition]:
-        """Those of the partitions that are not part of the producer's transaction (KIP-890)."""
+        """The partitions that are not part of the producer's transaction (KIP-890)."""
         known = self._state.existing(transactional_id)
-        # The epoch before the state, unlike `add`: who writes with an old epoch is not to wait for the markers.
+        # The epoch is checked before the state, unlike in `add`: a producer with an old epoch must not wait for the markers.
         self._check(transactional_id, producer, known)
         if known.state.is_decided:
             raise busy(transactional_id)
@@ -110,7 +110,7 @@ class Partitions:
 
 _EXPIRABLE: Final = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _MOST_KEY_BYTES: Final = 256 * 1024
-"""Of the tombstones written together: well below what a batch may have."""
+"""The size of the tombstones in one write, well below the limit of a batch."""
 
 
 class TransactionQueries:
@@ -129,7 +129,7 @@ class TransactionQueries:
         return known
 
     def expire(self, now: Moment) -> None:
-        """Forget the ids whose producers have not been heard of for long."""
+        """Delete the transactional ids that have not been used for `transactional.id.expiration.ms`."""
         oldest_ms = now.wall_ms - self._state.limits.expiration_ms
         tombstones: list[EncodedRecord] = []
         size = 0

@@ -1,8 +1,10 @@
-"""What one shard of the transaction coordinator holds: the transactional ids whose records lie in one partition.
+"""The state of one shard of the transaction coordinator, and the transitions of a transactional id.
 
-`logged` is what the log says, and only `replay` changes it. A decision is replayed as soon as it is appended, so the next
-command sees it and there is nothing half decided: what rests on it, an answer or a marker, waits until it is safe, and
-whatever is decided later comes after it in the log.
+`logged` is logged state, and only `replay` changes it. A record is replayed as soon as it is appended, so the next command sees
+it. Responses and markers that depend on a record wait until it is committed, and later records follow it in the log.
+
+Every transition keeps the producer id that it came from: when the epochs of an id are exhausted, a client that missed the
+response is still identified by that id.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ class TransactionShardState(ShardOutput):
         self.limits = limits
         self.logged: dict[str, Transaction] = {}
         self.ongoing: dict[str, None] = {}
-        """The ids whose transaction is under way, so that whoever looks for late ones need not look at all."""
+        """The ids with an ongoing transaction, so that a search for timed-out ones need not visit all ids."""
         self.last_epochs: dict[str, int] = {}
-        """The epoch from which each producer was last raised, so that it may ask again when it missed the answer.
+        """The epoch of each producer before its last bump, so that it may repeat the request if it missed the response.
 
         Kafka's records do not hold it, so it is volatile: after a replay such a producer is fenced."""
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take on what a record of the log says."""
+        """Apply a record of the log."""
         transactional_id = decode_key(key)
         if transactional_id is None:
             return
@@ -62,7 +64,7 @@ class TransactionShardState(ShardOutput):
             self.ongoing[transactional_id] = None
 
     def existing(self, transactional_id: str, producer_id: int | None = None) -> Transaction:
-        """What is known of the id, if this producer id is its; ApiError otherwise."""
+        """The logged state of the id; ApiError if there is none, or it has another producer id."""
         if not transactional_id:
             raise ApiError(ErrorCode.invalid_request, "A transactional id cannot be empty.")
         known = self.logged.get(transactional_id)
@@ -80,12 +82,12 @@ class TransactionShardState(ShardOutput):
         committed: Callable[[Moment], None],
         failed: Callable[[ErrorCode, Moment], None],
     ) -> None:
-        """Have the transaction written down."""
+        """Write the new state of a transactional id."""
         self.write([(encode_key(transactional_id), encode_transaction(transaction))], committed, failed)
 
 
 def fenced(transactional_id: str, epoch: int) -> ApiError:
-    """Somebody else uses the transactional id now, or the coordinator has ended what this producer began."""
+    """Another producer uses the transactional id now, or the coordinator has aborted this producer's transaction."""
     return ApiError(
         ErrorCode.producer_fenced, f"Epoch {epoch} of transactional id '{transactional_id}' is not the current one."
     )
@@ -102,7 +104,7 @@ def producer_of(known: Transaction) -> Producer:
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether a producer id with this epoch has no other epoch left to give to a client."""
+    """Whether a producer id with this epoch has no epoch left for a client."""
     return epoch >= LAST_EPOCH
 
 
@@ -111,7 +113,7 @@ def new_producer(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
 
 
 def initialized(known: Transaction, producer: Producer, timeout_ms: int, now_ms: int) -> Transaction:
-    """Nothing is under way, and the producer goes on with this id and epoch."""
+    """Empty: there is no transaction, and the producer continues with this id and epoch."""
     return known._replace(
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
@@ -127,7 +129,7 @@ def initialized(known: Transaction, producer: Producer, timeout_ms: int, now_ms:
 def with_partitions(
     known: Transaction, added: Iterable[TopicPartition], client_version: int, now_ms: int
 ) -> Transaction:
-    """The transaction under way, or a new one, with more partitions."""
+    """Ongoing: the current transaction, or a new one, with more partitions."""
     is_ongoing = known.state is TransactionState.ONGOING
     return known._replace(
         previous_producer_id=known.producer_id,
@@ -142,10 +144,10 @@ def with_partitions(
 def decided(
     known: Transaction, is_commit: bool, client_version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
-    """The outcome is fixed; since version 2 the markers bear the next epoch, which fences whatever is still on its way."""
-    raises_epoch = client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
-    # A log that Kafka wrote may hold the highest epoch there is: such a transaction can still end.
-    epoch = min(known.producer_epoch + 1, HIGHEST_EPOCH) if raises_epoch else known.producer_epoch
+    """Prepared: the outcome is decided. Since version 2 the markers carry the next epoch, which fences delayed writes."""
+    bumps_epoch = client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+    # A log that Kafka wrote may hold the highest epoch: such a transaction can still end.
+    epoch = min(known.producer_epoch + 1, HIGHEST_EPOCH) if bumps_epoch else known.producer_epoch
     is_ongoing = known.state is TransactionState.ONGOING
     return known._replace(
         producer_epoch=epoch,
@@ -153,14 +155,14 @@ def decided(
         next_producer_id=next_producer_id,
         state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
         update_time_ms=now_ms,
-        # An abort without any partition has no other start than its end.
+        # An abort without any partition has no other start time.
         start_time_ms=known.start_time_ms if is_ongoing else now_ms,
         client_version=client_version,
     )
 
 
 def completed(known: Transaction, now_ms: int) -> Transaction:
-    """Every partition has its marker."""
+    """Complete: every partition has its marker."""
     producer = producer_of(known)
     if known.next_producer_id != NO_PRODUCER_ID:
         producer = Producer(known.next_producer_id, 0)

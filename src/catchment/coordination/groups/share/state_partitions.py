@@ -156,7 +156,7 @@ class ShareGroupOffsets:
         group = self._groups.by_id.get(group_id)
         return {} if group is None else group.partitions.initialized
 
-    def concerned_with(self, topic: str, topic_id: UUID) -> list[str]:
+    def interested_in(self, topic: str, topic_id: UUID) -> list[str]:
         """The groups that have share state of the topic, are initializing it, or subscribe to it."""
         return [
             group.group_id
