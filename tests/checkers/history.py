@@ -1,7 +1,7 @@
-"""What clients of a log did and saw: the input of the checker.
+"""The history of the clients of a log: the input of the checker.
 
-A process is one life of one client: a client that was killed and started again is another. Values are unique: no two sends
-write the same one, so that whatever is read names its writer.
+A process is one run of one client: a client that was killed and restarted is another process. Values are unique: no two sends
+write the same one, so that every value that is read identifies its writer.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ class Outcome(Enum):
     ABORTED = "aborted"
     """Known not to have happened."""
     UNKNOWN = "unknown"
-    """The client died, or heard nothing: it may have happened or not."""
+    """The client was killed or got no response: it may have happened or not."""
 
 
 class Send(NamedTuple):
     partition: Partition
     value: Value
     offset: int | None = None
-    """Where the broker says that it lies, if it got to say so."""
+    """The offset in the broker's response, if there was one."""
 
 
 class Poll(NamedTuple):
     partition: Partition
     records: tuple[tuple[int, Value], ...]
-    """Offsets with their values, in the order in which they came."""
+    """Offsets with their values, in the order of reading."""
 
 
 class Seek(NamedTuple):
-    """The client was given the partition anew, or asked for another position: its next poll may begin anywhere."""
+    """The client was assigned the partition again, or called seek: its next poll may begin anywhere."""
 
     partition: Partition
 
@@ -45,13 +45,13 @@ Event = Send | Poll | Seek
 
 
 class Transaction(NamedTuple):
-    """What one process did that counts as a whole, or not at all. A plain read is a committed transaction of one poll."""
+    """The atomic operations of one process. A plain read is a committed transaction of one poll."""
 
     process: Hashable
     events: tuple[Event, ...]
     outcome: Outcome
     begun: int
-    """Moments are numbers that rise with time over all processes."""
+    """Times are numbers that increase over all processes."""
     ended: int
     commit_begun: int | None = None
-    """When the process asked for the commit; None if it did not."""
+    """When the process requested the commit; None if it did not."""

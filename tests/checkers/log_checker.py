@@ -1,7 +1,7 @@
-"""Finds what a transactional log must not do, by the names that Jepsen gives it.
+"""Finds anomalies of a transactional log, with the names that Jepsen uses.
 
-The checker knows nothing but the history: it puts together from all that was sent and read which value lies at which offset,
-and holds every transaction against that.
+The only input is the history: the checker derives from all sends and reads which value is at which offset, and compares every
+transaction with that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Anomaly(NamedTuple):
 
 
 class _Log:
-    """What the history says of the log: which values lie where, and who wrote them."""
+    """The log, as derived from the history: the value at each offset, and its writer."""
 
     def __init__(self, history: Sequence[Transaction]) -> None:
         self.values: defaultdict[Partition, defaultdict[int, set[Value]]] = defaultdict(lambda: defaultdict(set))
@@ -44,13 +44,13 @@ class _Log:
         self.offsets[value].add((partition, offset))
 
     def visible_between(self, partition: Partition, after: int, before: int) -> list[int]:
-        """Offsets that somebody has read, strictly between two others."""
+        """Offsets strictly between two others that any process has read."""
         offsets = self._in_order[partition]
         return offsets[bisect_right(offsets, after) : bisect_left(offsets, before)]
 
 
 def check(history: Sequence[Transaction]) -> list[Anomaly]:
-    """Every anomaly in the history. At its end, all of the log should have been read, or what was not is unseen."""
+    """Every anomaly in the history. At its end all of the log should have been read; values that were not are reported as unseen."""
     log = _Log(history)
     return [
         *_inconsistent_offsets(log),
@@ -91,7 +91,7 @@ def _reads_of_what_was_not_committed(history: Sequence[Transaction], log: _Log) 
 
 def _lost_or_unseen(history: Sequence[Transaction], log: _Log) -> Iterator[Anomaly]:
     seen = {value for values in log.polled.values() for value in values.values()}
-    # A transaction whose end nobody was told has happened if any of it was read: then all of it must be there.
+    # A transaction with an unknown outcome has committed if any of it was read: then all of it must be there.
     for transaction in history:
         sends = [event for event in transaction.events if isinstance(event, Send)]
         has_happened = transaction.outcome is Outcome.COMMITTED or (
@@ -108,7 +108,7 @@ def _lost_or_unseen(history: Sequence[Transaction], log: _Log) -> Iterator[Anoma
 
 
 def _orders_within_processes(history: Sequence[Transaction], log: _Log) -> Iterator[Anomaly]:
-    """From one transaction of a process to its next, offsets rise and leave nothing out."""
+    """From one transaction of a process to its next, offsets increase without gaps."""
     last_sent: dict[tuple[object, Partition], int] = {}
     last_polled: dict[tuple[object, Partition], int] = {}
     for transaction in sorted(history, key=lambda one: one.begun):
@@ -136,7 +136,7 @@ def _orders_within_processes(history: Sequence[Transaction], log: _Log) -> Itera
 
 
 def _orders_within_transactions(history: Sequence[Transaction], log: _Log) -> Iterator[Anomaly]:
-    """The same within one. What others write between its sends is none: Kafka does not isolate writers from each other."""
+    """The same within one transaction. Writes of others between its sends are allowed: Kafka does not isolate writers."""
     for transaction in history:
         polled: dict[Partition, int] = {}
         sent: dict[Partition, int] = {}
@@ -159,7 +159,7 @@ def _orders_within_transactions(history: Sequence[Transaction], log: _Log) -> It
 
 
 def _cycles(history: Sequence[Transaction], log: _Log) -> Iterator[Anomaly]:
-    """G1c: transactions that each depend on what the next wrote, round to the first."""
+    """G1c: a cycle of transactions, each of which depends on a write of the next."""
     edges: defaultdict[int, set[int]] = defaultdict(set)
     by_identity = {id(transaction): transaction for transaction in history}
     for reader in history:
@@ -169,7 +169,7 @@ def _cycles(history: Sequence[Transaction], log: _Log) -> Iterator[Anomaly]:
                     writer = log.writers.get(value)
                     if writer is not None and writer is not reader:
                         edges[id(writer)].add(id(reader))
-    # Writes of two transactions may lie in any order, so order in the log is no dependency: Kafka has no isolation of writes.
+    # Writes of two transactions may interleave, so their order in the log is no dependency: Kafka does not isolate writes.
     for start in by_identity:
         if _reaches(edges, start):
             yield Anomaly("cycle (G1c)", f"{by_identity[start].process} reads what rests on its own writes")

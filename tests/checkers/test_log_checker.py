@@ -1,4 +1,4 @@
-"""The checker finds every anomaly when it is there, by its name, and none when it is not."""
+"""The checker finds every anomaly by its name, and reports none for a correct log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names(*history: Transaction) -> list[str]:
     return [anomaly.name for anomaly in check(history)]
 
 
-def test_a_log_that_does_what_it_should_is_left_alone() -> None:
+def test_a_correct_log_has_no_anomalies() -> None:
     assert (
         names(
             wrote(Send("p", "a", 0), Send("p", "b", 1)),
@@ -82,5 +82,5 @@ def test_a_log_that_does_what_it_should_is_left_alone() -> None:
         ),
     ],
 )
-def test_each_anomaly_is_found_by_its_name(name: str, history: list[Transaction]) -> None:
+def test_each_anomaly_is_found_and_named(name: str, history: list[Transaction]) -> None:
     assert name in names(*history)

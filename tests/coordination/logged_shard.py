@@ -1,4 +1,4 @@
-"""A shard with a log in a list and a clock that stands still: what the broker's runner does, step by step."""
+"""A shard with a log in a list and a manual clock: what the broker's runner does, step by step."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Result = TypeVar("Result")
 
 
 class Logged(abc.ABC, Generic[ShardT]):
-    """Writes are safe at once, unless `holds_commits`: then they wait for `commit_all`."""
+    """Writes are committed at once, unless `holds_commits`: then they wait for `commit_all`."""
 
     replayed_is_safe: ClassVar[bool] = True
-    """Whether what a crash has left cannot be lost by the next one."""
+    """Whether the records that survive a crash survive the next one too."""
 
     def __init__(self) -> None:
         self.log: list[EncodedRecord] = []
         self.holds_commits = False
         self.pending: list[Write] = []
         self.safe_count = 0
-        """How many records of the log cannot be lost."""
+        """The number of committed records."""
         self.now = Moment(START_MS, 0)
         self.shard = self.new_shard()
 
     @abc.abstractmethod
     def new_shard(self) -> ShardT:
-        """A shard that has replayed nothing yet."""
+        """A new shard that has replayed nothing."""
 
     def call(self, command: Callable[[ShardT, Moment], Result]) -> Result:
         result = command(self.shard, self.now)
@@ -55,7 +55,7 @@ class Logged(abc.ABC, Generic[ShardT]):
         self._drain()
 
     def crash(self, kept: int | None = None) -> None:
-        """Lose the shard and all of the log but its first `kept` records; replay those into a new one."""
+        """Lose the shard and all of the log but its first `kept` records, and replay those into a new shard."""
         self.shard.close(ErrorCode.not_coordinator)
         self.pending = []
         del self.log[len(self.log) if kept is None else kept :]
@@ -67,7 +67,7 @@ class Logged(abc.ABC, Generic[ShardT]):
         self.call(lambda shard, now: shard.loaded(now))
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, deadline by deadline."""
+        """Advance the clock, and run the timers that become due."""
         end_ms = self.now.monotonic_ms + milliseconds
         while (deadline_ms := self.shard.next_deadline_ms) is not None and deadline_ms <= end_ms:
             self.move_to(max(deadline_ms, self.now.monotonic_ms))
@@ -75,7 +75,7 @@ class Logged(abc.ABC, Generic[ShardT]):
         self.move_to(end_ms)
 
     def move_to(self, monotonic_ms: int) -> None:
-        """Let time pass, and wake nobody."""
+        """Advance the clock without running timers."""
         self.now = Moment(self.now.wall_ms + monotonic_ms - self.now.monotonic_ms, monotonic_ms)
 
     def _drain(self) -> None:

@@ -1,4 +1,4 @@
-"""A group belongs where Kafka would look for it: by the rule of `String.hashCode`, over UTF-16."""
+"""A group is in the partition where Kafka looks for it: by Java's `String.hashCode`, over UTF-16."""
 
 import tracemalloc
 
@@ -23,7 +23,7 @@ def test_the_smallest_integer_counts_as_zero() -> None:
 
 @pytest.mark.parametrize("letter", ["x", "é", "\uffff", "\U0001d11e"])
 @pytest.mark.parametrize("length", [255, 256, 257, 511, 513, 32_767])
-def test_a_long_key_hashes_as_letter_by_letter(letter: str, length: int) -> None:
+def test_a_long_key_hashes_like_a_loop_over_its_characters(letter: str, length: int) -> None:
     key = "a" + letter * length
     units = key.encode("utf-16-be")
     hashed = 0
@@ -32,7 +32,7 @@ def test_a_long_key_hashes_as_letter_by_letter(letter: str, length: int) -> None
     assert partition_for(key, 50) == abs(hashed - 2**32 if hashed >= 2**31 else hashed) % 50
 
 
-def test_a_key_of_any_length_leaves_nothing_behind() -> None:
+def test_hashing_a_key_of_any_length_retains_no_memory() -> None:
     key = "x" * (1 << 20)
     tracemalloc.start()
     try:

@@ -13,7 +13,7 @@ def test_a_member_reads_all_topics_that_its_expression_matches_as_a_whole() -> N
     assert client.reads == {"ab": [0], "abc": [0]}
 
 
-def test_new_topics_that_match_are_read_too_and_deleted_ones_no_more() -> None:
+def test_new_matching_topics_are_added_and_deleted_ones_removed() -> None:
     shard = ConsumerShard(ab=1)
     client = ConsumerClient(shard, "a", regex="ab.*")
     client.beat()
@@ -31,7 +31,7 @@ def test_an_expression_adds_to_the_names() -> None:
     assert shard.names(answer.assignment or {}) == {"ab": [0], "x": [0]}
 
 
-def test_what_is_no_expression_is_refused() -> None:
+def test_an_invalid_expression_is_rejected() -> None:
     shard = ConsumerShard(t=1)
     answer = shard.join_consumer("a", regex="a(")
     assert answer.error is ErrorCode.invalid_regular_expression
@@ -39,7 +39,7 @@ def test_what_is_no_expression_is_refused() -> None:
     assert shard.log == []
 
 
-def test_an_expression_is_forgotten_with_the_last_member_that_uses_it() -> None:
+def test_an_expression_is_deleted_with_the_last_member_that_uses_it() -> None:
     shard = ConsumerShard(ab=2)
     first, second = ConsumerClient(shard, "a", regex="ab"), ConsumerClient(shard, "b", regex="ab")
     settle(first, second)

@@ -1,4 +1,4 @@
-"""The coordinators' own topics can be made whatever their settings say."""
+"""The internal topics of the coordinators can be created with any settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catchment.settings.definitions.topics import TOPIC_SETTINGS
     ],
 )
 @pytest.mark.parametrize(("asked_bytes", "made_bytes"), [(1, 1 << 20), (1 << 20, 1 << 20), (1 << 21, 1 << 21)])
-def test_segments_are_as_large_as_asked_but_no_smaller_than_a_topic_may_have_them(
+def test_the_segment_size_is_that_of_the_setting_but_at_least_the_minimum_of_a_topic(
     make: Callable[[BrokerSettings, MetadataImage], NewTopic], name: str, asked_bytes: int, made_bytes: int
 ) -> None:
     topic = make(BrokerSettings({name: str(asked_bytes)}), MetadataImage())

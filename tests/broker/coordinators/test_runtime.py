@@ -1,4 +1,4 @@
-"""Chores of coordinators go on, whatever happens to one of them."""
+"""Periodic tasks of coordinators continue after a failure."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from catchment.broker.coordinators.runtime import run_periodically
 
 
-async def test_a_failed_chore_is_logged_and_done_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_periodic_task_is_logged_and_runs_again(caplog: pytest.LogCaptureFixture) -> None:
     done = asyncio.Event()
     faults = [OSError(5, "Input/output error"), ZeroDivisionError()]
 

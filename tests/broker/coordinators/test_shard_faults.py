@@ -1,7 +1,7 @@
-"""A fault of ours at every call of a shard, one by one: every request is answered, and what is served after it is what the log says.
+"""An unexpected error at every call of a shard, one by one: every request is answered, and the state equals the log afterwards.
 
-The shard is a real one. A counter runs through all calls that the runner makes of it, callbacks of writes included, and the
-call with the chosen number raises: before it has done its work, or when it has done it.
+The shard is a real one. A counter counts all calls of the runner, callbacks of writes included, and the call with the chosen
+number raises: before it does its work, or after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from catchment.storage.control_record import TransactionMarker
 
 _TIMEOUT_S = 150
 CALLS = ("next_deadline_ms", "take_writes", "replay", "end_transaction", "loaded", "run_timers", "committed")
-"""Those that a run without any fault makes; `close` and `failed` follow from faults."""
+"""The calls of a run without faults. `close` and `failed` are only called after faults."""
 _LIMITS = GroupLimits(initial_rebalance_delay_ms=5)
 _JOIN = JoinRequest("joined", "", None, "c", "h", 10_000, 10_000, "consumer", (("range", b""),), "id", False)
 
@@ -43,7 +43,7 @@ class Injected(Exception):
 
 
 class Faults:
-    """Which call raises: the one of this name and number, and as many calls after it, of any name, as there are `times`."""
+    """The call that raises, by its name and number, and how many calls of any name raise (`times`)."""
 
     def __init__(self, name: str, number: int, *, is_late: bool, times: int = 1) -> None:
         self.raised: list[str] = []
@@ -121,7 +121,7 @@ def _join(runner: ShardRunner[FaultyShard]) -> Awaitable[Any]:
 
 
 def _requests() -> Iterator[Callable[[ShardRunner[FaultyShard]], Awaitable[Any]]]:
-    """One after the other, not awaited in between: so some wait for the disk when the fault comes, and one for the clock."""
+    """Requests in sequence, not awaited in between: at the fault some wait for the disk, and one for a timer."""
     yield lambda runner: _commit(runner, 1)
     yield _join
     yield lambda runner: _commit(runner, 2, Producer(7, 0))
@@ -131,7 +131,7 @@ def _requests() -> Iterator[Callable[[ShardRunner[FaultyShard]], Awaitable[Any]]
 
 
 async def _asked(runner: ShardRunner[FaultyShard]) -> None:
-    """Ask everything; each request is answered, if only with an error."""
+    """Send all requests; each is answered, possibly with an error."""
     answers: list[Awaitable[Any]] = []
     for request in _requests():
         try:
@@ -182,7 +182,9 @@ async def _run(config: LogConfig, faults: Faults) -> None:
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("config", [LogConfig(), LogConfig(sync_acks=False)], ids=["synced", "unsynced"])
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_fault_at_any_call_is_answered_and_forgotten(name: str, config: LogConfig, is_late: bool) -> None:
+async def test_a_fault_at_any_call_is_answered_and_the_shard_recovers(
+    name: str, config: LogConfig, is_late: bool
+) -> None:
     for number in count(1):
         faults = Faults(name, number, is_late=is_late)
         await _run(config, faults)
@@ -192,7 +194,7 @@ async def test_a_fault_at_any_call_is_answered_and_forgotten(name: str, config: 
 
 
 @pytest.mark.parametrize("times", [2, 3])
-async def test_faults_while_a_fault_is_dealt_with_are_answered_and_forgotten(times: int) -> None:
+async def test_faults_during_fault_handling_are_answered_and_the_shard_recovers(times: int) -> None:
     reached: set[str] = set()
     for name in CALLS:
         for number in count(1):
@@ -204,7 +206,7 @@ async def test_faults_while_a_fault_is_dealt_with_are_answered_and_forgotten(tim
     assert reached >= {"close", "failed"}
 
 
-async def test_a_shard_that_can_never_be_loaded_is_not_waited_for() -> None:
+async def test_requests_do_not_wait_for_a_shard_that_can_never_be_loaded() -> None:
     faults = Faults("loaded", 1, is_late=True, times=1_000_000)
     runner = ShardRunner(partition_on(MemoryDisk()), partial(FaultyShard, faults), SystemClock(), 30_000)
     runner.start()

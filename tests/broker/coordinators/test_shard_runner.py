@@ -1,4 +1,4 @@
-"""A shard on its partition: answers wait for the disk, and nothing is answered that a new leader may not know."""
+"""A shard on its partition: responses wait for the disk, and for records that a new leader may not have."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CONFIG = LogConfig()
 
 
 class SlowDisk(MemoryDisk):
-    """A disk whose syncs wait until they are let go."""
+    """A disk whose syncs wait until they are released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def record(offset: int) -> tuple[bytes, bytes]:
     return encode_offset_key(OffsetKey("g", "t", 0)), encode_offset(CommittedOffset(offset, -1, "", 0))
 
 
-async def test_an_answer_and_a_read_wait_for_the_high_watermark() -> None:
+async def test_a_response_and_a_read_wait_for_the_high_watermark() -> None:
     disk = SlowDisk()
     runner = await loaded(partition_on(disk))
     answered = commit(runner, 7)
@@ -109,7 +109,7 @@ async def test_an_answer_and_a_read_wait_for_the_high_watermark() -> None:
     await read
 
 
-async def test_a_disk_that_does_not_answer_in_time_is_an_error_and_not_a_hang() -> None:
+async def test_a_sync_that_takes_too_long_is_an_error_and_not_a_hang() -> None:
     runner = await loaded(partition_on(SlowDisk()), commit_timeout_ms=20)
     assert await commit(runner, 7) == [ErrorCode.coordinator_not_available]
     with pytest.raises(ApiError) as late:
@@ -117,7 +117,7 @@ async def test_a_disk_that_does_not_answer_in_time_is_an_error_and_not_a_hang() 
     assert late.value.code is ErrorCode.coordinator_not_available
 
 
-async def test_a_leader_that_was_deposed_acknowledges_nothing_that_it_had_appended() -> None:
+async def test_a_former_leader_acknowledges_nothing_that_it_had_appended() -> None:
     disk = SlowDisk()
     partition = partition_on(disk)
     runner = await loaded(partition)
@@ -130,7 +130,7 @@ async def test_a_leader_that_was_deposed_acknowledges_nothing_that_it_had_append
     assert deposed.value.code is ErrorCode.not_coordinator
 
 
-async def test_an_append_that_fails_drops_the_shard_and_the_log_is_loaded_anew() -> None:
+async def test_a_failed_append_unloads_the_shard_and_loads_the_log_again() -> None:
     disk = MemoryDisk()
     runner = await loaded(partition_on(disk))
     assert await commit(runner, 7) == [ErrorCode.none]
@@ -143,7 +143,7 @@ async def test_an_append_that_fails_drops_the_shard_and_the_log_is_loaded_anew()
 
 
 class EagerShard(GroupShard):
-    """A shard that has something to write as soon as it is loaded; it tells `loads` when that was."""
+    """A shard that writes as soon as it is loaded, and appends the time to `loads`."""
 
     def __init__(self, loads: asyncio.Queue[float]) -> None:
         super().__init__(GroupLimits())
@@ -170,7 +170,7 @@ async def test_a_shard_whose_first_write_fails_is_loaded_again_in_growing_interv
     assert committed(runner) == 7
 
 
-async def test_a_failed_sync_ends_the_service_of_the_shard_and_everybody_is_told() -> None:
+async def test_a_failed_sync_unloads_the_shard_and_fails_all_requests() -> None:
     disk = SlowDisk()
     runner = await loaded(partition_on(disk))
     answers = [commit(runner, 7), commit(runner, 8)]
@@ -182,7 +182,7 @@ async def test_a_failed_sync_ends_the_service_of_the_shard_and_everybody_is_told
     assert offline.value.code is ErrorCode.not_coordinator
 
 
-async def test_a_write_that_is_too_large_fails_alone() -> None:
+async def test_a_write_that_is_too_large_fails_only_its_own_request() -> None:
     runner = await loaded(partition_on(MemoryDisk(), LogConfig(max_message_bytes=1000)))
     answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
     many = [OffsetToCommit("t", number, 1, -1, "") for number in range(100)]
@@ -192,7 +192,7 @@ async def test_a_write_that_is_too_large_fails_alone() -> None:
     assert committed(runner) == 7
 
 
-async def test_a_fault_in_a_command_drops_the_shard_and_what_the_log_says_is_served_again() -> None:
+async def test_a_fault_in_a_command_unloads_the_shard_and_loads_the_log_again() -> None:
     runner = await loaded(partition_on(MemoryDisk()))
     assert await commit(runner, 7) == [ErrorCode.none]
 
@@ -207,14 +207,14 @@ async def test_a_fault_in_a_command_drops_the_shard_and_what_the_log_says_is_ser
     assert committed(runner) == 7
 
 
-async def test_closing_answers_everybody() -> None:
+async def test_closing_answers_all_waiting_requests() -> None:
     runner = await loaded(partition_on(SlowDisk()))
     answered = commit(runner, 7)
     runner.close()
     assert await answered == [ErrorCode.not_coordinator]
 
 
-async def test_until_the_log_is_replayed_clients_are_asked_to_wait() -> None:
+async def test_requests_fail_with_load_in_progress_until_the_log_is_replayed() -> None:
     partition = partition_on(MemoryDisk())
     partition.append(memoryview(encode_batch(numbered([record(5)]))), _ALL, is_from_client=False)
     runner = ShardRunner(partition, partial(GroupShard, GroupLimits()), SystemClock(), 1000)
@@ -226,7 +226,7 @@ async def test_until_the_log_is_replayed_clients_are_asked_to_wait() -> None:
     assert committed(runner) == 5
 
 
-async def test_a_disk_that_fails_for_a_while_delays_the_shard_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_temporary_disk_errors_only_delay_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = partition_on(MemoryDisk())
     runner = await loaded(partition)
     assert await commit(runner, 7) == [ErrorCode.none]
@@ -244,7 +244,7 @@ async def test_a_disk_that_fails_for_a_while_delays_the_shard_and_no_more(monkey
     assert not failures
 
 
-async def test_a_log_that_cannot_be_read_is_not_served() -> None:
+async def test_an_unreadable_log_is_not_served() -> None:
     partition = partition_on(MemoryDisk())
     key, _ = record(5)
     partition.append(memoryview(encode_batch(numbered([(key, b"\x00\x63")]))), _ALL, is_from_client=False)
@@ -256,7 +256,7 @@ async def test_a_log_that_cannot_be_read_is_not_served() -> None:
 
 
 @pytest.mark.parametrize(("is_commit", "expected"), [(True, 6), (False, 5)])
-async def test_offsets_of_a_transaction_count_from_its_commit_on(is_commit: bool, expected: int) -> None:
+async def test_offsets_of_a_transaction_take_effect_with_its_commit(is_commit: bool, expected: int) -> None:
     partition = partition_on(MemoryDisk())
     in_transaction = encode_batch(
         numbered([record(6)]), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
@@ -276,7 +276,9 @@ def commit_in_transaction(runner: ShardRunner[GroupShard], offset: int, epoch: i
 
 
 @pytest.mark.parametrize(("is_commit", "expected"), [(True, 6), (False, None)])
-async def test_a_marker_takes_effect_at_once_and_is_done_when_it_is_safe(is_commit: bool, expected: int | None) -> None:
+async def test_a_marker_takes_effect_at_once_and_is_done_when_it_is_committed(
+    is_commit: bool, expected: int | None
+) -> None:
     disk = SlowDisk()
     partition = partition_on(disk)
     runner = await loaded(partition)
@@ -303,14 +305,14 @@ async def test_a_marker_whose_sync_fails_is_not_done() -> None:
     assert failed.value.code is ErrorCode.not_coordinator
 
 
-async def test_a_producer_that_the_log_refuses_does_not_disturb_the_shard() -> None:
+async def test_a_producer_that_the_log_rejects_does_not_reload_the_shard() -> None:
     runner = await loaded(partition_on(MemoryDisk()))
     assert await commit_in_transaction(runner, 6, epoch=3) == [ErrorCode.none]
     assert await commit_in_transaction(runner, 7, epoch=2) == [ErrorCode.invalid_producer_epoch]
     with pytest.raises(ApiError) as stale:
         runner.end_transaction(Producer(1, 2), TransactionMarker(is_commit=True, coordinator_epoch=0))
     assert stale.value.code is ErrorCode.invalid_producer_epoch
-    # The shard is the same: nothing had to be loaded anew.
+    # The shard is the same: nothing was loaded again.
     assert committed(runner) is None
     await runner.end_transaction(Producer(1, 3), TransactionMarker(is_commit=True, coordinator_epoch=0))
     assert committed(runner) == 6

@@ -1,4 +1,4 @@
-"""Share groups when the keeper of share state is slow or refuses: members wait, but they are never given half a partition."""
+"""Share groups when the share coordinator is slow or fails: members wait, and get no partition without state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def services() -> AsyncIterator[Services]:
 
 
 async def beat(services: Services, epoch: int, topics: tuple[str, ...] | None = None) -> HeartbeatAnswer:
-    """One heartbeat, sent again while the coordinator loads its log."""
+    """One heartbeat, repeated while the coordinator loads its log."""
     request = HeartbeatRequest("g", "member", epoch, None, topics, "client", "/host")
     deadline_s = asyncio.get_running_loop().time() + _DEADLINE_S
     while True:
@@ -55,7 +55,7 @@ async def refuse(*_: object) -> None:
     raise ApiError(ErrorCode.coordinator_not_available)
 
 
-async def test_state_that_cannot_be_made_is_tried_again_by_the_next_heartbeat(
+async def test_a_failed_initialization_is_tried_again_by_the_next_heartbeat(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -66,7 +66,7 @@ async def test_state_that_cannot_be_made_is_tried_again_by_the_next_heartbeat(
     assert (await beat(services, joined.member_epoch)).assignment == {topic_id: frozenset({0})}
 
 
-async def test_a_heartbeat_does_not_wait_for_ever_for_state_that_is_slow(
+async def test_a_heartbeat_waits_for_a_slow_initialization_up_to_a_limit(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on = asyncio.Event()
@@ -88,7 +88,7 @@ async def test_a_heartbeat_does_not_wait_for_ever_for_state_that_is_slow(
     deadline_s = asyncio.get_running_loop().time() + _DEADLINE_S
     while not given or given[-1].assignment is None:
         assert asyncio.get_running_loop().time() < deadline_s
-        # A heartbeat that need not wait lets nobody else run.
+        # A heartbeat that need not wait lets no other task run.
         await asyncio.sleep(0)
         given.append(await beat(services, joined.member_epoch))
     assert given[-1].assignment == {topic_id: frozenset({0})}

@@ -1,4 +1,4 @@
-"""The share-state coordinator on a running broker: it makes its topic, cuts off its log, and forgets deleted topics."""
+"""The share coordinator on a running broker: it creates its topic, prunes its log, and deletes states of deleted topics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def acknowledge(states: ShareStateCoordinator, topic_id: UUID, count: int,
         await states.write(group_id, topic_id, 0, EPOCH, EPOCH, NO_START, [batch])
 
 
-async def test_the_first_state_brings_the_topic_into_being() -> None:
+async def test_the_first_state_creates_the_topic() -> None:
     async with broker_on(MemoryDisk()) as server:
         topic_id = await make_topic(server)
         await server.services.share_state.initialize("g", topic_id, 0, EPOCH, 4)
@@ -75,14 +75,14 @@ async def test_many_first_states_at_once_share_one_topic() -> None:
         assert found == list(range(20))
 
 
-async def test_a_state_is_kept_where_kafka_would_look_for_it() -> None:
+async def test_a_state_is_in_the_partition_where_kafka_looks_for_it() -> None:
     async with broker_on(MemoryDisk(), {"share.coordinator.state.topic.num.partitions": "50"}) as server:
         found = await server.services.share_state.find(f"group:{format_uuid(UUID(int=7))}:3")
-        # What Kafka 4.3.1's own SharePartitionKey gives.
+        # As computed by SharePartitionKey of Kafka 4.3.1.
         assert found.partition == 37
 
 
-async def test_pruning_cuts_off_what_newer_snapshots_hold_and_no_restart_brings_it_back() -> None:
+async def test_pruning_deletes_superseded_records_also_after_a_restart() -> None:
     disk = MemoryDisk()
     async with broker_on(disk) as server:
         topic_id = await make_topic(server)
@@ -98,7 +98,7 @@ async def test_pruning_cuts_off_what_newer_snapshots_hold_and_no_restart_brings_
         assert await server.services.share_state.read("g", topic_id, 0, EPOCH) == before
 
 
-async def test_a_group_that_rests_does_not_hold_up_pruning_for_long() -> None:
+async def test_an_idle_group_does_not_block_pruning_for_long() -> None:
     settings = {
         "share.coordinator.cold.partition.snapshot.interval.ms": "20",
         "share.coordinator.state.topic.prune.interval.ms": "20",
@@ -114,7 +114,7 @@ async def test_a_group_that_rests_does_not_hold_up_pruning_for_long() -> None:
         assert (await states.read("g", topic_id, 0, EPOCH)).batches == (StateBatch(0, 19, ACKNOWLEDGED, 1),)
 
 
-async def test_a_compacted_topic_is_not_pruned_for_its_records_cannot_be_counted() -> None:
+async def test_a_compacted_topic_is_not_pruned() -> None:
     async with broker_on(MemoryDisk()) as server:
         topic_id = await make_topic(server)
         states = server.services.share_state
@@ -128,7 +128,7 @@ async def test_a_compacted_topic_is_not_pruned_for_its_records_cannot_be_counted
         assert log_of(server).log_start_offset == 0
 
 
-async def test_a_deleted_topic_takes_its_states_along() -> None:
+async def test_deleting_a_topic_deletes_its_states() -> None:
     disk = MemoryDisk()
     async with broker_on(disk) as server:
         topic_id, other_id = await make_topic(server, "a"), await make_topic(server, "b")
@@ -146,7 +146,7 @@ async def test_a_deleted_topic_takes_its_states_along() -> None:
         assert (await server.services.share_state.read("g", other_id, 0, EPOCH)).start_offset == 5
 
 
-async def test_a_disk_that_is_full_is_an_error_and_what_was_safe_is_served_again() -> None:
+async def test_a_full_disk_is_an_error_and_committed_states_are_served_afterwards() -> None:
     disk = MemoryDisk()
     async with broker_on(disk) as server:
         topic_id = await make_topic(server)

@@ -1,4 +1,4 @@
-"""The transaction coordinator on a broker: partitions verified and added on behalf of producers, markers until all have them."""
+"""The transaction coordinator on a broker: it verifies and adds partitions, and sends markers until all partitions have them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def begun(transactions: TransactionCoordinator, name: str = "x") -> Produc
 
 
 async def until_served(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Ask until the coordinator has loaded what it needs to answer."""
+    """Ask until the coordinator is loaded."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
             try:
@@ -93,7 +93,7 @@ async def test_partitions_are_verified_and_added_on_behalf_of_a_producer() -> No
             assert refused == {T0: ErrorCode.producer_fenced}
 
 
-async def test_the_next_transaction_waits_until_the_one_before_is_complete() -> None:
+async def test_the_next_transaction_waits_until_the_previous_one_is_complete() -> None:
     async with running() as server:
         transactions = server.services.transactions
         producer = await begun(transactions)
@@ -103,7 +103,7 @@ async def test_the_next_transaction_waits_until_the_one_before_is_complete() -> 
             producer = await transactions.end(EndRequest("x", producer, True, 2))
 
 
-async def test_a_transaction_does_not_wait_for_ever_for_the_one_before() -> None:
+async def test_a_transaction_waits_for_the_previous_one_up_to_a_limit() -> None:
     unreachable = Partitions(*[{T0: ErrorCode.not_leader_or_follower}] * 1000)
     async with running(add_partitions_to_txn_retry_backoff_max_ms="1") as server:
         services = server.services
@@ -132,7 +132,7 @@ async def test_ids_are_spread_over_the_partitions_and_listed_together() -> None:
         assert sorted(name for name, _ in await transactions.listing()) == sorted(names)
 
 
-async def test_what_was_decided_is_carried_out_after_a_restart() -> None:
+async def test_a_prepared_transaction_is_completed_after_a_restart() -> None:
     disk = MemoryDisk()
     async with running(disk) as server:
         transactions = server.services.transactions
@@ -148,7 +148,7 @@ async def test_what_was_decided_is_carried_out_after_a_restart() -> None:
         await until(is_committed)
 
 
-async def test_others_are_served_while_many_late_transactions_are_aborted() -> None:
+async def test_other_requests_run_while_many_timed_out_transactions_are_aborted() -> None:
     names = [f"id-{number}" for number in range(100)]
     async with running(
         transaction_state_log_num_partitions="1",
@@ -173,7 +173,7 @@ async def test_others_are_served_while_many_late_transactions_are_aborted() -> N
         assert counts > {0, 100}
 
 
-async def test_idle_ids_are_forgotten() -> None:
+async def test_idle_ids_expire() -> None:
     async with running(
         transactional_id_expiration_ms="1", transaction_remove_expired_transaction_cleanup_interval_ms="5"
     ) as server:
@@ -194,7 +194,7 @@ def test_the_topic_has_no_more_replicas_than_there_are_brokers() -> None:
 
 
 class Partitions:
-    """Partitions that answer as they are told to, once each; then they take their markers."""
+    """Partitions that return the given error codes once each, and accept their markers after that."""
 
     def __init__(self, *answers: Mapping[TopicPartition, ErrorCode]) -> None:
         self.answers = list(answers)
@@ -219,14 +219,14 @@ async def delivered(partitions: Partitions, exists: bool = True, needed: Callabl
 
 
 async def all_others() -> None:
-    """Wait until nothing is under way but the test."""
+    """Wait until no other task is running."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:
         _, unfinished = await asyncio.wait(others, timeout=DEADLINE_S)
         assert not unfinished
 
 
-async def test_only_partitions_without_their_marker_are_asked_again() -> None:
+async def test_markers_are_sent_again_only_to_partitions_without_one() -> None:
     partitions = Partitions({T1: ErrorCode.not_leader_or_follower}, {T1: ErrorCode.unknown_topic_or_partition})
     assert await delivered(partitions)
     assert partitions.asked == [[T0, T1], [T1], [T1]]
@@ -236,13 +236,13 @@ async def test_only_partitions_without_their_marker_are_asked_again() -> None:
 @pytest.mark.parametrize(
     ("code", "exists"), [(ErrorCode.unknown_topic_or_partition, False), (ErrorCode.invalid_producer_epoch, True)]
 )
-async def test_a_partition_that_needs_no_marker_is_not_asked_again(code: ErrorCode, exists: bool) -> None:
+async def test_a_partition_that_needs_no_marker_gets_none(code: ErrorCode, exists: bool) -> None:
     partitions = Partitions({T1: code})
     assert await delivered(partitions, exists)
     assert partitions.asked == [[T0, T1]]
 
 
-async def test_a_coordinator_that_was_replaced_gives_up() -> None:
+async def test_a_replaced_coordinator_stops_sending_markers() -> None:
     partitions = Partitions({T1: ErrorCode.transaction_coordinator_fenced})
     assert not await delivered(partitions)
     assert partitions.asked == [[T0, T1]]
@@ -271,7 +271,7 @@ async def test_a_fault_while_markers_are_written_does_not_end_their_delivery() -
     assert partitions.asked == [[T0, T1]]
 
 
-async def test_closing_ends_what_is_under_way_and_nothing_begins_after_it() -> None:
+async def test_closing_stops_deliveries_and_none_starts_afterwards() -> None:
     partitions = Partitions(*[{T0: ErrorCode.not_leader_or_follower}] * 100)
     delivery = MarkerDelivery(partitions.write, lambda _: True)
     delivery.send(MARKERS, 5, lambda: True, pytest.fail)
@@ -283,7 +283,7 @@ async def test_closing_ends_what_is_under_way_and_nothing_begins_after_it() -> N
 
 
 class Gate:
-    """Partitions that take markers one delivery at a time: each waits until it is let through."""
+    """Partitions that accept markers one delivery at a time: each waits until it is released."""
 
     def __init__(self) -> None:
         self.waiting: list[asyncio.Future[None]] = []
@@ -301,7 +301,7 @@ class Gate:
         await waiting.until(lambda: len(self.waiting) >= count)
 
 
-async def test_a_delivery_ends_with_its_shard_and_is_begun_again_by_the_one_that_is_loaded() -> None:
+async def test_a_delivery_ends_with_its_shard_and_the_next_shard_starts_it_again() -> None:
     """A COMMIT that outlived its shard would end the producer's next transaction, which may have to be aborted."""
     gate, disk = Gate(), MemoryDisk()
     async with running(disk, transaction_state_log_num_partitions="1") as server:

@@ -1,4 +1,4 @@
-"""A share partition on a log in memory, with somebody who keeps its state and can be told to fail."""
+"""A share partition on a log in memory, with a persister that can fail on request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATE_EPOCH = 2
 
 
 class Keeper:
-    """Keeps the state of one share partition. It answers when `gate` is open, with `error` if there is one."""
+    """Persists the state of one share partition. It responds when `gate` is open, with `error` if there is one."""
 
     def __init__(self, start_offset: int = 0, batches: tuple[StateBatch, ...] = ()) -> None:
         self.state = ShareState(0, STATE_EPOCH, 0, start_offset, 0, 0, batches)
@@ -38,7 +38,7 @@ class Keeper:
         self.gate = asyncio.Event()
         self.gate.set()
         self.writes: list[tuple[int, tuple[StateBatch, ...], int]] = []
-        """Start offset, batches and number of completed deliveries of each write."""
+        """The start offset, batches and number of completed deliveries of each write."""
 
     async def read(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareState:
         assert (group_id, topic_id, partition, leader_epoch) == (*KEY, LEADER_EPOCH)
@@ -70,7 +70,7 @@ class Keeper:
 
 
 class Led:
-    """The leader of a share partition, its log, its clock and the keeper of its state."""
+    """The leader of a share partition, its log, its clock and its persister."""
 
     def __init__(self, keeper: Keeper | None = None, rules: RecordRules = RULES) -> None:
         self.keeper = keeper or Keeper()

@@ -1,4 +1,4 @@
-"""A share partition told offset by offset: the slow and plain version that the real one is compared with."""
+"""A share partition, offset by offset: the slow and simple model that the real one is compared with."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from catchment.coordination.share_state.batches import StateBatch
 
 @dataclass
 class Fate:
-    """What became of one record."""
+    """The state of one record."""
 
     state: RecordState = RecordState.AVAILABLE
     delivery_count: int = 0
@@ -24,7 +24,7 @@ class Persisted(NamedTuple):
 
 
 class Store:
-    """What survives a crash: of what was written for an offset, the most often delivered wins, then the most final."""
+    """The state after a crash: among the writes for an offset the highest delivery count wins, then the most final state."""
 
     def __init__(self) -> None:
         self.start_offset = 0
@@ -54,7 +54,7 @@ class Model:
         self.rules = rules
         self.log_batches: list[LogBatch] = []
         self.fates: dict[int, Fate] = {}
-        """Of the records that can be delivered at all."""
+        """Of the deliverable records."""
         self.log_start = 0
         self.log_end = 0
 

@@ -1,4 +1,4 @@
-"""From the log to a member: which batches are for members, and how much is read and handed out."""
+"""ShareFetch of a partition: which batches are delivered, and how much is read and acquired."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def end_transaction(led: Led, producer_id: int, *, is_commit: bool) -> None:
     led.partition.append(memoryview(marker), 1, is_from_client=False)
 
 
-async def test_control_batches_are_passed_over() -> None:
+async def test_control_batches_are_skipped() -> None:
     led = await started(Led())
     append_transaction(led, 7, b"0", b"1")
     end_transaction(led, 7, is_commit=True)
@@ -48,7 +48,7 @@ async def test_control_batches_are_passed_over() -> None:
     assert (await taken(led)).acquired == [AcquiredRecords(0, 1, 1), AcquiredRecords(3, 3, 1)]
 
 
-async def test_aborted_records_are_for_those_who_do_not_mind() -> None:
+async def test_aborted_records_are_delivered_with_read_uncommitted_only() -> None:
     for reader, offsets in ((READER, [(0, 2), (4, 4)]), (COMMITTED, [(1, 1), (4, 4)])):
         led = await started(Led())
         append_transaction(led, 7, b"0")
@@ -61,7 +61,7 @@ async def test_aborted_records_are_for_those_who_do_not_mind() -> None:
         assert [(first, last) for first, last, _ in found.acquired] == offsets
 
 
-async def test_a_member_that_begins_inside_an_aborted_transaction_gets_nothing_of_it() -> None:
+async def test_a_fetch_inside_an_aborted_transaction_returns_nothing_of_it() -> None:
     led = await started(Led(Keeper(1)))
     append_transaction(led, 7, b"0", b"1")
     end_transaction(led, 7, is_commit=False)
@@ -69,7 +69,7 @@ async def test_a_member_that_begins_inside_an_aborted_transaction_gets_nothing_o
     assert (await taken(led, COMMITTED)).acquired == [AcquiredRecords(3, 3, 1)]
 
 
-async def test_open_transactions_hold_up_readers_of_committed_data() -> None:
+async def test_open_transactions_block_readers_of_committed_data() -> None:
     led = await started(Led())
     led.append(b"0")
     append_transaction(led, 7, b"1")
@@ -77,14 +77,14 @@ async def test_open_transactions_hold_up_readers_of_committed_data() -> None:
     assert (await taken(led, COMMITTED)).acquired == [AcquiredRecords(0, 0, 1)]
 
 
-async def test_a_log_that_is_nothing_but_aborted_is_read_to_its_end() -> None:
+async def test_a_log_of_aborted_records_is_read_to_its_end() -> None:
     led = await started(Led())
     append_transaction(led, 7, b"0", b"1")
     end_transaction(led, 7, is_commit=False)
     assert (await taken(led, COMMITTED)).acquired == ()
 
 
-async def test_the_bytes_begin_and_end_with_what_was_acquired() -> None:
+async def test_the_bytes_begin_and_end_with_acquired_records() -> None:
     led = await started(Led())
     for first in range(0, 6, 2):
         led.append(b"%d" % first, b"%d" % (first + 1))
@@ -96,7 +96,7 @@ async def test_the_bytes_begin_and_end_with_what_was_acquired() -> None:
     assert values_in(bytes(found.records)) == [b"0", b"1", b"2", b"3"]
 
 
-async def test_what_is_read_is_in_keeping_with_the_records_that_are_wanted() -> None:
+async def test_the_bytes_read_are_proportional_to_the_requested_records() -> None:
     led = await started(Led())
     for _ in range(100):
         led.append(b"x" * 1000)
@@ -106,7 +106,7 @@ async def test_what_is_read_is_in_keeping_with_the_records_that_are_wanted() -> 
     assert memoryview(found.records.obj).nbytes < 10_000
 
 
-async def test_a_batch_larger_than_the_limit_still_comes_whole() -> None:
+async def test_a_batch_larger_than_the_limit_is_returned_whole() -> None:
     led = await started(Led())
     led.append(b"x" * 5000)
     found = await taken(led, READER._replace(max_bytes=100))
@@ -129,7 +129,7 @@ async def test_cold_data_is_read_by_another_thread(monkeypatch: pytest.MonkeyPat
     assert len(later) == 1
 
 
-async def test_a_disk_that_fails_acquires_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_error_acquires_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     led = await started(Led())
     led.append(b"0")
     with monkeypatch.context() as broken:

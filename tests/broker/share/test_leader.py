@@ -1,4 +1,4 @@
-"""A share partition on its leader: when it loads, what it persists, and what a failure to persist leaves."""
+"""The share-partition leader: when it loads and persists the state, and the effect of a failed write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def acquired(led: Led, member: str = "member") -> list[AcquiredRecords]:
     return led.leader.acquire(member, 0, TEN, LIMITS)
 
 
-async def test_a_persisted_state_is_taken_up() -> None:
+async def test_a_persisted_state_is_loaded() -> None:
     archived = StateBatch(2, 3, RecordState.ARCHIVED, 5)
     led = Led(Keeper(1, (archived, StateBatch(5, 5, RecordState.AVAILABLE, 2))))
     leader = await led.load()
@@ -42,7 +42,7 @@ async def test_a_persisted_state_is_taken_up() -> None:
     ]
 
 
-async def test_where_a_group_begins_is_persisted_before_the_first_record_goes_out() -> None:
+async def test_the_start_offset_of_a_group_is_persisted_before_the_first_delivery() -> None:
     led = Led(undecided())
     led.append(b"before")
     led.keeper.gate.clear()
@@ -54,7 +54,7 @@ async def test_where_a_group_begins_is_persisted_before_the_first_record_goes_ou
     assert led.leader.next_fetch_offset() == 1
 
 
-async def test_a_state_that_cannot_be_read_is_told_as_kafka_does() -> None:
+async def test_an_unreadable_state_is_reported_as_in_kafka() -> None:
     for code, told in (
         (ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available),
         (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available),
@@ -99,7 +99,7 @@ async def test_a_failed_write_leaves_the_records_with_their_member() -> None:
     assert leader.next_fetch_offset() == 10
 
 
-async def test_a_state_that_belongs_to_another_by_now_is_given_up() -> None:
+async def test_a_fenced_leader_is_dropped() -> None:
     for code, told in (
         (ErrorCode.fenced_state_epoch, ErrorCode.fenced_state_epoch),
         (ErrorCode.fenced_leader_epoch, ErrorCode.not_leader_or_follower),
@@ -114,7 +114,7 @@ async def test_a_state_that_belongs_to_another_by_now_is_given_up() -> None:
         assert led.fenced == [leader]
 
 
-async def test_the_start_that_is_written_moves_behind_what_is_done() -> None:
+async def test_the_written_start_offset_moves_past_final_records() -> None:
     led = Led()
     leader = await led.load()
     await acquired(led)
@@ -123,7 +123,7 @@ async def test_the_start_that_is_written_moves_behind_what_is_done() -> None:
     assert [(start, count) for start, _, count in led.keeper.writes] == [(0, 5), (5, 1)]
 
 
-async def test_locks_end_by_themselves_and_waiting_members_hear_of_it() -> None:
+async def test_locks_time_out_and_waiting_fetches_are_notified() -> None:
     led = Led(rules=RULES._replace(lock_duration_ms=1))
     leader = await led.load()
     rung: list[int] = []
@@ -152,7 +152,7 @@ async def test_a_renewed_lock_lasts_from_then_on() -> None:
     leader.close()
 
 
-async def test_what_the_log_dropped_needs_no_acknowledgement() -> None:
+async def test_records_below_the_log_start_need_no_acknowledgement() -> None:
     led = Led()
     for _ in range(10):
         led.append(b"x")
@@ -165,7 +165,7 @@ async def test_what_the_log_dropped_needs_no_acknowledgement() -> None:
     leader.close()
 
 
-async def test_one_that_was_closed_while_it_was_loaded_hands_out_nothing() -> None:
+async def test_a_leader_that_is_closed_while_loading_delivers_nothing() -> None:
     led = Led()
     led.keeper.gate.clear()
     led.leader.start()
@@ -175,7 +175,7 @@ async def test_one_that_was_closed_while_it_was_loaded_hands_out_nothing() -> No
     assert led.leader.next_fetch_offset() is None
 
 
-async def test_a_fault_while_it_is_loaded_is_told_to_members() -> None:
+async def test_an_unexpected_error_while_loading_is_reported_to_members() -> None:
     led = Led()
     led.keeper.fault = ZeroDivisionError()
     leader = await led.load()
@@ -183,7 +183,7 @@ async def test_a_fault_while_it_is_loaded_is_told_to_members() -> None:
     assert leader.error.code is ErrorCode.unknown_server_error
 
 
-async def test_a_member_that_goes_before_its_acknowledgement_is_persisted_leaves_nothing_in_between() -> None:
+async def test_a_member_that_disconnects_before_its_acknowledgement_is_persisted_leaves_no_pending_change() -> None:
     led = Led()
     leader = await led.load()
     await acquired(led)

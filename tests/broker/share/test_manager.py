@@ -1,4 +1,4 @@
-"""All share partitions of a broker: when they are loaded and dropped, and where a group begins."""
+"""The share partitions of a broker: when they are loaded and dropped, and the start offset of a group."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def at(age_ms: int, *values: bytes) -> bytes:
     ("reset", "first"),
     [("by_duration:PT90M", 2), ("by_duration:P1DT30M", 1), ("by_duration:PT1.5S", 3), ("earliest", 0), ("latest", 4)],
 )
-def test_a_group_begins_at_a_time_before_now(broker: Broker, wire: Wire, reset: str, first: int) -> None:
+def test_a_group_can_start_a_duration_before_now(broker: Broker, wire: Wire, reset: str, first: int) -> None:
     ages_ms = (48 * HOUR_MS, 5 * HOUR_MS, HOUR_MS, 0)
     topic = filled(broker, wire, *[at(age_ms, b"x") for age_ms in ages_ms])
     set_group(wire, share_auto_offset_reset=reset)
@@ -57,7 +57,7 @@ def test_a_group_begins_at_a_time_before_now(broker: Broker, wire: Wire, reset: 
     assert found.acquired()[0][0] == first
 
 
-def test_a_state_that_was_set_up_anew_is_read_when_the_group_comes_back(broker: Broker, wire: Wire) -> None:
+def test_a_reinitialized_state_is_loaded_when_the_group_returns(broker: Broker, wire: Wire) -> None:
     topic = filled(broker, wire, batch(b"0"), batch(b"1"))
     start_state(wire, topic)
     member = Member(wire, topic)
@@ -67,7 +67,7 @@ def test_a_state_that_was_set_up_anew_is_read_when_the_group_comes_back(broker: 
     assert Member(wire, topic, "next").fetch(max_wait_ms=LONG_WAIT_MS).acquired() == [(1, 1, 1)]
 
 
-def test_a_topic_made_anew_begins_anew(broker: Broker, wire: Wire) -> None:
+def test_a_recreated_topic_starts_from_scratch(broker: Broker, wire: Wire) -> None:
     old = filled(broker, wire, batch(b"0", b"1"))
     start_state(wire, old)
     member = Member(wire, old)
@@ -80,7 +80,7 @@ def test_a_topic_made_anew_begins_anew(broker: Broker, wire: Wire) -> None:
     assert again.fetch(max_wait_ms=LONG_WAIT_MS).values() == [b"new"]
 
 
-def test_a_fetch_whose_member_has_gone_acquires_nothing(broker: Broker, wire: Wire) -> None:
+def test_a_fetch_of_a_disconnected_member_acquires_nothing(broker: Broker, wire: Wire) -> None:
     topic = filled(broker, wire)
     start_state(wire, topic)
     with Wire(broker) as gone:

@@ -1,4 +1,4 @@
-"""Batches that come into flight part by part: what is left of one stays where it is until its turn."""
+"""Batches that become in-flight in parts: the rest of a batch stays available for later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def accept(share: SharePartition, first_offset: int, last_offset: int, rules: Re
     share.commit(share.acknowledge("a", [accepted], rules, 0))
 
 
-def test_the_end_of_a_batch_that_has_no_room_yet_is_not_taken_for_a_gap() -> None:
+def test_the_end_of_a_batch_above_the_lock_limit_is_not_treated_as_a_gap() -> None:
     rules = RecordRules(lock_duration_ms=1000, max_delivery_count=5, max_record_locks=20)
     log_batches = [LogBatch(0, 29), LogBatch(35, 39)]
     share = SharePartition(0, [StateBatch(25, 25, RecordState.ACKNOWLEDGED, 1)])
@@ -35,7 +35,7 @@ def test_the_end_of_a_batch_that_has_no_room_yet_is_not_taken_for_a_gap() -> Non
     ]
 
 
-def test_a_batch_of_very_many_records_is_handed_out_in_parts() -> None:
+def test_a_batch_of_very_many_records_is_delivered_in_parts() -> None:
     rules = RecordRules(lock_duration_ms=1000, max_delivery_count=5, max_record_locks=100)
     last_offset = 2 * MAX_RECORDS_PER_ADMISSION
     log_batches = [LogBatch(0, last_offset), LogBatch(last_offset + 5, last_offset + 5)]

@@ -1,4 +1,4 @@
-"""Share sessions: their epochs, their bound, the turns of their partitions, and what ends with them."""
+"""Share sessions: epochs, limits, the rotation of partitions, and what ends with a session."""
 
 from uuid import UUID
 
@@ -13,7 +13,7 @@ LAST_EPOCH = (1 << 31) - 1
 PARTITIONS = [TopicPartition(UUID(int=1), number) for number in range(3)]
 
 
-def test_epochs_begin_again_at_one() -> None:
+def test_epochs_wrap_around_to_one() -> None:
     sessions = ShareSessions(1)
     session = sessions.open(KEY)
     session.epoch = LAST_EPOCH
@@ -21,14 +21,14 @@ def test_epochs_begin_again_at_one() -> None:
     assert session.epoch == 1
 
 
-def test_the_final_epoch_fits_any_session_and_leaves_it_as_it_is() -> None:
+def test_the_final_epoch_is_valid_for_any_session_and_does_not_change_it() -> None:
     sessions = ShareSessions(1)
     session = sessions.open(KEY)
     assert sessions.advance(KEY, FINAL_EPOCH) is session
     assert session.epoch == 1
 
 
-def test_one_session_more_than_the_bound_is_refused_until_another_ends() -> None:
+def test_one_session_above_the_limit_is_rejected_until_another_ends() -> None:
     sessions = ShareSessions(2)
     first = sessions.open(KEY)
     sessions.open(SessionKey("group", "second"))
@@ -40,7 +40,7 @@ def test_one_session_more_than_the_bound_is_refused_until_another_ends() -> None
     assert len(sessions) == 2
 
 
-def test_one_partition_more_than_the_bound_is_refused_until_there_is_room() -> None:
+def test_one_partition_above_the_limit_is_rejected_until_there_is_room() -> None:
     sessions = ShareSessions(5, max_partitions=4)
     first, second = sessions.open(KEY), sessions.open(SessionKey("group", "second"))
     sessions.update(first, PARTITIONS, [])
@@ -58,7 +58,7 @@ def test_one_partition_more_than_the_bound_is_refused_until_there_is_room() -> N
     assert sessions.partition_count == 0
 
 
-def test_a_connection_hears_when_its_session_ends_or_is_replaced() -> None:
+def test_a_connection_is_notified_when_its_session_ends_or_is_replaced() -> None:
     sessions = ShareSessions(1)
     heard: list[str] = []
     sessions.open(KEY).forget_connection = lambda: heard.append("replaced")
@@ -69,7 +69,7 @@ def test_a_connection_hears_when_its_session_ends_or_is_replaced() -> None:
     assert heard == ["replaced", "closed"]
 
 
-def test_a_group_is_there_as_long_as_one_of_its_sessions() -> None:
+def test_a_group_is_present_as_long_as_it_has_a_session() -> None:
     sessions = ShareSessions(5)
     first, second = sessions.open(KEY), sessions.open(SessionKey("group", "second"))
     sessions.close(first)
@@ -78,7 +78,7 @@ def test_a_group_is_there_as_long_as_one_of_its_sessions() -> None:
     assert not sessions.has_group("group")
 
 
-def test_every_partition_has_its_turn_to_be_first() -> None:
+def test_every_partition_is_first_in_turn() -> None:
     sessions = ShareSessions(1)
     session = sessions.open(KEY)
     session.update(PARTITIONS, [])
@@ -89,7 +89,7 @@ def test_every_partition_has_its_turn_to_be_first() -> None:
     assert firsts == set(PARTITIONS)
 
 
-def test_a_partition_that_comes_and_is_forgotten_at_once_is_not_kept() -> None:
+def test_a_partition_that_is_added_and_removed_at_once_is_not_kept() -> None:
     session = ShareSessions(1).open(KEY)
     session.update(PARTITIONS, PARTITIONS[:2])
     assert session.partitions() == PARTITIONS[2:]

@@ -1,7 +1,7 @@
 """A state machine drives a share partition with random members, failures and crashes, against a model of every offset.
 
-No record is held by two members at once, none comes again after its acceptance was persisted, none is delivered more often
-than the limit says, and none is lost: in the end each was accepted, rejected, or given up after its last delivery.
+No record is acquired by two members at once, none is delivered again after its acceptance was persisted, none exceeds the
+delivery count limit, and none is lost: in the end each was accepted, rejected, or archived after its last delivery.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KINDS = st.sampled_from(AcknowledgeType)
 
 
 class Writing(NamedTuple):
-    """A write that is under way; nothing waits for one without a pending."""
+    """A write in progress. Nothing waits for one without a pending acknowledgement."""
 
     start_offset: int
     batches: tuple[StateBatch, ...]
@@ -132,7 +132,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
-        """What was being written may have arrived, in order, or not."""
+        """A prefix of the writes in progress may have been persisted."""
         arrived = data.draw(st.integers(0, len(self.writing)))
         for writing in self.writing[:arrived]:
             self.store.write(writing.start_offset, writing.batches)
@@ -149,7 +149,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert share.end_offset - share.start_offset <= most
 
     def teardown(self) -> None:
-        """Whatever has happened, a member that accepts all it gets empties the partition."""
+        """In any state, a member that accepts all it gets empties the partition."""
         if not hasattr(self, "share"):
             return
         while self.writing:
@@ -196,7 +196,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
             self.writing.append(Writing(start_offset, pending.batches, pending, tuple(changing)))
 
     def _changing(self, writing: Writing) -> list[int]:
-        """Those that the log has not dropped meanwhile."""
+        """The records that the log still holds."""
         return [offset for offset in writing.offsets if offset in self.model.fates]
 
     def _write_later(self, batches: tuple[StateBatch, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Groups for the assignors' tests: a few topics and members, whole histories of them, and what must always hold."""
+"""Groups for the tests of assignors: topics and members, histories of them, and checks of what must always hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ partition_counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 7))
 _subscriptions = st.frozensets(st.sampled_from(TOPICS), min_size=1)
 _ids = st.sampled_from([f"member-{number}" for number in range(9)])
 mixed_subscriptions = st.dictionaries(_ids, _subscriptions, min_size=1)
-"""Members that need not read the same topics."""
+"""Members with different subscriptions."""
 equal_subscriptions = st.builds(
     lambda ids, topics: dict.fromkeys(sorted(ids), topics), st.frozensets(_ids, min_size=1), _subscriptions
 )
@@ -28,7 +28,7 @@ subscriptions = st.one_of(mixed_subscriptions, equal_subscriptions)
 def group(
     subscribed: Mapping[str, frozenset[UUID]], before: Mapping[str, Assignment] | None = None
 ) -> dict[str, MemberSpec]:
-    """Members with these subscriptions; some are static, and they hold what they had before."""
+    """Members with these subscriptions, some of them static, with their previous assignments."""
     held = before or {}
     return {
         member_id: MemberSpec(
@@ -43,12 +43,12 @@ def partitions_of(assignment: Assignment) -> set[Partition]:
 
 
 def readers(assignments: Mapping[str, Assignment]) -> Counter[Partition]:
-    """How many members each assigned partition has."""
+    """The number of members of each assigned partition."""
     return Counter(partition for assignment in assignments.values() for partition in partitions_of(assignment))
 
 
 def to_be_read(subscribed: Mapping[str, frozenset[UUID]], counts: Mapping[UUID, int]) -> set[Partition]:
-    """Every partition that exists and that somebody subscribes to."""
+    """Every existing partition that any member subscribes to."""
     return {
         (topic_id, number)
         for topic_id, count in counts.items()
@@ -80,5 +80,5 @@ def check_no_move_helps(assignments: Mapping[str, Assignment], subscribed: Mappi
 
 
 def moved(before: Mapping[str, Assignment], after: Mapping[str, Assignment]) -> int:
-    """How many partitions members lost that they had."""
+    """The number of partitions that members have lost."""
     return sum(len(partitions_of(before[id_]) - partitions_of(after[id_])) for id_ in before if id_ in after)

@@ -1,4 +1,4 @@
-"""The range assignor: the same numbers of topics that belong together, and each topic divided evenly."""
+"""The range assignor: the same numbers of co-partitioned topics, and each topic divided evenly."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_first_assignment_is_in_runs() -> None:
     }
 
 
-def test_a_newcomer_moves_no_more_than_its_share() -> None:
+def test_a_new_member_moves_no_more_than_its_share() -> None:
     counts = dict.fromkeys(TOPICS[:2], 6)
     subscribed = {"a": frozenset(counts), "b": frozenset(counts)}
     before = ASSIGNOR.assign(group(subscribed), counts)
@@ -80,7 +80,7 @@ def test_a_newcomer_moves_no_more_than_its_share() -> None:
     assert moved(before, after) == 4
 
 
-def test_a_topic_that_comes_later_is_divided_like_those_that_are_there() -> None:
+def test_a_topic_created_later_is_divided_like_the_existing_ones() -> None:
     subscribed = {"a": frozenset(TOPICS[:1]), "b": frozenset(TOPICS[:1])}
     before = ASSIGNOR.assign(group(subscribed), {TOPICS[0]: 4})
     swapped = {"a": before["b"], "b": before["a"]}

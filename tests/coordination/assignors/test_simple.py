@@ -1,4 +1,4 @@
-"""The simple assignor of share groups: every partition has readers, and every reader has work."""
+"""The simple assignor of share groups: every partition has a reader, and every reader a partition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASSIGNOR: Assignor = simple
 
 
 @given(subscriptions, subscriptions, partition_counts, partition_counts)
-def test_every_partition_has_readers_and_every_subscriber_has_work(
+def test_every_partition_has_a_reader_and_every_subscriber_a_partition(
     first: Subscriptions, second: Subscriptions, old_counts: dict[UUID, int], counts: dict[UUID, int]
 ) -> None:
     before = ASSIGNOR.assign(group(first), old_counts)

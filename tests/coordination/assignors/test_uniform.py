@@ -1,4 +1,4 @@
-"""The uniform assignor: even over all topics, and nothing moves without need."""
+"""The uniform assignor: even over all topics, with as few moves as possible."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_order_of_members_and_topics_makes_no_difference(
 
 
 @given(equal_subscriptions, partition_counts)
-def test_a_newcomer_takes_its_share_and_no_more_moves(subscribed: Subscriptions, counts: dict[UUID, int]) -> None:
+def test_a_new_member_gets_its_share_and_nothing_else_moves(subscribed: Subscriptions, counts: dict[UUID, int]) -> None:
     before = ASSIGNOR.assign(group(subscribed), counts)
     grown = {**subscribed, "newcomer": next(iter(subscribed.values()))}
     after = ASSIGNOR.assign(group(grown, before), counts)
@@ -71,7 +71,9 @@ def test_a_newcomer_takes_its_share_and_no_more_moves(subscribed: Subscriptions,
 
 
 @given(equal_subscriptions, partition_counts)
-def test_who_stays_keeps_everything_when_another_leaves(subscribed: Subscriptions, counts: dict[UUID, int]) -> None:
+def test_remaining_members_keep_their_partitions_when_another_leaves(
+    subscribed: Subscriptions, counts: dict[UUID, int]
+) -> None:
     before = ASSIGNOR.assign(group(subscribed), counts)
     left = dict(list(subscribed.items())[1:])
     if left:
@@ -96,5 +98,5 @@ def test_a_thousand_members_of_ten_thousand_partitions_are_assigned_within_a_sec
         assert moved(assignments, again) == len(partitions_of(again["newcomer"]))
 
 
-def test_a_topic_that_does_not_exist_is_nobodys() -> None:
+def test_a_topic_that_does_not_exist_is_not_assigned() -> None:
     assert ASSIGNOR.assign(group({"member-0": frozenset(TOPICS)}), {}) == {"member-0": {}}

@@ -1,4 +1,4 @@
-"""A shard of groups with its log, and what clients of classic groups ask of it."""
+"""A shard of the group coordinator with its log, and the requests of classic clients."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LoggedShard(Logged[GroupShard]):
         requires_known_member_id: bool = False,
         supports_skipping_assignment: bool = True,
     ) -> list[JoinAnswer]:
-        """The answers so far: an empty list is a join that waits."""
+        """Send a join, and return the responses so far: an empty list is a join that waits."""
         request = JoinRequest(
             group_id,
             member_id,
@@ -107,7 +107,7 @@ class LoggedShard(Logged[GroupShard]):
         partition: int = 0,
         metadata: str = "",
     ) -> list[ErrorCode]:
-        """The outcome, or an empty list while it is not known."""
+        """The error codes, or an empty list while the commit waits."""
         outcomes = self.commit_later(offset, group_id, generation, member_id, instance_id, topic, partition, metadata)
         return outcomes[0] if outcomes else []
 
@@ -122,7 +122,7 @@ class LoggedShard(Logged[GroupShard]):
         partition: int = 0,
         metadata: str = "",
     ) -> list[list[ErrorCode]]:
-        """The answers so far."""
+        """Send a commit, and return the responses so far."""
         outcomes: list[list[ErrorCode]] = []
         offsets = [OffsetToCommit(topic, partition, offset, 3, metadata)]
         self.call(
@@ -145,9 +145,9 @@ class LoggedShard(Logged[GroupShard]):
         return GroupState.DEAD if group is None else group.state
 
     def stable_group(self, count: int = 1, **options: Any) -> list[JoinAnswer]:
-        """Bring a new group to its first stable generation: what each member was told, the leader first.
+        """Bring a new group to its first stable generation, and return the join responses, the leader's first.
 
-        They join within the delay of an empty group, so the limits must have one if there are several.
+        They join within the delay of an empty group, so the limits must set one if there are several.
         """
         joins = [self.join(**options) for _ in range(count)]
         self.advance(self.limits.initial_rebalance_delay_ms * 2)

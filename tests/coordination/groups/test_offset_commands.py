@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, what is kept, and for how long."""
+"""Committed offsets: which clients may commit, and when offsets expire."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -25,7 +25,7 @@ def delete_offsets(shard: LoggedShard, *partitions: tuple[str, int]) -> list[Err
     return outcomes[0]
 
 
-def test_a_commit_is_answered_once_it_is_safe_and_survives_a_crash() -> None:
+def test_a_commit_is_answered_once_it_is_committed_and_survives_a_crash() -> None:
     shard = LoggedShard()
     shard.holds_commits = True
     assert shard.commit(42, metadata="note") == []
@@ -34,7 +34,7 @@ def test_a_commit_is_answered_once_it_is_safe_and_survives_a_crash() -> None:
     assert shard.offsets() == {("t", 0): CommittedOffset(42, 3, "note", START_MS)}
 
 
-def test_without_members_anybody_may_commit() -> None:
+def test_any_client_may_commit_for_a_group_without_members() -> None:
     shard = LoggedShard()
     assert shard.commit(1) == [ErrorCode.none]
     assert shard.commit(2) == [ErrorCode.none]
@@ -42,21 +42,21 @@ def test_without_members_anybody_may_commit() -> None:
     assert shard.commit(3, generation=1, member_id="m") == [ErrorCode.unknown_member_id]
 
 
-def test_a_generation_of_a_group_that_does_not_exist_is_refused() -> None:
+def test_a_generation_of_a_group_that_does_not_exist_is_rejected() -> None:
     assert LoggedShard().commit(1, generation=1, member_id="m") == [ErrorCode.illegal_generation]
 
 
-def test_in_a_managed_group_only_members_of_this_generation_commit() -> None:
+def test_only_members_of_the_current_generation_may_commit() -> None:
     shard = LoggedShard()
     (member,) = shard.stable_group()
     assert shard.commit(1, generation=1, member_id=member.member_id) == [ErrorCode.none]
     assert shard.commit(2) == [ErrorCode.unknown_member_id]
-    assert shard.commit(2, generation=1, member_id="stranger") == [ErrorCode.unknown_member_id]
+    assert shard.commit(2, generation=1, member_id="unknown") == [ErrorCode.unknown_member_id]
     assert shard.commit(2, generation=0, member_id=member.member_id) == [ErrorCode.illegal_generation]
     assert shard.offsets()["t", 0].offset == 1
 
 
-def test_a_member_may_commit_until_it_has_joined_again_and_not_before_it_has_its_assignment() -> None:
+def test_a_member_may_commit_until_it_rejoins_and_not_before_it_has_its_assignment() -> None:
     shard = LoggedShard(DELAYED)
     leader, follower = shard.stable_group(2)
     shard.join(leader.member_id)
@@ -66,7 +66,7 @@ def test_a_member_may_commit_until_it_has_joined_again_and_not_before_it_has_its
 
 
 @pytest.mark.parametrize(("size", "code"), [(4096, ErrorCode.none), (4097, ErrorCode.offset_metadata_too_large)])
-def test_metadata_has_a_bound(size: int, code: ErrorCode) -> None:
+def test_the_size_of_metadata_is_limited(size: int, code: ErrorCode) -> None:
     assert LoggedShard().commit(1, metadata="x" * size) == [code]
 
 
@@ -77,7 +77,7 @@ def test_no_setting_lets_metadata_grow_beyond_what_a_record_holds() -> None:
     assert shard.commit(1, group_id="g" * (MAX_NAME_BYTES + 1)) == [ErrorCode.invalid_group_id]
 
 
-def test_offsets_of_an_empty_group_expire_so_long_after_its_last_member_left() -> None:
+def test_offsets_of_an_empty_group_expire_some_time_after_its_last_member_left() -> None:
     shard = LoggedShard()
     (member,) = shard.stable_group()
     shard.commit(1, generation=1, member_id=member.member_id)
@@ -94,7 +94,7 @@ def test_offsets_of_an_empty_group_expire_so_long_after_its_last_member_left() -
     assert (shard.offsets(), shard.state()) == ({}, GroupState.DEAD)
 
 
-def test_offsets_of_topics_that_members_read_never_expire_others_do() -> None:
+def test_offsets_of_subscribed_topics_never_expire_others_do() -> None:
     shard = LoggedShard()
     (member,) = shard.stable_group(session_timeout_ms=1_800_000)
     shard.commit(1, generation=1, member_id=member.member_id, topic="t")
@@ -106,7 +106,7 @@ def test_offsets_of_topics_that_members_read_never_expire_others_do() -> None:
     assert list(shard.offsets()) == [("t", 0)]
 
 
-def test_offsets_without_a_managed_group_expire_each_by_its_own_time() -> None:
+def test_offsets_of_a_group_that_never_had_members_expire_each_by_its_own_time() -> None:
     shard = LoggedShard()
     shard.commit(1, partition=0)
     shard.advance(1000)
@@ -139,7 +139,7 @@ def test_offsets_of_other_kinds_of_groups_are_deleted_only_when_those_are_empty(
     assert delete_offsets(shard, ("t", 0)) == [ErrorCode.none]
 
 
-def test_a_topic_that_is_gone_takes_its_offsets_with_it() -> None:
+def test_deleting_a_topic_deletes_its_offsets() -> None:
     shard = LoggedShard()
     shard.commit(1, topic="t")
     shard.commit(1, topic="u")

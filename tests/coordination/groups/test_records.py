@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: what we write we read, and so do we everything that Kafka has ever written there."""
+"""The records of `__consumer_offsets` are read as they were written, in all versions that Kafka has ever written."""
 
 import struct
 
@@ -63,7 +63,7 @@ def test_a_group_is_read_as_it_was_written(group: GroupRecord) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     for decode in (decode_key, decode_offset, decode_group):
         try:
             decode(data)
@@ -117,11 +117,11 @@ def test_every_version_of_a_group_is_read(
     assert decode_group(value) == GroupRecord("c", 3, "r", "m", state_time_ms, (member,))
 
 
-def test_keys_of_other_kinds_are_not_ours() -> None:
+def test_keys_of_other_versions_are_ignored() -> None:
     assert decode_key(struct.pack(">hh1s", 3, 1, b"g")) is None
 
 
-def test_a_version_from_the_future_is_refused() -> None:
+def test_an_unknown_version_is_rejected() -> None:
     with pytest.raises(UnreadableRecord):
         decode_offset(struct.pack(">hq", 5, 7))
 

@@ -1,8 +1,8 @@
-"""Random commands, lost tails and replays against a small model: what is answered as done is never lost.
+"""Random commands, lost tails and replays against a small model: an acknowledged commit is never lost.
 
-The model is what a reader of the log would keep: the last value of each key. Whatever the shard does, its logged state is
-that, before and after any crash; an offset that was acknowledged stays until something newer is logged for it; every
-request is answered in the end; and at most one member holds a generation's lead.
+The model is the last value of each key in the log. The logged state of the shard equals it, before and after any crash. An
+acknowledged offset stays until a newer one is logged. Every request is answered in the end, and a generation has at most one
+leader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ShardMachine(RuleBasedStateMachine):
     @initialize(delay_ms=st.sampled_from((0, 3000)), max_size=st.sampled_from((2, 100)))
     def start(self, delay_ms: int, max_size: int) -> None:
         self.shard = LoggedShard(GroupLimits(initial_rebalance_delay_ms=delay_ms, max_size=max_size))
-        self.known: dict[str, list[tuple[str, int]]] = {group: [("", 0), ("stranger", 1)] for group in GROUPS}
+        self.known: dict[str, list[tuple[str, int]]] = {group: [("", 0), ("unknown", 1)] for group in GROUPS}
         self.joins: list[tuple[str, list[JoinAnswer]]] = []
         self.syncs: list[list[SyncAnswer]] = []
         self.commits: list[tuple[str, int, int, list[list[ErrorCode]]]] = []
@@ -68,7 +68,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     @rule(group=groups, do_sync=st.booleans())
     def all_join_again(self, group: str, do_sync: bool) -> None:
-        """What well-behaved members do, so that there are large and stable groups to disturb."""
+        """Run correct members, so that there are large and stable groups to disturb."""
         alive = self.shard.shard.state.groups.get(group)
         for member in [] if alive is None else list(alive.members.values()):
             answers = self.shard.join(
@@ -123,7 +123,7 @@ class ShardMachine(RuleBasedStateMachine):
                 self.forget(group)
 
     def forget(self, group: str) -> None:
-        """The group's offsets are gone, by command or by age: no answer to an earlier commit promises them any more."""
+        """The group's offsets are deleted or expired: earlier acknowledged commits do not guarantee them any more."""
         self.commits = [commit for commit in self.commits if commit[0] != group]
         self.acknowledged = {key: offset for key, offset in self.acknowledged.items() if key[0] != group}
 
@@ -146,7 +146,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     @rule(lost=st.integers(0, 5))
     def crash(self, lost: int) -> None:
-        """Lose a part of what was not safe yet."""
+        """Lose a part of the uncommitted records."""
         self.shard.crash(max(self.shard.safe_count, len(self.shard.log) - lost))
         self.commits = [commit for commit in self.commits if commit[3]]
         assert all(answers for _, answers in self.joins)
@@ -186,7 +186,7 @@ class ShardMachine(RuleBasedStateMachine):
             assert group.leader_id in group.members or not group.members
             assert set(group.pending_syncs) <= set(group.members)
             for member in group.members.values():
-                # A static member that comes back waits until its new id is logged.
+                # A static member that rejoins waits until its new id is logged.
                 waits_for_log = member.is_static and group.state is GroupState.STABLE
                 assert member.joining is None or waits_for_log or group.state is GroupState.PREPARING
                 assert member.syncing is None or group.state is GroupState.COMPLETING
@@ -198,7 +198,7 @@ class ShardMachine(RuleBasedStateMachine):
         assert all(len(answers) <= 1 for *_, answers in self.commits)
 
     def teardown(self) -> None:
-        """Nothing hangs: left to itself, everything that waits is answered."""
+        """Nothing hangs: without further input, every waiting request is answered."""
         if not hasattr(self, "shard"):
             return
         self.shard.holds_commits = False

@@ -1,7 +1,7 @@
-"""Offsets inside transactions: they count when their transaction commits, and never undo what was logged after them.
+"""Offsets in transactions take effect when their transaction commits, and never overwrite an offset that was logged later.
 
-The machine keeps the log as a list of what was written, who wrote it and how each transaction ended, and works out from it
-what every offset must be: the last entry that is not part of an open or aborted transaction.
+The state machine keeps the log as a list of entries, their producers and the outcome of each transaction, and computes every
+offset from it: the last entry that is not part of an open or aborted transaction.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TransactionalShard(LoggedShard):
         self.call(lambda shard, _: shard.end_transaction(producer_id, is_commit))
 
     def replayed(self) -> None:
-        """Begin anew from the log."""
+        """Replay the log into a new shard."""
         self.shard.close(ErrorCode.not_coordinator)
         self.shard = GroupShard(self.limits)
         for entry in self.entries:
@@ -97,7 +97,7 @@ class TransactionalShard(LoggedShard):
                 write.committed(self.now)
 
 
-def test_an_offset_counts_once_its_transaction_commits() -> None:
+def test_an_offset_takes_effect_once_its_transaction_commits() -> None:
     shard = TransactionalShard()
     shard.commit(1)
     assert shard.commit_in(7, 5) is ErrorCode.none
@@ -106,7 +106,7 @@ def test_an_offset_counts_once_its_transaction_commits() -> None:
     assert (shard.offset(), shard.unstable()) == (5, set())
 
 
-def test_an_offset_of_an_aborted_transaction_leaves_no_trace() -> None:
+def test_an_offset_of_an_aborted_transaction_is_dropped() -> None:
     shard = TransactionalShard()
     shard.commit_in(7, 5)
     assert shard.state() is GroupState.EMPTY
@@ -115,7 +115,7 @@ def test_an_offset_of_an_aborted_transaction_leaves_no_trace() -> None:
     assert (shard.offset(), shard.unstable()) == (None, set())
 
 
-def test_what_was_logged_later_is_not_moved_back_by_a_transaction_that_ends_later() -> None:
+def test_a_transaction_that_ends_later_does_not_overwrite_an_offset_that_was_logged_after_its_own() -> None:
     shard = TransactionalShard()
     shard.commit_in(7, 5)
     shard.commit(6)
@@ -157,7 +157,7 @@ def test_a_pending_offset_keeps_its_group_and_its_partition_from_expiring() -> N
     assert shard.state() is GroupState.DEAD
 
 
-def test_deleting_a_group_takes_what_is_pending_with_it() -> None:
+def test_deleting_a_group_deletes_its_pending_offsets() -> None:
     shard = TransactionalShard()
     shard.commit_in(7, 5)
     assert shard.delete() == [ErrorCode.none]
@@ -166,7 +166,7 @@ def test_deleting_a_group_takes_what_is_pending_with_it() -> None:
     assert shard.state() is GroupState.DEAD
 
 
-def test_deleting_offsets_or_their_topic_takes_what_is_pending_with_it() -> None:
+def test_deleting_offsets_or_their_topic_deletes_pending_offsets() -> None:
     shard = TransactionalShard()
     shard.commit_in(7, 5)
     shard.commit_in(7, 5, partition=1)
@@ -177,18 +177,18 @@ def test_deleting_offsets_or_their_topic_takes_what_is_pending_with_it() -> None
     assert shard.offsets() == {}
 
 
-def test_a_member_commits_with_its_generation_and_a_producer_may_leave_it_out() -> None:
+def test_a_member_commits_with_its_generation_and_a_producer_may_omit_it() -> None:
     shard = TransactionalShard()
     (member,) = shard.stable_group()
     assert shard.commit_in(7, 5, member_id=member.member_id, generation=member.generation) is ErrorCode.none
     assert shard.commit_in(7, 5) is ErrorCode.none
     assert shard.commit_in(7, 5, member_id=member.member_id, generation=9) is ErrorCode.illegal_generation
-    assert shard.commit_in(7, 5, member_id="stranger", generation=1) is ErrorCode.unknown_member_id
+    assert shard.commit_in(7, 5, member_id="unknown", generation=1) is ErrorCode.unknown_member_id
     assert shard.commit_in(7, 5, group_id="none", generation=1) is ErrorCode.illegal_generation
 
 
 def test_a_transactional_commit_is_allowed_while_assignments_are_awaited() -> None:
-    """Only commits outside of transactions are held off then, as in Kafka."""
+    """Only commits outside of transactions are rejected then, as in Kafka."""
     shard = TransactionalShard()
     (joined,) = shard.join()
     assert shard.state() is GroupState.COMPLETING
@@ -249,7 +249,7 @@ class OffsetsMachine(RuleBasedStateMachine):
             assert has_any == (self.shard.state(group) is not GroupState.DEAD)
 
     def _from_the_log(self) -> tuple[dict[OffsetKey, int], set[OffsetKey]]:
-        """The last entry of each key that counts, and the keys that open transactions have written since their last deletion."""
+        """The last valid entry of each key, and the keys that open transactions have written since their last deletion."""
         outcome: dict[int, bool | None] = {}
         counts: dict[int, bool | None] = {}
         for position in reversed(range(len(self.shard.entries))):

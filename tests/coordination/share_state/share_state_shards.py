@@ -1,4 +1,4 @@
-"""A share-state shard with its log, from which what is not needed may be cut off."""
+"""A shard of the share coordinator with its log, which can be pruned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LoggedShard(Logged[ShareStateShard]):
         )
 
     def initialize(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> list[ErrorCode]:
-        """The outcome, or an empty list while it is not known."""
+        """The error code, or an empty list while the request waits."""
         return self._ask(lambda shard, now, reply: shard.initialize(key, state_epoch, start_offset, reply, now))
 
     def write(
@@ -66,7 +66,7 @@ class LoggedShard(Logged[ShareStateShard]):
         self.move_to(self.now.monotonic_ms + milliseconds)
 
     def prune(self) -> int:
-        """Cut off what is not needed; how many records that were."""
+        """Prune the log, and return the number of deleted records."""
         count = min(len(self.log) - self.shard.states.needed_count, self.safe_count)
         del self.log[:count]
         self.safe_count -= count

@@ -1,4 +1,4 @@
-"""State batches without overlaps: each offset has the state that a look at every batch for itself would give it."""
+"""State batches without overlaps: each offset has the same state as in a comparison of all batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batches(draw: st.DrawFn) -> StateBatch:
 def by_offset(
     given_batches: tuple[StateBatch, ...] | list[StateBatch], start_offset: int
 ) -> dict[int, tuple[int, int]]:
-    """Count and state of each offset: the greatest that any batch claims."""
+    """The delivery count and state of each offset: the greatest of all batches."""
     found: dict[int, tuple[int, int]] = {}
     for batch in given_batches:
         for offset in range(max(batch.first_offset, start_offset), batch.last_offset + 1):
@@ -57,7 +57,7 @@ def test_each_offset_keeps_the_greatest_count_and_state(given_batches: list[Stat
 
 
 @given(st.lists(batches(), max_size=8), st.lists(batches(), max_size=4), starts)
-def test_merging_two_lists_is_combining_all(
+def test_merging_two_lists_equals_combining_all(
     older: list[StateBatch], newer: list[StateBatch], start_offset: int
 ) -> None:
     combined_older = combine(older, NO_START)
@@ -74,12 +74,12 @@ def test_a_batch_in_the_middle_of_another_splits_it() -> None:
     )
 
 
-def test_a_delivery_that_came_later_outweighs_any_state() -> None:
+def test_a_higher_delivery_count_outweighs_any_state() -> None:
     archived, delivered_again = StateBatch(0, 9, ARCHIVED, 1), StateBatch(0, 9, AVAILABLE, 2)
     assert combine([archived, delivered_again], NO_START) == (delivered_again,)
 
 
-def test_the_start_cuts_a_batch_and_drops_those_before_it() -> None:
+def test_the_start_offset_truncates_a_batch_and_drops_those_before_it() -> None:
     assert combine([StateBatch(0, 4, AVAILABLE, 1), StateBatch(5, 9, ACKNOWLEDGED, 1)], 7) == (
         StateBatch(7, 9, ACKNOWLEDGED, 1),
     )

@@ -1,4 +1,4 @@
-"""The records of `__share_group_state`: our bytes are Kafka's, and what is none of ours is passed over."""
+"""The records of `__share_group_state` have Kafka's bytes, and unknown ones are ignored."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ def test_an_update_has_the_bytes_that_kafka_writes() -> None:
     assert value == bytes.fromhex("0000 00000001 00000003 ffffffffffffffff 01 00")
 
 
-def test_a_null_value_deletes() -> None:
+def test_a_null_value_is_a_tombstone() -> None:
     assert decode_record(*tombstone(KEY)) == (KEY, None)
 
 
-def test_a_key_of_another_kind_is_none_of_ours() -> None:
+def test_a_key_of_another_version_is_ignored() -> None:
     assert decode_record(b"\x00\x02" + KEY_TAIL, b"") is None
 
 
-def test_an_unknown_tag_is_passed_over() -> None:
+def test_an_unknown_tagged_field_is_ignored() -> None:
     key, value = update_record(KEY, Update(1, 3, 4, ()))
     assert value is not None
     assert decode_record(key, value[:-1] + b"\x01\x07\x02ab") == (KEY, Update(1, 3, 4, ()))
 
 
 @pytest.mark.parametrize("length", [0, 1, 10, 17, 18])
-def test_a_value_that_ends_too_soon_is_unreadable(length: int) -> None:
+def test_a_truncated_value_is_unreadable(length: int) -> None:
     key, value = update_record(KEY, Update(1, 3, 4, ()))
     assert value is not None
     with pytest.raises(UnreadableRecord):
@@ -94,7 +94,7 @@ def test_a_value_of_an_unknown_version_is_unreadable() -> None:
     ],
     ids=["nothing known", "all done", "released", "the first is open"],
 )
-def test_what_is_done_ends_at_the_first_record_that_may_come_again(
+def test_the_done_offset_is_the_first_record_that_may_be_delivered_again(
     batches: tuple[StateBatch, ...], done_offset: int
 ) -> None:
     state = ShareState(0, 0, 0, start_offset=10, create_time_ms=0, write_time_ms=0, batches=batches)

@@ -1,4 +1,4 @@
-"""The share-state shard: who may write, what a read fences, and how much of the log is needed."""
+"""The shard of the share coordinator: fencing of writes and reads, and pruning of the log."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def shard() -> LoggedShard:
     return LoggedShard()
 
 
-def test_a_new_state_begins_where_it_is_told(shard: LoggedShard) -> None:
+def test_a_new_state_begins_at_the_given_offset(shard: LoggedShard) -> None:
     assert shard.initialize(state_epoch=4, start_offset=7) == OK
     now_ms = shard.now.wall_ms
     assert shard.state() == ShareState(0, 4, 0, 7, now_ms, now_ms, (), 0)
 
 
-def test_a_state_without_a_start_does_not_know_what_is_complete(shard: LoggedShard) -> None:
+def test_a_state_without_a_start_offset_has_no_delivery_complete_count(shard: LoggedShard) -> None:
     shard.initialize(start_offset=NO_START)
     state = shard.read()
     assert (state.start_offset, state.delivery_complete_count) == (NO_START, NO_COUNT)
 
 
-def test_initialising_again_forgets_the_batches_but_fences_the_same_leaders(shard: LoggedShard) -> None:
+def test_initializing_again_drops_the_batches_but_fences_the_same_leaders(shard: LoggedShard) -> None:
     shard.initialize(state_epoch=1)
     shard.read(leader_epoch=5)
     shard.write(DONE, leader_epoch=5)
@@ -63,7 +63,7 @@ def test_a_read_of_a_newer_leader_fences_the_older_one_also_after_a_crash(shard:
     assert shard.read(leader_epoch=2).batches == (DONE,)
 
 
-def test_a_read_of_the_same_leader_or_of_nobody_writes_nothing(shard: LoggedShard) -> None:
+def test_a_read_with_the_same_leader_epoch_or_without_one_writes_nothing(shard: LoggedShard) -> None:
     shard.initialize()
     shard.read(leader_epoch=2)
     length = len(shard.log)
@@ -72,7 +72,7 @@ def test_a_read_of_the_same_leader_or_of_nobody_writes_nothing(shard: LoggedShar
     assert len(shard.log) == length
 
 
-def test_a_write_moves_the_start_and_takes_on_batches(shard: LoggedShard) -> None:
+def test_a_write_moves_the_start_offset_and_merges_batches(shard: LoggedShard) -> None:
     shard.initialize()
     shard.write(StateBatch(0, 9, AVAILABLE, 1), delivery_complete_count=0)
     shard.write(StateBatch(3, 5, ACKNOWLEDGED, 1), start_offset=2, delivery_complete_count=3)
@@ -85,7 +85,7 @@ def test_a_write_moves_the_start_and_takes_on_batches(shard: LoggedShard) -> Non
     )
 
 
-def test_what_was_never_initialised_can_be_neither_read_nor_written(shard: LoggedShard) -> None:
+def test_an_uninitialized_state_can_be_neither_read_nor_written(shard: LoggedShard) -> None:
     assert shard.write(DONE) == [ErrorCode.invalid_request]
     with pytest.raises(ApiError) as unknown:
         shard.read()
@@ -120,14 +120,14 @@ def test_a_partition_that_does_not_exist_has_no_state(shard: LoggedShard, key: S
         StateBatch(0, 3, ARCHIVED, -1),
     ],
 )
-def test_a_batch_that_cannot_be_is_refused(shard: LoggedShard, batch: StateBatch) -> None:
+def test_an_invalid_batch_is_rejected(shard: LoggedShard, batch: StateBatch) -> None:
     shard.initialize()
     assert shard.write(batch) == [ErrorCode.invalid_request]
     assert shard.write(start_offset=-2) == [ErrorCode.invalid_request]
     assert shard.initialize(start_offset=-2) == [ErrorCode.invalid_request]
 
 
-def test_deleting_forgets_and_what_is_not_there_may_be_deleted(shard: LoggedShard) -> None:
+def test_a_state_is_deleted_and_a_missing_state_may_be_deleted(shard: LoggedShard) -> None:
     shard.initialize()
     assert shard.delete() == OK
     assert shard.state() is None
@@ -136,7 +136,7 @@ def test_deleting_forgets_and_what_is_not_there_may_be_deleted(shard: LoggedShar
     assert len(shard.log) == length
 
 
-def test_a_deleted_topic_takes_its_states_along(shard: LoggedShard) -> None:
+def test_deleting_a_topic_deletes_its_states(shard: LoggedShard) -> None:
     other = ShareKey("g", OTHER_TOPIC, 0)
     for key in (KEY, ShareKey("h", TOPIC, 1), other):
         shard.initialize(key)
@@ -144,7 +144,7 @@ def test_a_deleted_topic_takes_its_states_along(shard: LoggedShard) -> None:
     assert list(shard.states()) == [other]
 
 
-def test_a_topic_that_went_while_nobody_looked_is_forgotten_at_the_next_load(shard: LoggedShard) -> None:
+def test_states_of_a_topic_that_was_deleted_meanwhile_are_deleted_at_the_next_load(shard: LoggedShard) -> None:
     shard.initialize()
     shard.topics.remove(TOPIC)
     shard.crash()
@@ -155,7 +155,7 @@ def test_a_topic_that_went_while_nobody_looked_is_forgotten_at_the_next_load(sha
 
 
 @pytest.mark.parametrize("updates_per_snapshot", [0, 1, 3])
-def test_after_some_updates_the_whole_is_written(updates_per_snapshot: int) -> None:
+def test_a_snapshot_is_written_after_some_updates(updates_per_snapshot: int) -> None:
     shard = LoggedShard(updates_per_snapshot)
     shard.initialize()
     for offset in range(8):
@@ -168,20 +168,20 @@ def test_after_some_updates_the_whole_is_written(updates_per_snapshot: int) -> N
     assert state.snapshot_epoch == len(snapshots) - 1
 
 
-def test_only_what_lies_before_every_last_snapshot_can_be_cut_off(shard: LoggedShard) -> None:
+def test_only_records_before_all_last_snapshots_can_be_pruned(shard: LoggedShard) -> None:
     other = ShareKey("other", TOPIC, 0)
     shard.initialize()
     shard.initialize(other)
     for offset in range(10):
         shard.write(StateBatch(offset, offset, ACKNOWLEDGED, 1))
-    # The other's snapshot is the second record.
+    # The snapshot of the other state is the second record.
     assert shard.prune() == 1
     states = shard.states()
     shard.crash()
     assert shard.states() == states
 
 
-def test_a_cold_state_is_written_anew_only_while_it_holds_up_something(shard: LoggedShard) -> None:
+def test_a_new_snapshot_of_a_cold_state_is_written_only_while_it_blocks_pruning(shard: LoggedShard) -> None:
     other = ShareKey("other", TOPIC, 0)
     shard.initialize(other)
     shard.initialize()

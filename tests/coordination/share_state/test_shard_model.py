@@ -1,7 +1,7 @@
-"""Random commands, lost tails, cut-off heads and replays against a small model of dictionaries.
+"""Random commands, lost tails, pruned logs and replays against a small model of dictionaries.
 
-The model keeps, for each state that was acknowledged, the count and state of every offset. Whatever happens, a replay of the
-log gives what the shard had; what was acknowledged is never lost; and no fenced leader changes anything.
+The model keeps the delivery count and state of every offset of each acknowledged state. A replay of the log always yields the
+same states, an acknowledged write is never lost, and a fenced leader changes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Modelled:
         for batch in batches:
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 said = (batch.delivery_count, batch.delivery_state)
-                # A start that moves back does not bring back what this very write cuts off.
+                # A start offset that moves back does not restore what the same write removes.
                 if start_offset == NO_START or offset >= start_offset:
                     self.records[offset] = max(self.records.get(offset, (-1, -1)), said)
         self.records = {offset: said for offset, said in self.records.items() if offset >= self.start_offset}

@@ -1,4 +1,4 @@
-"""EndTxn at the shard: one decision for each transaction, told to every partition, and answered alike when it is asked for again."""
+"""EndTxn: one decision for each transaction, a marker for every partition, and the same response to a repeated request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_open_transaction(version: int = V2) -> tuple[LoggedTransactions, Produc
 
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("version", [V1, V2])
-def test_the_partitions_are_told_and_then_the_transaction_is_complete(version: int, is_commit: bool) -> None:
+def test_markers_are_sent_and_then_the_transaction_is_complete(version: int, is_commit: bool) -> None:
     shard, producer = with_open_transaction(version)
     epoch = producer.epoch + (version == V2)
     assert shard.end(producer, is_commit=is_commit, version=version) == granted(1000, epoch)
@@ -42,7 +42,7 @@ def test_the_partitions_are_told_and_then_the_transaction_is_complete(version: i
     assert shard.transaction().producer_epoch == epoch
 
 
-def test_neither_answer_nor_markers_come_before_the_decision_is_safe() -> None:
+def test_the_response_and_the_markers_wait_until_the_decision_is_committed() -> None:
     shard, producer = with_open_transaction()
     shard.holds_commits = True
     answers = shard.end(producer)
@@ -52,7 +52,7 @@ def test_neither_answer_nor_markers_come_before_the_decision_is_safe() -> None:
     assert len(shard.markers) == 1
 
 
-def test_while_the_partitions_are_being_told_everybody_waits() -> None:
+def test_other_requests_wait_while_markers_are_being_written() -> None:
     shard, producer = with_open_transaction(V1)
     shard.end(producer, version=V1)
     assert shard.add(producer, T0) == [ErrorCode.concurrent_transactions]
@@ -63,7 +63,7 @@ def test_while_the_partitions_are_being_told_everybody_waits() -> None:
     assert shard.add(producer, T0) == [ErrorCode.none]
 
 
-def test_without_a_bump_the_same_end_again_is_answered_alike_and_the_other_one_refused() -> None:
+def test_without_a_bump_a_repeated_end_gets_the_same_response_and_the_opposite_is_rejected() -> None:
     shard, producer = with_open_transaction(V1)
     shard.end(producer, is_commit=False, version=V1)
     shard.deliver_all()
@@ -71,7 +71,7 @@ def test_without_a_bump_the_same_end_again_is_answered_alike_and_the_other_one_r
     assert shard.end(producer, version=V1) == WRONG_STATE
 
 
-def test_with_a_bump_the_epoch_before_tells_a_repetition_from_the_next_end() -> None:
+def test_with_a_bump_the_previous_epoch_identifies_a_repeated_end() -> None:
     shard, producer = with_open_transaction()
     (answer,) = shard.end(producer)
     assert shard.end(producer) == BUSY
@@ -85,7 +85,7 @@ def test_with_a_bump_the_epoch_before_tells_a_repetition_from_the_next_end() -> 
     assert shard.end(producer) == FENCED
 
 
-def test_with_a_bump_a_producer_may_abort_before_it_has_begun_anything() -> None:
+def test_with_a_bump_a_producer_may_abort_without_a_transaction() -> None:
     shard = LoggedTransactions()
     producer = shard.producer()
     assert shard.end(producer) == WRONG_STATE
@@ -110,7 +110,7 @@ def test_only_the_current_producer_may_end_a_transaction(version: int) -> None:
     assert shard.end(producer, "", version=version) == [ProducerAnswer(ErrorCode.invalid_request)]
 
 
-def test_the_end_of_a_client_without_bumps_is_not_taken_for_the_repetition_of_an_older_one() -> None:
+def test_the_end_of_a_client_without_bumps_is_not_mistaken_for_a_repetition() -> None:
     shard = LoggedTransactions()
     old = shard.producer()
     new = shard.producer()
@@ -145,7 +145,7 @@ def test_the_next_transaction_may_begin_and_be_aborted_while_the_markers_of_the_
     assert shard.end(answer.producer, is_commit=False) == granted(1000, 2)
 
 
-def test_a_producer_goes_on_with_its_new_id_once_the_markers_of_the_old_one_are_written() -> None:
+def test_a_producer_continues_with_its_new_id_once_the_markers_of_the_old_one_are_written() -> None:
     shard = LoggedTransactions()
     exhausted = shard.producer(epoch=LAST_EPOCH)
     shard.add(exhausted, T0)
@@ -158,7 +158,7 @@ def test_a_producer_goes_on_with_its_new_id_once_the_markers_of_the_old_one_are_
     assert shard.add(answer.producer, T0) == [ErrorCode.none]
 
 
-def test_a_transaction_with_the_highest_epoch_there_is_can_still_be_aborted() -> None:
+def test_a_transaction_with_the_highest_epoch_can_still_be_aborted() -> None:
     shard = LoggedTransactions()
     producer = shard.producer(epoch=LAST_EPOCH + 1)
     shard.add(producer, T0, version=V1)
@@ -178,7 +178,7 @@ def test_markers_of_an_earlier_transaction_complete_nothing() -> None:
     assert shard.transaction().state is TransactionState.PREPARE_COMMIT
 
 
-def test_a_decided_transaction_goes_on_after_a_replay() -> None:
+def test_a_prepared_transaction_is_resumed_after_a_replay() -> None:
     shard, producer = with_open_transaction()
     shard.end(producer)
     told = shard.markers
@@ -188,7 +188,7 @@ def test_a_decided_transaction_goes_on_after_a_replay() -> None:
     assert shard.transaction().state is TransactionState.COMPLETE_COMMIT
 
 
-def test_a_decision_whose_write_timed_out_is_carried_out_all_the_same() -> None:
+def test_a_decision_whose_write_timed_out_is_completed_nevertheless() -> None:
     shard, producer = with_open_transaction()
     shard.holds_commits = True
     answers = shard.end(producer)
@@ -200,7 +200,7 @@ def test_a_decision_whose_write_timed_out_is_carried_out_all_the_same() -> None:
     assert len(shard.deliver_all()) == 1
 
 
-def test_whoever_waits_for_the_end_is_woken_when_the_transaction_is_complete() -> None:
+def test_waiting_callers_are_woken_when_the_transaction_is_complete() -> None:
     shard, producer = with_open_transaction()
     woken: list[str] = []
     shard.call(lambda transactions, _: transactions.ending.when_completed("x", lambda: woken.append("at once")))
@@ -211,7 +211,7 @@ def test_whoever_waits_for_the_end_is_woken_when_the_transaction_is_complete() -
     assert woken == ["at once", "later"]
 
 
-def test_whoever_has_waited_long_enough_is_not_woken() -> None:
+def test_callers_that_stopped_waiting_are_not_woken() -> None:
     shard, producer = with_open_transaction()
     woken: list[bool] = []
 
@@ -226,7 +226,7 @@ def test_whoever_has_waited_long_enough_is_not_woken() -> None:
     assert woken == []
 
 
-def test_whoever_waits_for_the_end_is_woken_when_the_shard_goes() -> None:
+def test_waiting_callers_are_woken_when_the_shard_is_closed() -> None:
     shard, producer = with_open_transaction()
     woken: list[bool] = []
     shard.end(producer)
@@ -235,7 +235,7 @@ def test_whoever_waits_for_the_end_is_woken_when_the_shard_goes() -> None:
     assert woken == [True]
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
+def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced() -> None:
     shard, producer = with_open_transaction()
     shard.advance(TIMEOUT_MS)
     shard.abort_timed_out()
@@ -250,7 +250,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
     assert shard.end(producer, is_commit=False, version=V2) == granted(1000, 1)
 
 
-def test_the_time_counts_from_the_first_partition() -> None:
+def test_the_timeout_starts_with_the_first_partition() -> None:
     shard, producer = with_open_transaction()
     shard.advance(TIMEOUT_MS - 1)
     shard.add(producer, ("u", 0))
@@ -259,7 +259,7 @@ def test_the_time_counts_from_the_first_partition() -> None:
     assert shard.transaction().state is TransactionState.PREPARE_ABORT
 
 
-def test_a_late_transaction_of_the_last_epoch_is_aborted_too() -> None:
+def test_a_timed_out_transaction_of_the_last_epoch_is_aborted_too() -> None:
     shard = LoggedTransactions()
     producer = shard.producer(epoch=LAST_EPOCH)
     shard.add(producer, T0)

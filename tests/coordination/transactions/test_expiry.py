@@ -1,4 +1,4 @@
-"""Transactional ids that nobody uses are forgotten, and only those."""
+"""Unused transactional ids expire, and only those."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def known(shard: LoggedTransactions) -> list[str]:
     return shard.call(lambda transactions, _: [name for name, _ in transactions.queries.listing()])
 
 
-def test_an_id_is_forgotten_when_it_was_not_used_for_long_and_may_begin_anew() -> None:
+def test_an_unused_id_expires_and_can_be_used_again() -> None:
     shard = LoggedTransactions(LIMITS)
     producer = shard.producer()
     shard.advance(999)
@@ -35,7 +35,7 @@ def test_an_id_is_forgotten_when_it_was_not_used_for_long_and_may_begin_anew() -
     assert known(shard) == ["x"]
 
 
-def test_an_id_with_a_transaction_under_way_is_kept_until_that_is_complete() -> None:
+def test_an_id_with_an_ongoing_transaction_does_not_expire() -> None:
     shard = LoggedTransactions(LIMITS)
     producer = shard.producer()
     shard.add(producer, ("t", 0))
@@ -51,7 +51,7 @@ def test_an_id_with_a_transaction_under_way_is_kept_until_that_is_complete() -> 
     assert known(shard) == []
 
 
-def test_many_long_ids_are_forgotten_in_several_writes() -> None:
+def test_many_long_ids_expire_in_several_writes() -> None:
     shard = LoggedTransactions(LIMITS)
     for number in range(100):
         shard.producer(f"{number:030000}")

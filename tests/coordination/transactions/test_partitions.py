@@ -1,4 +1,4 @@
-"""Partitions of a transaction at the shard: added before they are written to, verified when they are (KIP-890)."""
+"""Partitions of a transaction: added before the first write, and verified with every write (KIP-890)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_transaction_begins_with_its_first_partition_and_grows() -> None:
     assert (transaction.start_time_ms, transaction.update_time_ms) == (began_ms, began_ms + 5)
 
 
-def test_the_answer_waits_until_the_partitions_are_safe_also_for_those_that_were_added_before() -> None:
+def test_the_response_waits_until_the_partitions_are_committed_even_if_they_were_added_before() -> None:
     shard = LoggedTransactions()
     producer = shard.producer()
     shard.holds_commits = True
@@ -65,7 +65,7 @@ def test_the_partitions_of_a_transaction_that_has_ended_are_missing_from_the_nex
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-def test_nothing_is_verified_for_a_producer_whose_transaction_is_over(version: int) -> None:
+def test_verification_fails_for_a_producer_whose_transaction_has_ended(version: int) -> None:
     shard = LoggedTransactions()
     producer = shard.producer()
     shard.add(producer, T0, version=version)

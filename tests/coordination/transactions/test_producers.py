@@ -1,4 +1,4 @@
-"""InitProducerId at the shard: who uses a transactional id, and who is fenced."""
+"""InitProducerId: which producer owns a transactional id, and which ones are fenced."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def granted(producer_id: int, epoch: int) -> list[ProducerAnswer]:
     return [ProducerAnswer(ErrorCode.none, Producer(producer_id, epoch))]
 
 
-def test_a_new_id_begins_with_epoch_0_and_each_new_instance_raises_it() -> None:
+def test_a_new_id_begins_with_epoch_0_and_each_new_instance_bumps_it() -> None:
     shard = LoggedTransactions()
     assert [shard.init() for _ in range(3)] == [granted(1000, epoch) for epoch in range(3)]
     assert shard.init("other") == granted(1001, 0)
 
 
-def test_the_answer_waits_until_the_epoch_is_safe() -> None:
+def test_the_response_waits_until_the_epoch_is_committed() -> None:
     shard = LoggedTransactions()
     shard.holds_commits = True
     answers = shard.init()
@@ -33,7 +33,7 @@ def test_the_answer_waits_until_the_epoch_is_safe() -> None:
     assert answers == granted(1000, 0)
 
 
-def test_a_write_that_fails_is_answered_with_its_error() -> None:
+def test_a_failed_write_is_answered_with_its_error() -> None:
     shard = LoggedTransactions()
     shard.holds_commits = True
     answers = shard.init()
@@ -42,25 +42,25 @@ def test_a_write_that_fails_is_answered_with_its_error() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 901])
-def test_a_timeout_that_the_broker_does_not_allow_is_refused(timeout_ms: int) -> None:
+def test_a_timeout_above_the_limit_is_rejected(timeout_ms: int) -> None:
     shard = LoggedTransactions(TransactionLimits(max_timeout_ms=900))
     assert shard.init(timeout_ms=timeout_ms) == [ProducerAnswer(ErrorCode.invalid_transaction_timeout)]
     assert shard.init(timeout_ms=900) == granted(1000, 0)
 
 
 @pytest.mark.parametrize("transactional_id", ["", "x" * 32_001])
-def test_an_id_that_no_record_can_hold_is_refused(transactional_id: str) -> None:
+def test_an_id_that_no_record_can_hold_is_rejected(transactional_id: str) -> None:
     assert LoggedTransactions().init(transactional_id) == [ProducerAnswer(ErrorCode.invalid_request)]
 
 
-def test_a_producer_that_says_who_it_is_goes_on_with_the_next_epoch_and_may_ask_again() -> None:
+def test_a_producer_that_sends_its_id_gets_the_next_epoch_and_may_repeat_the_request() -> None:
     shard = LoggedTransactions()
     producer = shard.producer()
     assert shard.init(expected=producer) == granted(1000, 1)
     assert shard.init(expected=producer) == granted(1000, 1)
 
 
-def test_a_producer_whose_place_was_taken_is_fenced() -> None:
+def test_a_replaced_producer_is_fenced() -> None:
     shard = LoggedTransactions()
     old = shard.producer()
     new = shard.producer()
@@ -70,11 +70,11 @@ def test_a_producer_whose_place_was_taken_is_fenced() -> None:
     assert shard.add(new, ("t", 0)) == [ErrorCode.none]
 
 
-def test_a_producer_that_nobody_knows_any_more_is_given_a_new_id() -> None:
+def test_a_producer_whose_id_has_expired_gets_a_new_id() -> None:
     assert LoggedTransactions().init(expected=Producer(7, 3)) == granted(1000, 0)
 
 
-def test_whoever_comes_while_a_transaction_is_open_waits_until_it_is_aborted() -> None:
+def test_a_new_instance_waits_until_an_open_transaction_is_aborted() -> None:
     shard = LoggedTransactions()
     old = shard.producer()
     shard.add(old, ("t", 0))
@@ -88,7 +88,7 @@ def test_whoever_comes_while_a_transaction_is_open_waits_until_it_is_aborted() -
     assert shard.end(old, version=V2) == FENCED
 
 
-def test_when_the_epochs_are_used_up_a_new_id_takes_over_and_the_old_one_may_ask_again() -> None:
+def test_when_the_epochs_are_exhausted_a_new_id_follows_and_the_request_may_be_repeated() -> None:
     shard = LoggedTransactions()
     exhausted = shard.producer(epoch=LAST_EPOCH)
     assert shard.init(expected=exhausted) == granted(1001, 0)
@@ -96,14 +96,14 @@ def test_when_the_epochs_are_used_up_a_new_id_takes_over_and_the_old_one_may_ask
     assert shard.init(expected=exhausted._replace(epoch=LAST_EPOCH - 1)) == FENCED
 
 
-def test_a_new_instance_gets_a_new_id_when_the_epochs_are_used_up() -> None:
+def test_a_new_instance_gets_a_new_id_when_the_epochs_are_exhausted() -> None:
     shard = LoggedTransactions()
     exhausted = shard.producer(epoch=LAST_EPOCH)
     assert shard.init() == granted(1001, 0)
     assert shard.init(expected=exhausted) == FENCED
 
 
-def test_an_open_transaction_of_the_last_epoch_is_aborted_with_one_epoch_more() -> None:
+def test_an_open_transaction_of_the_last_epoch_is_aborted_with_the_reserved_epoch() -> None:
     shard = LoggedTransactions()
     exhausted = shard.producer(epoch=LAST_EPOCH)
     shard.add(exhausted, ("t", 0))

@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`: as Kafka writes them, and whatever else they hold refused or passed over."""
+"""The records of `__transaction_state` are as Kafka writes them, and others are rejected or ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catchment.coordination.transactions.records import (
     encode_transaction,
 )
 
-# Read off `__transaction_state` of Apache Kafka 4.3.1: a transaction under way, of a client that speaks version 2.
+# From `__transaction_state` of Apache Kafka 4.3.1: an ongoing transaction of a client with transaction version 2.
 KAFKA_ONGOING = bytes.fromhex(
     "0001000000000000000000020000ea6001020d66697273742d7265636f7264020000000000000001a1e1c71877000001a1e1c718770200080000000000000000"
     "02020002"
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_back(transaction: Transaction) -> None:
 
 
 @given(st.text(max_size=50))
-def test_a_key_names_its_transactional_id(transactional_id: str) -> None:
+def test_a_key_holds_its_transactional_id(transactional_id: str) -> None:
     assert decode_key(encode_key(transactional_id)) == transactional_id
 
 
@@ -79,24 +79,24 @@ def test_values_of_the_first_version_are_read() -> None:
     assert decode_transaction(value) == expected
 
 
-def test_tagged_fields_that_we_do_not_know_are_passed_over() -> None:
+def test_unknown_tagged_fields_are_ignored() -> None:
     known = Transaction(7, 3, 60_000, TransactionState.EMPTY, (), 9)
     value = encode_transaction(known)
     assert value[-1:] == b"\x00"
     assert decode_transaction(value[:-1] + b"\x01\x03\x02\x00\x05") == known
 
 
-def test_keys_of_other_kinds_are_not_ours() -> None:
+def test_keys_of_other_versions_are_ignored() -> None:
     assert decode_key(b"\x00\x01\x00\x01x") is None
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x02", KAFKA_ONGOING[:-1], KAFKA_ONGOING[:20]])
-def test_a_value_that_cannot_be_read_is_said_to_be_so(value: bytes) -> None:
+def test_an_unreadable_value_is_reported(value: bytes) -> None:
     with pytest.raises(UnreadableRecord):
         decode_transaction(value)
 
 
-def test_an_unknown_state_is_said_to_be_so() -> None:
+def test_an_unknown_state_is_reported() -> None:
     value = bytearray(encode_transaction(Transaction(7, 3, 60_000, TransactionState.EMPTY, (), 9)))
     value[16] = 9
     with pytest.raises(UnreadableRecord):
@@ -104,6 +104,6 @@ def test_an_unknown_state_is_said_to_be_so() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00\x00", b"\x00\x00\x00\x05x"])
-def test_a_key_that_cannot_be_read_is_said_to_be_so(key: bytes) -> None:
+def test_an_unreadable_key_is_reported(key: bytes) -> None:
     with pytest.raises(UnreadableRecord):
         decode_key(key)

@@ -1,9 +1,9 @@
 """Random producers, late requests, lost tails and replays against a small model.
 
-The model is the log itself, read by rules that are simpler than the shard's: what state may follow which, and who had the
-transactional id when. Whatever happens, a decided transaction keeps its decision; a producer whose place was taken changes
-nothing; what was answered as done stays in the log; and left to itself every decided transaction becomes complete, with all
-its partitions told the same.
+The model is the log itself, read by rules that are simpler than the shard's: the allowed transitions, and the owner of the
+transactional id at each point. A prepared transaction keeps its decision, a replaced producer changes nothing, and acknowledged
+records stay in the log. Without further input every prepared transaction becomes complete, with the same marker for all its
+partitions.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ NEXT_STATES = {
 }
 COMMITTED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 ABORTED = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-# Every invariant reads the whole log, and most of it is what it was a step ago.
+# Every invariant reads the whole log, and most of it is unchanged since the last step.
 _decoded = functools.cache(decode_transaction)
 _IDLE = {TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT}
 
 
 class Instance(NamedTuple):
-    """One run of a program: a producer that took the transactional id, and what it was told since."""
+    """One producer instance: it registered the transactional id. Its responses since are kept."""
 
     number: int
     producer: Producer
 
 
 class Asked(NamedTuple):
-    """A request that changes something, who made it, and who had the transactional id then."""
+    """A request that changes something, its producer, and the owner of the transactional id at that time."""
 
     transactional_id: str
     instance: Instance
@@ -86,7 +86,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.new_instance(name)
 
     def learn(self) -> None:
-        """Every instance knows what it was answered."""
+        """The responses of an instance match the log."""
         for name, number, answers in self.inits:
             for answer in answers:
                 self.know(name, number, answer)
@@ -121,7 +121,7 @@ class TransactionMachine(RuleBasedStateMachine):
         is_forgotten = name not in self.shard.shard.state.logged
         answers = self.shard.init(name, instance.producer)
         if is_forgotten:
-            # Everybody whose id has expired begins anew, and whoever comes first has it.
+            # After the id has expired, all instances start from scratch, and the first one owns it.
             self.inits.append((name, self.next_number, answers))
             self.next_number += 1
             return
@@ -144,7 +144,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(name=identifiers, is_commit=st.booleans(), version=versions, steps=st.integers(1, 4))
     def transact(self, name: str, is_commit: bool, version: int, steps: int) -> None:
-        """What a well-behaved producer does, or the first steps of it, so that there is something to disturb."""
+        """Run a correct producer, or its first steps, so that there is something to disturb."""
         self.add(name, 0, PARTITIONS[0], version)
         self.add(name, 0, PARTITIONS[1], version)
         if steps > 1:
@@ -156,7 +156,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(name=identifiers)
     def grow_old(self, name: str) -> None:
-        """Come to the last epoch in one step, which takes months otherwise."""
+        """Reach the last epoch in one step, which takes months otherwise."""
         known = self.shard.shard.state.logged.get(name)
         if known is not None and known.state is TransactionState.EMPTY and known.producer_epoch < LAST_EPOCH:
             self.learn()
@@ -180,7 +180,7 @@ class TransactionMachine(RuleBasedStateMachine):
         lost=st.integers(0, 5),
     )
     def disturb(self, trouble: str, lost: int) -> None:
-        """One rule for all that goes wrong, or there would be little left to go wrong with."""
+        """One rule for all failures, so that most steps are regular requests."""
         shard = self.shard
         match trouble:
             case "hold commits":
@@ -199,7 +199,7 @@ class TransactionMachine(RuleBasedStateMachine):
                 shard.advance(11 * TIMEOUT_MS)
                 shard.call(lambda transactions, now: transactions.queries.expire(now))
             case "crash":
-                # A part of what is not safe yet is lost.
+                # A part of the uncommitted records is lost.
                 shard.crash(max(shard.safe_count, len(shard.log) - lost))
 
     def histories(self) -> dict[str, list[Transaction | None]]:
@@ -251,7 +251,7 @@ class TransactionMachine(RuleBasedStateMachine):
         for asked, is_commit in self.ends:
             if asked.is_done:
                 producer_id, epoch = asked.instance.producer
-                # A repeated end may bear the id and epoch from before the decision, or those that came of it.
+                # A repeated end may carry the id and epoch from before the decision, or those after it.
                 known_as = ((producer_id, epoch), (producer_id, epoch + 1))
                 assert any(
                     one is not None
@@ -289,7 +289,7 @@ class TransactionMachine(RuleBasedStateMachine):
         assert all(len(asked.answers) <= 1 for asked in requests)
 
     def teardown(self) -> None:
-        """Nothing hangs: left to itself, everything that waits is answered, and what was decided becomes complete."""
+        """Nothing hangs: without further input, every request is answered and every prepared transaction becomes complete."""
         if not hasattr(self, "shard"):
             return
         self.shard.holds_commits = False

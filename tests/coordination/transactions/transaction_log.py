@@ -1,4 +1,4 @@
-"""A transaction shard with its log, and what clients and partitions ask of it."""
+"""A shard of the transaction coordinator with its log, and the requests of clients and partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from catchment.protocol.errors import ApiError
 
 TIMEOUT_MS = 60_000
 V1, V2 = 0, 2
-"""The transaction versions that clients speak before and since KIP-890."""
+"""The transaction versions of clients before and since KIP-890."""
 
 _ProducerCommand = Callable[[TransactionShard, int | None, ProducerReply, Moment], None]
 
@@ -36,7 +36,7 @@ class LoggedTransactions(Logged[TransactionShard]):
     def __init__(self, limits: TransactionLimits | None = None) -> None:
         self.limits = limits or TransactionLimits()
         self.markers: list[MarkersToWrite] = []
-        """What the partitions are to be told, and nobody has told them yet."""
+        """The markers that are sent and not written yet."""
         self._fresh_ids = itertools.count(1000)
         super().__init__()
 
@@ -46,7 +46,7 @@ class LoggedTransactions(Logged[TransactionShard]):
     def init(
         self, transactional_id: str = "x", expected: Producer | None = None, *, timeout_ms: int = TIMEOUT_MS
     ) -> list[ProducerAnswer]:
-        """The answers so far: an empty list is a request that waits for its record to be safe."""
+        """Send a request, and return the responses so far: an empty list is a request that waits for its record."""
         request = InitRequest(transactional_id, timeout_ms, expected)
         return self._ask(lambda shard, fresh, reply, now: shard.producers.init(request, fresh, reply, now))
 
@@ -71,7 +71,7 @@ class LoggedTransactions(Logged[TransactionShard]):
         return answers
 
     def deliver(self, markers: MarkersToWrite) -> None:
-        """Every partition has these markers now."""
+        """Report that every partition has these markers."""
         self.call(lambda shard, now: shard.ending.markers_written(markers.transactional_id, markers.producer, now))
 
     def deliver_all(self) -> list[MarkersToWrite]:
@@ -88,13 +88,13 @@ class LoggedTransactions(Logged[TransactionShard]):
         return self.shard.state.logged[transactional_id]
 
     def producer(self, transactional_id: str = "x", epoch: int | None = None) -> Producer:
-        """A new producer; with an epoch, one that has come that far already."""
+        """A new producer, which continues with the given epoch if there is one."""
         (answer,) = self.init(transactional_id)
         assert answer.error is ErrorCode.none
         return answer.producer if epoch is None else self.age(transactional_id, epoch)
 
     def age(self, transactional_id: str, epoch: int) -> Producer:
-        """The producer, as it is after many epochs more."""
+        """The producer after many more epochs."""
         known = self.transaction(transactional_id)
         aged = known._replace(producer_epoch=epoch, previous_producer_id=known.producer_id)
         self.call(lambda shard, _: shard.state.log(transactional_id, aged, lambda _: None, lambda _, __: None))

@@ -1,4 +1,4 @@
-"""What classic members of type `consumer` say and are told, byte by byte."""
+"""The subscriptions and assignments of classic members of type `consumer`, byte by byte."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_subscriptions_of_every_version_are_read(metadata: bytes, expected: Embe
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\xff\xff", b"\0\1" + TOPICS + NO_USER_DATA, b"\0\0\7\0\0\0"])
-def test_other_bytes_are_no_subscription(metadata: bytes) -> None:
+def test_other_bytes_are_rejected(metadata: bytes) -> None:
     with pytest.raises(MalformedRequest):
         read_subscription(metadata)
 
@@ -55,11 +55,11 @@ def test_an_assignment_reads_as_it_was_written(version: int) -> None:
     assert read_assignment(written) == EmbeddedAssignment({"t": [0, 2], "u": [1]}, has_user_data=False)
 
 
-def test_an_assignment_is_never_of_a_version_that_we_do_not_know() -> None:
+def test_an_assignment_is_written_in_a_known_version() -> None:
     assert write_assignment({}, 9)[:2] == b"\0\3"
 
 
-def test_user_data_and_its_absence_are_noticed() -> None:
+def test_user_data_is_detected() -> None:
     assert read_assignment(b"\0\0\0\0\0\0\0\0\0\1x").has_user_data
     assert not read_assignment(b"\0\0\0\0\0\0\0\0\0\0").has_user_data
     assert read_assignment(b"") == EmbeddedAssignment({}, has_user_data=False)

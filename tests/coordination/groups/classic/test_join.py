@@ -1,4 +1,4 @@
-"""JoinGroup: ids before membership, who may join, and what a member learns."""
+"""JoinGroup: member ids, which members may join, and what the response holds."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -21,7 +21,7 @@ def test_a_new_member_first_gets_an_id_and_joins_with_it() -> None:
     assert answer.members == ((refused.member_id, None, RANGE[0][1]),)
 
 
-def test_an_id_that_nobody_comes_back_with_leaves_nothing_behind() -> None:
+def test_a_member_id_that_is_never_used_expires() -> None:
     shard = LoggedShard()
     (refused,) = shard.join(requires_known_member_id=True)
     shard.advance(10_000)
@@ -30,7 +30,7 @@ def test_an_id_that_nobody_comes_back_with_leaves_nothing_behind() -> None:
     assert shard.log == []
 
 
-def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+def test_a_rebalance_waits_for_pending_member_ids() -> None:
     shard = LoggedShard()
     (leader,) = shard.stable_group()
     (refused,) = shard.join(requires_known_member_id=True)
@@ -41,7 +41,7 @@ def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
     assert len(rejoined[0].members) == 2
 
 
-def test_an_empty_group_waits_for_more_members_but_not_for_ever() -> None:
+def test_an_empty_group_waits_for_more_members_up_to_a_limit() -> None:
     shard = LoggedShard(DELAYED)
     first = shard.join(rebalance_timeout_ms=7000)
     shard.advance(2999)
@@ -59,13 +59,13 @@ def test_an_empty_group_waits_for_more_members_but_not_for_ever() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [5999, 1_800_001])
-def test_a_session_must_be_as_long_as_the_broker_allows(timeout_ms: int) -> None:
+def test_a_session_timeout_must_be_within_the_limits(timeout_ms: int) -> None:
     shard = LoggedShard()
     assert shard.join(session_timeout_ms=timeout_ms)[0].error is ErrorCode.invalid_session_timeout
     assert shard.state() is GroupState.DEAD
 
 
-def test_names_that_no_record_could_hold_are_refused() -> None:
+def test_names_that_no_record_can_hold_are_rejected() -> None:
     shard = LoggedShard()
     too_long = "x" * (MAX_NAME_BYTES + 1)
     assert shard.join(group_id=too_long)[0].error is ErrorCode.invalid_group_id
@@ -84,7 +84,7 @@ def test_members_must_have_a_protocol_in_common() -> None:
     assert shard.join(protocol_type="connect")[0].error is ErrorCode.inconsistent_group_protocol
 
 
-def test_the_protocol_is_the_one_that_most_like_best_of_those_that_all_know() -> None:
+def test_the_protocol_is_the_most_preferred_of_those_that_all_support() -> None:
     shard = LoggedShard(DELAYED)
     joins = [
         shard.join(protocols=(("a", b"1"), ("b", b"2"), ("c", b"3"))),
@@ -96,7 +96,7 @@ def test_the_protocol_is_the_one_that_most_like_best_of_those_that_all_know() ->
     assert [metadata for _, _, metadata in joins[0][0].members] == [b"2", b"4", b"6"]
 
 
-def test_a_group_has_room_for_so_many() -> None:
+def test_a_group_has_a_maximum_size() -> None:
     shard = LoggedShard(DELAYED._replace(max_size=2))
     shard.stable_group(2)
     (full,) = shard.join()
@@ -104,13 +104,13 @@ def test_a_group_has_room_for_so_many() -> None:
     assert shard.state() is GroupState.STABLE
 
 
-def test_ids_that_were_given_out_are_bounded_too() -> None:
+def test_pending_member_ids_are_bounded_too() -> None:
     shard = LoggedShard(LIMITS._replace(max_size=2))
     errors = [shard.join(requires_known_member_id=True)[0].error for _ in range(3)]
     assert errors == [ErrorCode.member_id_required] * 2 + [ErrorCode.group_max_size_reached]
 
 
-def test_a_follower_that_joins_again_unchanged_disturbs_nobody() -> None:
+def test_a_follower_that_rejoins_unchanged_causes_no_rebalance() -> None:
     shard = LoggedShard(DELAYED)
     leader, follower = shard.stable_group(2)
     (answer,) = shard.join(follower.member_id)
@@ -129,7 +129,7 @@ def test_a_leader_that_joins_again_or_a_change_of_metadata_begins_a_rebalance() 
     assert shard.state() is GroupState.PREPARING
 
 
-def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
+def test_a_repeated_join_replaces_the_first() -> None:
     shard = LoggedShard(DELAYED)
     leader, follower = shard.stable_group(2)
     first = shard.join(leader.member_id)
@@ -139,14 +139,14 @@ def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
     assert second[0].generation == 2
 
 
-def test_a_generation_that_was_not_heard_is_told_again() -> None:
+def test_a_repeated_join_returns_the_current_generation() -> None:
     shard = LoggedShard()
     (answer,) = shard.join()
     assert shard.join(answer.member_id) == [answer]
 
 
-def test_somebody_whom_the_group_does_not_know_is_told_so() -> None:
+def test_an_unknown_member_id_is_rejected() -> None:
     shard = LoggedShard()
-    assert shard.join("stranger")[0].error is ErrorCode.unknown_member_id
+    assert shard.join("unknown")[0].error is ErrorCode.unknown_member_id
     shard.stable_group()
-    assert shard.join("stranger")[0].error is ErrorCode.unknown_member_id
+    assert shard.join("unknown")[0].error is ErrorCode.unknown_member_id

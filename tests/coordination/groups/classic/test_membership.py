@@ -9,7 +9,7 @@ from catchment.coordination.groups.classic.group import GroupState
 DELAYED = LIMITS._replace(initial_rebalance_delay_ms=3000)
 
 
-def test_strangers_and_other_generations_are_fenced() -> None:
+def test_unknown_members_and_other_generations_are_fenced() -> None:
     shard = LoggedShard()
     assert shard.heartbeat("m", 1) is ErrorCode.unknown_member_id
     assert shard.sync("m", 1)[0].error is ErrorCode.unknown_member_id
@@ -30,14 +30,14 @@ def test_a_sync_must_name_the_protocol_of_the_group_if_any() -> None:
     assert shard.sync(member.member_id, 1, protocol_type="consumer", protocol_name="range")[0].assignment == b"mine"
 
 
-def test_a_sync_during_the_join_phase_is_told_to_join() -> None:
+def test_a_sync_during_the_join_phase_fails_with_rebalance_in_progress() -> None:
     shard = LoggedShard(DELAYED)
     leader, follower = shard.stable_group(2)
     shard.join(leader.member_id)
     assert shard.sync(follower.member_id, 1)[0].error is ErrorCode.rebalance_in_progress
 
 
-def test_a_sync_that_is_sent_again_takes_the_place_of_the_first() -> None:
+def test_a_repeated_sync_replaces_the_first() -> None:
     shard = LoggedShard(DELAYED)
     joins = [shard.join(), shard.join()]
     shard.advance(6000)
@@ -49,23 +49,23 @@ def test_a_sync_that_is_sent_again_takes_the_place_of_the_first() -> None:
     assert second[0].assignment == b"f"
 
 
-def test_several_leave_at_once_and_each_is_answered() -> None:
+def test_several_members_leave_at_once_with_an_error_code_for_each() -> None:
     shard = LoggedShard(DELAYED)
     one, two, three = shard.stable_group(3)
-    outcomes = shard.leave(LeavingMember(one.member_id), LeavingMember("stranger"), LeavingMember(two.member_id))
+    outcomes = shard.leave(LeavingMember(one.member_id), LeavingMember("unknown"), LeavingMember(two.member_id))
     assert outcomes == [ErrorCode.none, ErrorCode.unknown_member_id, ErrorCode.none]
     (rejoined,) = shard.join(three.member_id)
     assert (rejoined.generation, rejoined.leader_id) == (2, three.member_id)
 
 
-def test_an_unused_id_may_be_given_back() -> None:
+def test_a_pending_member_id_may_leave() -> None:
     shard = LoggedShard()
     (refused,) = shard.join(requires_known_member_id=True)
     assert shard.leave(LeavingMember(refused.member_id)) == [ErrorCode.none]
     assert shard.state() is GroupState.DEAD
 
 
-def test_a_member_that_leaves_while_its_requests_wait_gets_answers_to_them() -> None:
+def test_a_member_that_leaves_gets_responses_to_its_waiting_requests() -> None:
     shard = LoggedShard(DELAYED)
     joins = [shard.join(), shard.join()]
     shard.advance(6000)
@@ -75,5 +75,5 @@ def test_a_member_that_leaves_while_its_requests_wait_gets_answers_to_them() -> 
     assert waiting[0].error is ErrorCode.unknown_member_id
 
 
-def test_nobody_leaves_a_group_that_does_not_exist() -> None:
+def test_leaving_a_group_that_does_not_exist_fails() -> None:
     assert LoggedShard().leave(LeavingMember("m"), LeavingMember("n")) == [ErrorCode.unknown_member_id] * 2

@@ -1,4 +1,4 @@
-"""From one generation to the next: who is waited for, for how long, and what is logged."""
+"""Rebalances: which members the coordinator waits for, how long, and what is logged."""
 
 from kio.schema.errors import ErrorCode
 from tests.coordination.groups.shards import LIMITS, LoggedShard
@@ -10,7 +10,7 @@ from catchment.coordination.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_M
 DELAYED = LIMITS._replace(initial_rebalance_delay_ms=3000)
 
 
-def test_assignments_are_logged_before_anybody_gets_one() -> None:
+def test_assignments_are_logged_before_any_member_gets_one() -> None:
     shard = LoggedShard(DELAYED)
     joins = [shard.join(), shard.join()]
     shard.advance(6000)
@@ -48,7 +48,7 @@ def test_an_outcome_of_a_past_generation_changes_nothing() -> None:
     assert shard.state() is GroupState.COMPLETING
 
 
-def test_who_does_not_rejoin_in_time_is_out() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     shard = LoggedShard(DELAYED)
     leader, follower = shard.stable_group(2, rebalance_timeout_ms=8000)
     rejoined = shard.join(leader.member_id, rebalance_timeout_ms=8000)
@@ -61,7 +61,7 @@ def test_who_does_not_rejoin_in_time_is_out() -> None:
     assert shard.heartbeat(follower.member_id, 2) is ErrorCode.unknown_member_id
 
 
-def test_when_nobody_rejoins_the_group_is_empty_and_says_so_in_the_log() -> None:
+def test_when_no_member_rejoins_an_empty_group_is_logged() -> None:
     shard = LoggedShard(DELAYED)
     leader, follower = shard.stable_group(2)
     assert shard.leave(LeavingMember(leader.member_id)) == [ErrorCode.none]
@@ -72,7 +72,7 @@ def test_when_nobody_rejoins_the_group_is_empty_and_says_so_in_the_log() -> None
     assert (record.generation, record.members, record.protocol_name, record.leader_id) == (2, (), None, None)
 
 
-def test_who_never_syncs_is_out_after_the_rebalance_time_out_and_the_others_join_again() -> None:
+def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout_and_the_others_rejoin() -> None:
     shard = LoggedShard(DELAYED)
     joins = [shard.join(rebalance_timeout_ms=8000), shard.join(rebalance_timeout_ms=8000)]
     shard.advance(6000)
@@ -86,7 +86,7 @@ def test_who_never_syncs_is_out_after_the_rebalance_time_out_and_the_others_join
     assert (rejoined.generation, rejoined.leader_id, len(rejoined.members)) == (2, follower.member_id, 1)
 
 
-def test_a_silent_member_is_out_when_its_session_ends() -> None:
+def test_a_member_without_heartbeats_is_removed_after_its_session_timeout() -> None:
     shard = LoggedShard(DELAYED)
     leader, follower = shard.stable_group(2)
     for _ in range(3):
@@ -97,7 +97,7 @@ def test_a_silent_member_is_out_when_its_session_ends() -> None:
     assert len(shard.join(leader.member_id)[0].members) == 1
 
 
-def test_a_commit_is_as_good_as_a_heartbeat() -> None:
+def test_a_commit_extends_the_session_like_a_heartbeat() -> None:
     shard = LoggedShard()
     (member,) = shard.stable_group()
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_a_commit_is_as_good_as_a_heartbeat() -> None:
         assert shard.commit(1, generation=1, member_id=member.member_id) == [ErrorCode.none]
 
 
-def test_a_first_join_waits_for_so_long_and_no_longer() -> None:
+def test_a_first_join_waits_up_to_a_limit() -> None:
     shard = LoggedShard(DELAYED)
     (leader,) = shard.stable_group(1, rebalance_timeout_ms=2**31 - 1)
     joining = shard.join(rebalance_timeout_ms=2**31 - 1)
@@ -131,7 +131,7 @@ def test_a_stable_group_survives_a_crash_with_new_sessions() -> None:
     assert shard.state() is GroupState.STABLE
 
 
-def test_joins_that_wait_get_an_answer_when_the_shard_is_lost() -> None:
+def test_waiting_joins_get_a_response_when_the_shard_is_closed() -> None:
     shard = LoggedShard(DELAYED)
     joining = shard.join()
     shard.crash()

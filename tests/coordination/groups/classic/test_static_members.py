@@ -1,4 +1,4 @@
-"""Static members (KIP-345): known by their instance id, whatever their member id is at the moment."""
+"""Static members (KIP-345) are identified by their instance id, whatever their current member id."""
 
 from kio.schema.errors import ErrorCode
 from tests.coordination.groups.shards import LIMITS, LoggedShard
@@ -15,7 +15,7 @@ def test_a_static_member_needs_no_second_join() -> None:
     assert answer.member_id.startswith("one-")
 
 
-def test_one_that_comes_back_takes_its_place_without_a_rebalance_and_its_former_self_is_fenced() -> None:
+def test_a_static_member_rejoins_without_a_rebalance_and_its_old_member_id_is_fenced() -> None:
     shard = LoggedShard()
     (old,) = shard.stable_group(instance_id="one")
     (new,) = shard.join(instance_id="one")
@@ -33,21 +33,21 @@ def test_one_that_comes_back_takes_its_place_without_a_rebalance_and_its_former_
     assert shard.heartbeat(new.member_id, 1, instance_id="one") is ErrorCode.none
 
 
-def test_an_older_client_is_not_told_that_it_leads_so_that_it_does_not_assign() -> None:
+def test_an_older_client_does_not_become_leader_so_that_it_does_not_assign() -> None:
     shard = LoggedShard()
     (old,) = shard.stable_group(instance_id="one")
     (new,) = shard.join(instance_id="one", supports_skipping_assignment=False)
     assert (new.leader_id, new.members, new.skip_assignment) == (old.member_id, (), False)
 
 
-def test_one_that_comes_back_with_another_protocol_begins_a_rebalance() -> None:
+def test_a_static_member_that_rejoins_with_another_protocol_begins_a_rebalance() -> None:
     shard = LoggedShard(DELAYED)
     shard.stable_group(instance_id="one", protocols=(("a", b""), ("b", b"")))
     (new,) = shard.join(instance_id="one", protocols=(("b", b""), ("a", b"")))
     assert (new.generation, new.protocol_name) == (2, "b")
 
 
-def test_the_replacement_is_answered_once_it_is_safe() -> None:
+def test_a_replaced_static_member_gets_its_response_once_the_record_is_committed() -> None:
     shard = LoggedShard()
     shard.stable_group(instance_id="one")
     shard.holds_commits = True
@@ -57,7 +57,7 @@ def test_the_replacement_is_answered_once_it_is_safe() -> None:
     assert answers[0].error is ErrorCode.none
 
 
-def test_a_join_that_waits_is_fenced_by_its_successor() -> None:
+def test_a_waiting_join_is_fenced_by_its_replacement() -> None:
     shard = LoggedShard(DELAYED)
     first = shard.join(instance_id="one")
     second = shard.join(instance_id="one")
@@ -66,7 +66,7 @@ def test_a_join_that_waits_is_fenced_by_its_successor() -> None:
     assert second[0].error is ErrorCode.none
 
 
-def test_one_that_does_not_rejoin_stays_until_its_session_ends() -> None:
+def test_a_static_member_that_does_not_rejoin_stays_until_its_session_expires() -> None:
     shard = LoggedShard(DELAYED)
     joins = [shard.join(instance_id=name, session_timeout_ms=30_000, rebalance_timeout_ms=5000) for name in "ab"]
     shard.advance(6000)
@@ -78,7 +78,7 @@ def test_one_that_does_not_rejoin_stays_until_its_session_ends() -> None:
     assert len(rejoined[0].members) == 2
 
 
-def test_an_administrator_puts_a_static_member_out_by_its_instance_id_alone() -> None:
+def test_an_administrator_removes_a_static_member_by_its_instance_id_alone() -> None:
     shard = LoggedShard()
     shard.stable_group(instance_id="one")
     assert shard.leave(LeavingMember("", "other"), LeavingMember("")) == [ErrorCode.unknown_member_id] * 2

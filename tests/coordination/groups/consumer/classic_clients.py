@@ -1,6 +1,6 @@
-"""Consumers of the classic protocol as a shard sees them, eager or cooperative, one request a step.
+"""Simulated consumers of the classic protocol, eager or cooperative, which send one request a step.
 
-What an answer says that they may read counts for them the moment it comes; the next request waits for their next step.
+A client applies the assignment of a response at once. Its next request waits for its next step.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ClassicClient:
 
     @property
     def reads(self) -> set[tuple[UUID, int]]:
-        """What it owns, by the ids that the topics had when it got them."""
+        """The partitions that it owns, by the topic ids at the time of the assignment."""
         return {(self._topic_ids[name], number) for name, number in self.partitions if name in self._topic_ids}
 
     @property
@@ -75,7 +75,7 @@ class ClassicClient:
         return {(name, number) for name, numbers in self.owned.items() for number in numbers}
 
     def step(self) -> None:
-        """Send the next request, unless an answer is due."""
+        """Send the next request, unless it waits for a response."""
         if self._next == "join":
             self._join()
         elif self._next == "sync" and self._joined is not None:
@@ -87,7 +87,7 @@ class ClassicClient:
 
     @property
     def _has_stale_assignment(self) -> bool:
-        """Whether it leads a classic group, and topics have changed since it has assigned them."""
+        """Whether it leads a classic group, and topics have changed since its last assignment."""
         is_leader = self._joined is not None and self._joined.leader_id == self.member_id
         return is_leader and self._topics_seen != self._topics_now()
 
@@ -99,7 +99,7 @@ class ClassicClient:
         return self.shard.leave(LeavingMember(self.member_id, self.instance_id), group_id=self.group_id)
 
     def lose_answers(self) -> None:
-        """The coordinator is another one: whatever was asked of the old one has to be asked again."""
+        """Repeat the open request: the coordinator has moved."""
         if self._next == "wait":
             self._next = "join"
 
@@ -154,7 +154,7 @@ class ClassicClient:
             self.owned = {
                 name: list(numbers) for name, numbers in read_assignment(answer.assignment).partitions.items()
             }
-            # Whoever had to give something up joins again, so that others can have it (KIP-429).
+            # A member that had to revoke partitions rejoins, so that others can get them (KIP-429).
             self._next = "join" if self.is_cooperative and had - self.partitions else "heartbeat"
 
     def _heartbeat(self) -> None:
@@ -176,7 +176,7 @@ class ClassicClient:
         self._next = "join"
 
     def _assign(self, joined: JoinAnswer) -> dict[str, bytes]:
-        """What a leader hands out: everything in turn, but for what somebody else has to give up first."""
+        """The assignment of a leader: all partitions in turn, except those that another member has to revoke first."""
         self._topics_seen = self._topics_now()
         metadata = {member_id: read_subscription(data) for member_id, _, data in joined.members}
         owners = {

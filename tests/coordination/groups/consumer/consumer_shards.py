@@ -1,4 +1,4 @@
-"""A shard with topics, and consumers of KIP-848 that behave as clients do, heartbeat by heartbeat."""
+"""A shard with topics, and simulated consumers of KIP-848 that send heartbeats as clients do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConsumerShard(LoggedShard):
         return GroupShard(self.limits, lambda: self.image, self.consumer_limits)
 
     def set_topic(self, name: str, partitions: int) -> None:
-        """Make a topic, or give it more partitions."""
+        """Create a topic, or add partitions to it."""
         known = self.image.topics.get(name)
         if known is None:
             self._generations[name] = self._generations.get(name, 0) + 1
@@ -56,12 +56,12 @@ class ConsumerShard(LoggedShard):
         return self.shard.consumer.groups.find(group_id)
 
     def beat(self, member_id: str, epoch: int, **options: Any) -> HeartbeatAnswer:
-        """Send a heartbeat whose answer comes at once."""
+        """Send a heartbeat that is answered at once."""
         (answer,) = self.beat_later(member_id, epoch, **options)
         return answer
 
     def beat_later(self, member_id: str, epoch: int, *, group_id: str = "g", **options: Any) -> list[HeartbeatAnswer]:
-        """The answers so far."""
+        """Send a heartbeat, and return the responses so far."""
         answers: list[HeartbeatAnswer] = []
         request = HeartbeatRequest(group_id, member_id, epoch, "client", "/host", **options)
         self.call(lambda shard, now: shard.consumer.heartbeats.heartbeat(request, answers.append, now))
@@ -75,7 +75,7 @@ class ConsumerShard(LoggedShard):
 
 
 class ConsumerClient:
-    """One consumer: it gives up at once what it is told to, and says so with its next heartbeat."""
+    """One consumer: it revokes partitions at once, and reports so with its next heartbeat."""
 
     def __init__(self, shard: ConsumerShard, member_id: str, *topics: str, group_id: str = "g", **options: Any) -> None:
         self.shard = shard
@@ -86,7 +86,7 @@ class ConsumerClient:
         self.epoch = 0
         self.owned: PartitionsByTopic = {}
         self.has_missed_answer = False
-        """Then it tells everything, so that it is told everything too."""
+        """Then it sends all fields, so that the response is complete too."""
 
     @property
     def reads(self) -> dict[str, list[int]]:
@@ -124,7 +124,7 @@ class ConsumerClient:
 
 
 def settle(*clients: ConsumerClient, rounds: int = 8) -> None:
-    """Let the clients send heartbeats in turn until nothing can change any more."""
+    """Let the clients send heartbeats in turn until nothing changes any more."""
     for _ in range(rounds):
         for client in clients:
             assert client.beat() is ErrorCode.none

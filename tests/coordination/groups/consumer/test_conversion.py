@@ -1,4 +1,4 @@
-"""Rolling upgrades and downgrades: members of both protocols in one group, and the group changing its kind under them."""
+"""Rolling upgrades and downgrades: members of both protocols in one group, and conversions of the group."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_offsets_stay_through_every_conversion() -> None:
     assert (kind(shard), [one.offset for one in shard.offsets().values()]) == (GroupKind.CLASSIC, [8])
 
 
-def test_an_empty_group_of_one_kind_makes_room_for_the_other() -> None:
+def test_an_empty_group_of_one_kind_is_replaced_by_the_other() -> None:
     shard = ConsumerShard(t=1)
     old = ClassicClient(shard, "a", "t")
     run(old)
@@ -136,7 +136,7 @@ def test_a_classic_group_is_not_converted_where_the_policy_forbids_it(policy: Mi
     assert kind(shard) is GroupKind.CLASSIC
 
 
-def test_a_consumer_group_stays_one_where_the_policy_forbids_the_way_back() -> None:
+def test_a_consumer_group_is_not_downgraded_where_the_policy_forbids_it() -> None:
     shard = ConsumerShard(DEFAULT_LIMITS._replace(migration_policy=MigrationPolicy.UPGRADE), t=1)
     new, old = ConsumerClient(shard, "a", "t"), ClassicClient(shard, "b", "t")
     run(new)
@@ -146,7 +146,7 @@ def test_a_consumer_group_stays_one_where_the_policy_forbids_the_way_back() -> N
     assert (kind(shard), total(old)) == (GroupKind.CONSUMER, [0])
 
 
-def test_classic_members_are_not_taken_in_where_migration_is_disabled() -> None:
+def test_classic_members_cannot_join_where_migration_is_disabled() -> None:
     shard = ConsumerShard(DEFAULT_LIMITS._replace(migration_policy=MigrationPolicy.DISABLED), t=1)
     shard.join_consumer("a", "t")
     old = ClassicClient(shard, "b", "t")
@@ -165,7 +165,7 @@ def test_groups_of_another_kind_of_member_are_not_converted(protocol_type: str, 
     assert shard.state() is GroupState.STABLE
 
 
-def test_a_consumer_group_takes_only_consumers_that_agree_on_a_protocol() -> None:
+def test_classic_members_of_a_consumer_group_need_a_common_protocol() -> None:
     shard = ConsumerShard(t=1)
     shard.join_consumer("a", "t")
     run(ClassicClient(shard, "b", "t"))
@@ -176,7 +176,7 @@ def test_a_consumer_group_takes_only_consumers_that_agree_on_a_protocol() -> Non
     assert other.error is ErrorCode.inconsistent_group_protocol
 
 
-def test_members_that_wait_in_a_rebalance_are_told_to_join_again_when_the_group_is_converted() -> None:
+def test_members_that_wait_in_a_rebalance_have_to_rejoin_when_the_group_is_converted() -> None:
     shard = ConsumerShard(t=2)
     old = ClassicClient(shard, "a", "t")
     run(old)
@@ -202,7 +202,7 @@ def test_a_static_member_changes_its_protocol_in_both_directions() -> None:
     assert shard.beat("b", new.epoch, instance_id="one").error is ErrorCode.group_id_not_found
 
 
-def test_a_classic_member_that_does_not_join_again_in_time_is_put_out() -> None:
+def test_a_classic_member_that_does_not_rejoin_in_time_is_removed() -> None:
     shard = ConsumerShard(t=2)
     old, new = ClassicClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     run(new)
@@ -218,7 +218,7 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_put_out() -> None:
     assert shard.heartbeat(old.member_id, old.generation) is ErrorCode.unknown_member_id
 
 
-def test_a_classic_member_that_was_put_out_must_give_up_everything_before_it_joins_again() -> None:
+def test_a_removed_classic_member_must_revoke_everything_before_it_rejoins() -> None:
     shard = ConsumerShard(t=2)
     old, new = ClassicClient(shard, "a", "t", is_cooperative=True), ConsumerClient(shard, "b", "t")
     run(new)
@@ -231,7 +231,7 @@ def test_a_classic_member_that_was_put_out_must_give_up_everything_before_it_joi
     assert total(old, new) == [0, 1]
 
 
-def test_a_classic_member_that_never_asks_for_its_assignment_is_put_out() -> None:
+def test_a_classic_member_that_never_syncs_is_removed() -> None:
     shard = ConsumerShard(t=2)
     new = ConsumerClient(shard, "b", "t")
     run(new)
@@ -263,7 +263,7 @@ def test_classic_requests_are_checked_in_a_consumer_group() -> None:
     assert list(shard.group().members) == ["b"]
 
 
-def test_an_administrator_removes_a_static_member_whatever_it_speaks() -> None:
+def test_an_administrator_removes_a_static_member_of_any_protocol() -> None:
     shard = ConsumerShard(t=2)
     shard.join_consumer("a", "t", instance_id="one")
     assert shard.leave(LeavingMember("", "one"), LeavingMember("", "two")) == [
@@ -273,7 +273,7 @@ def test_an_administrator_removes_a_static_member_whatever_it_speaks() -> None:
     assert shard.group().is_empty
 
 
-def test_a_full_consumer_group_takes_no_classic_members() -> None:
+def test_a_full_consumer_group_rejects_classic_members() -> None:
     shard = ConsumerShard(DEFAULT_LIMITS._replace(max_size=1), t=1)
     shard.join_consumer("a", "t")
     assert shard.join() == [JoinAnswer(ErrorCode.group_max_size_reached)]

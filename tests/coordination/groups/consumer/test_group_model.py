@@ -1,8 +1,8 @@
-"""Random members of both protocols, topics, time, lost answers, crashes and replays: no partition ever has two readers.
+"""Random members of both protocols, topics, time, lost responses, crashes and replays: no partition ever has two readers.
 
-What a member reads is what it was told and has not given up. As long as the coordinator counts it among the members, nobody
-else may read the same; the coordinator never forgets an epoch that it has told; a replay gives the same groups; and left
-alone, everybody converges to an assignment of everything.
+A member reads the partitions of its responses until it has revoked them. While it is a member, no other member may read them.
+The coordinator never loses an epoch that it has sent, a replay yields the same groups, and without disturbances the members
+converge to an assignment of all partitions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.consumers: list[ConsumerClient] = []
         self.classics: list[ClassicClient] = []
         self.due: dict[ConsumerClient, list[HeartbeatAnswer]] = {}
-        """Heartbeats on their way."""
+        """Heartbeats in flight."""
 
     @property
     def group(self) -> ConsumerGroup | None:
@@ -68,7 +68,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         return len(self.consumers) + len(self.classics) < MOST_CLIENTS
 
     def deliver(self) -> None:
-        """Answers come when everything they may rest on is safe."""
+        """Responses are sent when all records that they may depend on are committed."""
         if self.shard.safe_count == len(self.shard.log):
             for client, answers in list(self.due.items()):
                 if answers:
@@ -128,7 +128,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: any("instance_id" in one.options for one in self.consumers))
     @rule()
     def restart_static_consumer(self) -> None:
-        """A static member goes, and another process comes in its place."""
+        """A static member stops, and another process replaces it."""
         client = next(one for one in self.consumers if "instance_id" in one.options)
         self.consumers.remove(client)
         self.due.pop(client, None)
@@ -171,7 +171,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule(kept=st.integers(0, 3))
     def crash(self, kept: int) -> None:
-        """Lose a part of the writes that were not safe yet, and everything that was on its way."""
+        """Lose a part of the uncommitted writes, and all requests in flight."""
         self.shard.crash(self.shard.safe_count + sum(len(write.records) for write in self.shard.pending[:kept]))
         for consumer in self.due:
             consumer.has_missed_answer = True
@@ -180,7 +180,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             client.lose_answers()
 
     def readers(self) -> Counter[tuple[UUID, int]]:
-        """How many members read each partition, of those whom the coordinator counts among the members."""
+        """The number of current members that read each partition."""
         found: Counter[tuple[UUID, int]] = Counter()
         group, classic = self.group, self.shard.shard.state.groups.get("g")
         known = set(group.members if group is not None else classic.members if classic is not None else ())
@@ -235,7 +235,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         assert all(count == 1 for count in meant.values())
 
     def teardown(self) -> None:
-        """Left alone, everybody gets a share, and everything is read."""
+        """Without disturbances, every member gets a share and every partition has a reader."""
         if not hasattr(self, "shard"):
             return
         self.let_commits_go()

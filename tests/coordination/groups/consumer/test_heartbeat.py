@@ -1,4 +1,4 @@
-"""Who may send a heartbeat, and with what."""
+"""Validation of ConsumerGroupHeartbeat, and its responses."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ JOIN: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "topics": ("t",), "owned
         ("m" * 32_001, 0, JOIN, "32000 bytes"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused(
-    member_id: str, epoch: int, options: dict[str, Any], message: str
-) -> None:
+def test_invalid_requests_are_rejected(member_id: str, epoch: int, options: dict[str, Any], message: str) -> None:
     shard = ConsumerShard(t=1)
     answer = shard.beat(member_id, epoch, **options)
     assert answer.error is ErrorCode.invalid_request
@@ -40,7 +38,7 @@ def test_requests_that_make_no_sense_are_refused(
     assert shard.log == []
 
 
-def test_whoever_joins_again_must_own_nothing() -> None:
+def test_a_member_that_rejoins_must_own_nothing() -> None:
     shard = ConsumerShard(t=1)
     owned = {shard.image.topics["t"].id: frozenset((0,))}
     assert shard.join_consumer("a", "t", owned=owned).error is ErrorCode.invalid_request
@@ -53,7 +51,7 @@ def test_only_known_assignors_are_used() -> None:
     assert "uniform, range" in (answer.message or "")
 
 
-def test_the_assignor_that_most_members_want_is_used() -> None:
+def test_the_assignor_that_most_members_prefer_is_used() -> None:
     shard = ConsumerShard(t=3, u=3)
     clients = [ConsumerClient(shard, name, "t", "u", assignor="range") for name in "ab"]
     settle(*clients, ConsumerClient(shard, "c", "t", "u"))
@@ -61,7 +59,7 @@ def test_the_assignor_that_most_members_want_is_used() -> None:
     assert shard.shard.consumer.describe("g").assignor == "range"
 
 
-def test_strangers_are_told_so() -> None:
+def test_unknown_members_and_groups_are_rejected() -> None:
     shard = ConsumerShard(t=1)
     assert shard.beat("a", 1).error is ErrorCode.group_id_not_found
     assert shard.beat("a", -1).error is ErrorCode.group_id_not_found
@@ -81,7 +79,7 @@ def test_a_wrong_epoch_is_fenced() -> None:
     assert shard.beat("a", 1, owned={}).error is ErrorCode.fenced_member_epoch
 
 
-def test_a_member_that_missed_the_last_answer_may_come_with_the_epoch_before() -> None:
+def test_a_member_that_missed_the_last_response_may_send_the_previous_epoch() -> None:
     shard = ConsumerShard(t=1)
     topic_id = shard.image.topics["t"].id
     shard.join_consumer("a", "t")
@@ -104,14 +102,14 @@ def test_a_member_may_join_again_with_its_own_id() -> None:
     assert shard.names(again.assignment or {}) == {"t": [0, 1]}
 
 
-def test_a_group_has_no_more_members_than_it_may() -> None:
+def test_a_group_has_a_maximum_size() -> None:
     shard = ConsumerShard(DEFAULT_LIMITS._replace(max_size=1), t=1)
     shard.join_consumer("a", "t")
     assert shard.join_consumer("b", "t").error is ErrorCode.group_max_size_reached
     assert shard.join_consumer("a", "t").error is ErrorCode.none
 
 
-def test_a_group_may_have_times_of_its_own() -> None:
+def test_a_group_may_have_its_own_timeouts() -> None:
     timings = {"g": GroupTiming(session_timeout_ms=7, heartbeat_interval_ms=3)}
     shard = ConsumerShard(DEFAULT_LIMITS._replace(timing_of=lambda group: timings.get(group, GroupTiming())), t=1)
     assert shard.join_consumer("a", "t").heartbeat_interval_ms == 3
@@ -121,7 +119,7 @@ def test_a_group_may_have_times_of_its_own() -> None:
     assert not shard.group("other").is_empty
 
 
-def test_an_answer_waits_until_what_it_says_is_safe() -> None:
+def test_a_response_waits_until_its_records_are_committed() -> None:
     shard = ConsumerShard(t=1)
     shard.holds_commits = True
     answers = shard.beat_later("a", 0, **JOIN)
@@ -130,7 +128,7 @@ def test_an_answer_waits_until_what_it_says_is_safe() -> None:
     assert [answer.error for answer in answers] == [ErrorCode.none]
 
 
-def test_a_write_that_fails_is_answered_with_its_error() -> None:
+def test_a_failed_write_is_answered_with_its_error() -> None:
     shard = ConsumerShard(t=1)
     shard.holds_commits = True
     answers = shard.beat_later("a", 0, **JOIN)
@@ -138,7 +136,7 @@ def test_a_write_that_fails_is_answered_with_its_error() -> None:
     assert [answer.error for answer in answers] == [ErrorCode.coordinator_not_available]
 
 
-def test_members_live_on_after_a_failover() -> None:
+def test_members_survive_a_failover() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     settle(first, second)
@@ -150,7 +148,7 @@ def test_members_live_on_after_a_failover() -> None:
     assert shard.group().is_empty, "the sessions began anew, and ended"
 
 
-def test_the_time_to_give_up_partitions_begins_anew_after_a_failover() -> None:
+def test_the_rebalance_timeout_starts_again_after_a_failover() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     first.beat()

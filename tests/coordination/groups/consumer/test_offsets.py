@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: who may commit and fetch them, and how they and their groups end."""
+"""Offsets of consumer groups: commits, fetches, deletion and expiration."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_member_commits_with_its_epoch() -> None:
     assert commit(shard, "a", 1, version=8) == [ErrorCode.unsupported_version]
 
 
-def test_an_older_epoch_counts_for_what_the_member_had_then() -> None:
+def test_an_older_epoch_is_valid_for_the_partitions_the_member_had_then() -> None:
     shard = ConsumerShard(t=1)
     client = ConsumerClient(shard, "a", "t")
     client.beat()
@@ -64,7 +64,7 @@ def test_an_older_epoch_counts_for_what_the_member_had_then() -> None:
     ]
 
 
-def test_what_is_being_given_up_may_still_be_committed() -> None:
+def test_partitions_being_revoked_may_still_be_committed() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     first.beat()
@@ -74,7 +74,7 @@ def test_what_is_being_given_up_may_still_be_committed() -> None:
     assert commit(shard, "a", first.epoch, ("t", 1)) == [ErrorCode.none]
 
 
-def test_anybody_may_commit_for_a_group_without_members() -> None:
+def test_any_client_may_commit_for_a_group_without_members() -> None:
     shard = ConsumerShard(t=1)
     client = ConsumerClient(shard, "a", "t")
     client.beat()
@@ -89,7 +89,7 @@ def test_a_group_that_does_not_exist_has_no_epoch_to_commit_with() -> None:
     assert commit(shard, "a", 3, version=8) == [ErrorCode.illegal_generation]
 
 
-def test_transactions_commit_for_members_and_for_nobody_in_particular() -> None:
+def test_transactions_commit_with_and_without_a_member() -> None:
     shard = ConsumerShard(t=1)
     shard.join_consumer("a", "t")
     assert commit(shard, "a", 1, producer=PRODUCER) == [ErrorCode.none]
@@ -120,7 +120,7 @@ def test_offsets_of_subscribed_topics_are_kept_and_others_deleted() -> None:
     assert list(shard.offsets()) == [("t", 0)]
 
 
-def test_offsets_expire_but_for_those_of_subscribed_topics_and_at_last_the_group() -> None:
+def test_offsets_expire_except_those_of_subscribed_topics_and_then_the_group() -> None:
     shard = ConsumerShard(limits=GroupLimits(offsets_retention_ms=100_000), t=1, u=1)
     client = ConsumerClient(shard, "a", "t")
     client.beat()
@@ -162,7 +162,7 @@ def test_groups_are_listed_by_their_kind_and_state() -> None:
     assert "not a classic group" in str(refused.value)
 
 
-def test_retention_is_told_how_far_consumer_groups_have_come() -> None:
+def test_retention_sees_the_positions_of_consumer_groups() -> None:
     shard = ConsumerShard(t=2, u=1)
     shard.join_consumer("a", "t")
     commit(shard, "a", 1, ("t", 1))

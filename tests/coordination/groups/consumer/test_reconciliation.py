@@ -1,4 +1,4 @@
-"""AssignedPartitions move from member to member without ever being two members' at once."""
+"""Partitions move from member to member, and never belong to two members at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
     assert shard.group().state is ConsumerGroupState.STABLE
 
 
-def test_a_heartbeat_without_news_has_no_assignment_and_writes_nothing() -> None:
+def test_a_heartbeat_without_changes_has_no_assignment_and_writes_nothing() -> None:
     shard = ConsumerShard(t=3)
     shard.join_consumer("a", "t")
     written = len(shard.log)
@@ -26,14 +26,14 @@ def test_a_heartbeat_without_news_has_no_assignment_and_writes_nothing() -> None
     assert len(shard.log) == written
 
 
-def test_a_full_heartbeat_is_told_everything_again() -> None:
+def test_a_full_heartbeat_returns_the_assignment_again() -> None:
     shard = ConsumerShard(t=1)
     first = shard.join_consumer("a", "t")
     again = shard.beat("a", 1, rebalance_timeout_ms=60_000, topics=("t",), owned=first.assignment)
     assert again.assignment == first.assignment
 
 
-def test_a_partition_goes_over_only_after_its_owner_has_given_it_up() -> None:
+def test_a_partition_moves_only_after_its_owner_has_revoked_it() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     first.beat()
@@ -54,7 +54,7 @@ def test_a_partition_goes_over_only_after_its_owner_has_given_it_up() -> None:
     assert shard.group().state is ConsumerGroupState.STABLE
 
 
-def test_a_member_that_does_not_say_what_it_owns_has_given_nothing_up() -> None:
+def test_a_member_that_does_not_report_what_it_owns_has_revoked_nothing() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     first.beat()
@@ -66,7 +66,7 @@ def test_a_member_that_does_not_say_what_it_owns_has_given_nothing_up() -> None:
     assert second.reads == {}
 
 
-def test_a_member_that_gives_up_nothing_in_time_is_put_out() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     first.beat()
@@ -82,7 +82,7 @@ def test_a_member_that_gives_up_nothing_in_time_is_put_out() -> None:
     assert first.beat() is ErrorCode.unknown_member_id
 
 
-def test_a_member_that_falls_silent_is_put_out_after_its_session() -> None:
+def test_a_member_without_heartbeats_is_removed_after_its_session_timeout() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     settle(first, second)
@@ -94,7 +94,7 @@ def test_a_member_that_falls_silent_is_put_out_after_its_session() -> None:
     assert second.reads == {"t": [0, 1]}
 
 
-def test_a_member_that_leaves_frees_its_partitions_at_once() -> None:
+def test_a_member_that_leaves_releases_its_partitions_at_once() -> None:
     shard = ConsumerShard(t=2)
     first, second = ConsumerClient(shard, "a", "t"), ConsumerClient(shard, "b", "t")
     settle(first, second)
@@ -116,7 +116,7 @@ def test_a_changed_subscription_takes_effect_with_the_same_heartbeat() -> None:
     assert (shard.names(answer.assignment or {}), answer.epoch) == ({"u": [0]}, 2)
 
 
-def test_new_partitions_and_topics_are_noticed_by_the_next_heartbeat() -> None:
+def test_new_partitions_and_topics_are_assigned_by_the_next_heartbeat() -> None:
     shard = ConsumerShard(t=1)
     client = ConsumerClient(shard, "a", "t", "later")
     client.beat()
@@ -131,7 +131,7 @@ def test_new_partitions_and_topics_are_noticed_by_the_next_heartbeat() -> None:
     assert client.epoch == 3, "a topic that nobody reads is nothing new"
 
 
-def test_a_deleted_topic_is_taken_away() -> None:
+def test_a_deleted_topic_is_revoked() -> None:
     shard = ConsumerShard(t=1, u=1)
     client = ConsumerClient(shard, "a", "t", "u")
     client.beat()
@@ -143,7 +143,7 @@ def test_a_deleted_topic_is_taken_away() -> None:
     assert (client.reads, client.epoch) == ({"t": [0]}, 2)
 
 
-def test_a_topic_made_anew_is_another_topic() -> None:
+def test_a_recreated_topic_is_another_topic() -> None:
     shard = ConsumerShard(t=1)
     client = ConsumerClient(shard, "a", "t")
     client.beat()

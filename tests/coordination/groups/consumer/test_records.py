@@ -1,4 +1,4 @@
-"""The records of consumer groups: what is written reads the same, and what is broken is told."""
+"""The records of consumer groups are read as they were written, and unreadable ones are reported."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_key_reads_as_it_was_written(group_id: str, name: str | None) -> None:
     assert modern_records.decode_key(modern_records.encode_key(8, group_id, name)) == (group_id, name or "")
 
 
-def test_an_assignment_without_epochs_as_older_kafkas_wrote_it_is_read() -> None:
+def test_an_assignment_without_epochs_of_an_older_kafka_is_read() -> None:
     topic_id = UUID(int=7)
     value = b"\0\0" + b"\0\0\0\5" + b"\0\0\0\4" + b"\0" + b"\2" + topic_id.bytes + b"\2\0\0\0\3\0" + b"\1" + b"\0"
     assert records.decode_current(value) == CurrentAssignment(5, 4, MemberState.STABLE, {topic_id: {3: 0}}, {})
@@ -74,13 +74,13 @@ def test_an_assignment_without_epochs_as_older_kafkas_wrote_it_is_read() -> None
 
 @pytest.mark.parametrize("decode", [records.decode_member, records.decode_current, records.decode_epoch])
 @pytest.mark.parametrize("value", [b"", b"\0\1\0\0\0\1\0", b"\0\0", b"\0\0\0\0\1"])
-def test_what_cannot_be_read_is_told(decode: object, value: bytes) -> None:
+def test_unreadable_values_are_reported(decode: object, value: bytes) -> None:
     assert callable(decode)
     with pytest.raises(UnreadableRecord):
         decode(value)
 
 
-def test_a_tag_of_the_wrong_size_is_told() -> None:
+def test_a_tagged_field_of_the_wrong_size_is_reported() -> None:
     with pytest.raises(UnreadableRecord, match="the epoch of a group"):
         records.decode_epoch(b"\0\0" + b"\0\0\0\5" + b"\1\0\4" + bytes(4))
 
@@ -91,7 +91,7 @@ def test_a_member_whose_classic_protocol_is_null_or_nothing_has_none() -> None:
         assert records.decode_member(member[:-1] + tag).classic is None
 
 
-def test_a_key_and_a_state_that_cannot_be_read_are_told() -> None:
+def test_an_unreadable_key_or_state_is_reported() -> None:
     with pytest.raises(UnreadableRecord):
         modern_records.decode_key(b"\0\3\0\5ab")
     with pytest.raises(UnreadableRecord, match="127"):

@@ -1,4 +1,4 @@
-"""Static members of consumer groups: they come back to what they had."""
+"""Static members of consumer groups keep their assignment when they rejoin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def pair(shard: ConsumerShard) -> tuple[ConsumerClient, ConsumerClient]:
     return first, second
 
 
-def test_a_static_member_that_comes_back_gets_what_it_had_and_nobody_notices() -> None:
+def test_a_static_member_that_rejoins_keeps_its_partitions_without_a_new_epoch() -> None:
     shard = ConsumerShard(t=2)
     first, second = pair(shard)
     kept, epoch = first.reads, second.epoch
@@ -27,20 +27,20 @@ def test_a_static_member_that_comes_back_gets_what_it_had_and_nobody_notices() -
     assert list(shard.group().members) == ["b", "c"]
 
 
-def test_an_instance_id_in_use_is_not_given_away() -> None:
+def test_an_instance_id_in_use_is_not_replaced() -> None:
     shard = ConsumerShard(t=2)
     pair(shard)
     assert shard.join_consumer("c", "t", instance_id="one").error is ErrorCode.unreleased_instance_id
 
 
-def test_a_static_member_whose_answer_was_lost_may_join_again() -> None:
+def test_a_static_member_that_missed_the_response_may_rejoin() -> None:
     shard = ConsumerShard(t=2)
     first, _ = pair(shard)
     assert shard.join_consumer("a", "t", instance_id="one").error is ErrorCode.none
     assert first.beat() is ErrorCode.none
 
 
-def test_the_former_self_of_a_static_member_is_fenced() -> None:
+def test_the_old_member_id_of_a_static_member_is_fenced() -> None:
     shard = ConsumerShard(t=2)
     first, _ = pair(shard)
     epoch = first.epoch
@@ -51,7 +51,7 @@ def test_the_former_self_of_a_static_member_is_fenced() -> None:
     assert shard.beat("a", epoch, instance_id="nobody").error is ErrorCode.unknown_member_id
 
 
-def test_a_static_member_that_left_for_a_moment_must_join_again() -> None:
+def test_a_static_member_that_left_temporarily_must_rejoin() -> None:
     shard = ConsumerShard(t=2)
     first, _ = pair(shard)
     epoch = first.epoch
@@ -59,7 +59,7 @@ def test_a_static_member_that_left_for_a_moment_must_join_again() -> None:
     assert shard.beat("a", epoch, instance_id="one").error is ErrorCode.fenced_member_epoch
 
 
-def test_the_place_of_a_static_member_is_kept_for_its_session() -> None:
+def test_a_static_member_that_left_temporarily_is_removed_after_its_session_timeout() -> None:
     shard = ConsumerShard(t=2)
     first, second = pair(shard)
     first.leave(-2)
@@ -74,7 +74,7 @@ def test_the_place_of_a_static_member_is_kept_for_its_session() -> None:
     assert second.reads == {"t": [0, 1]}
 
 
-def test_a_static_member_that_leaves_for_good_frees_its_partitions() -> None:
+def test_a_static_member_that_leaves_permanently_releases_its_partitions() -> None:
     shard = ConsumerShard(t=2)
     first, second = pair(shard)
     first.leave(-1)

@@ -1,4 +1,4 @@
-"""A shard with share groups, with topics that tests make and delete, and with share state that is there when they say so."""
+"""A shard with share groups, and with topics and share state that tests create and delete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ShareShard(LoggedShard):
         return GroupShard(self.limits, lambda: self.image, share_group_limits=self.terms)
 
     def make_topic(self, name: str, count: int = 1) -> UUID:
-        """Make the topic, or give it more partitions."""
+        """Create the topic, or add partitions to it."""
         known = self.image.topics.get(name)
         self._ids += known is None
         topic_id = UUID(int=self._ids) if known is None else known.id
@@ -50,7 +50,7 @@ class ShareShard(LoggedShard):
         group_id: str = "g",
         rack_id: str | None = None,
     ) -> list[HeartbeatAnswer]:
-        """The answers so far."""
+        """Send a heartbeat, and return the responses so far."""
         answers: list[HeartbeatAnswer] = []
         request = HeartbeatRequest(group_id, member_id, epoch, rack_id, topics, "client", "/host")
         self.call(lambda shard, now: shard.share_groups.membership.heartbeat(request, answers.append, now))
@@ -63,7 +63,7 @@ class ShareShard(LoggedShard):
         return answer
 
     def finish(self, partitions: PartitionsByTopic, *, has_failed: bool = False, group_id: str = "g") -> ErrorCode:
-        """The share state of the partitions is there, or could not be made."""
+        """Report that the share state of the partitions is initialized, or that this failed."""
         outcomes: list[ErrorCode] = []
         self.call(
             lambda shard, _: shard.share_groups.initialization.finish(
@@ -74,7 +74,7 @@ class ShareShard(LoggedShard):
         return outcome
 
     def join_share(self, member_id: str, *topics: str, group_id: str = "g") -> HeartbeatAnswer:
-        """Join, and get what there is to get: new partitions are initialised at once, as the broker does."""
+        """Join and get an assignment: new partitions are initialized at once, as the broker does."""
         answer = self.beat(member_id, 0, topics, group_id)
         assert answer.error is ErrorCode.none
         if answer.to_initialize:

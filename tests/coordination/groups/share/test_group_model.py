@@ -1,8 +1,8 @@
-"""Random members, topics, crashes and replays: what was told stays true, and a replay always yields the logged state.
+"""Random members, topics, crashes and replays: responses stay true, and a replay always yields the logged state.
 
-Whatever happens, nobody is given a partition whose share state was never made; a member that was told an epoch is a member
-in that epoch or a later one until it leaves or falls silent; and with all members up to date, everything that can be read
-has a reader.
+No partition is assigned before its share state is initialized. A member that has received an epoch stays a member in that
+epoch or a later one, until it leaves or its session expires. With all members up to date, every readable partition has a
+reader.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Beat(NamedTuple):
     member_id: str
     time_ms: int
     log_end: int
-    """The answer counts once all of the log before is safe: that is what the broker waits for."""
+    """A response is valid once all of the log before it is committed: the broker waits for that."""
     answers: list[HeartbeatAnswer]
 
 
@@ -59,11 +59,11 @@ class ShareGroupMachine(RuleBasedStateMachine):
         self.shard.make_topic("u", 1)
         self.beats: list[Beat] = []
         self.ends = [0]
-        """How long the log was after each step: a crash takes a batch as a whole or leaves it."""
+        """The length of the log after each step: a crash loses a batch as a whole or not at all."""
         self.told: dict[tuple[str, str], int] = {}
-        """The epoch that each member knows."""
+        """The last epoch that each member has received."""
         self.since_ms: dict[tuple[str, str], int] = {}
-        """The last heartbeat of each member, as far as it is known to be one."""
+        """The time of the last heartbeat of each confirmed member."""
         self.to_make: list[tuple[str, PartitionsByTopic]] = []
         self.made: dict[str, set[tuple[UUID, int]]] = {group_id: set() for group_id in GROUPS}
 
@@ -76,7 +76,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
         self.beat(group_id, member_id, 0, topics)
 
     def member(self, pick: int) -> tuple[str, str]:
-        """One that knows that it is a member, where there is any."""
+        """A confirmed member, if there is any."""
         known = [*self.told] or [("g", "a")]
         return known[pick % len(known)]
 
@@ -94,7 +94,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
     def leave(self, pick: int) -> None:
         group_id, member_id = self.member(pick)
         self.told.pop((group_id, member_id), None)
-        # An answer that is still under way must not make it a member again.
+        # A response in flight must not make it a member again.
         self.beats = [beat for beat in self.beats if (beat.group_id, beat.member_id) != (group_id, member_id)]
         self.shard.beat_later(member_id, LEAVING, None, group_id)
 
@@ -124,7 +124,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
 
     @rule(pick=picks, topics=subscriptions)
     def subscribe_in_quiet_times(self, pick: int, topics: tuple[str, ...]) -> None:
-        """What a group has noted while nothing changed must not hide a change."""
+        """The volatile check results of a group must not hide a change."""
         self.all_stay("g")
         self.all_stay("g")
         self.subscribe(pick, topics)
@@ -158,7 +158,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
 
     @rule(group_id=groups)
     def all_stay(self, group_id: str) -> None:
-        """What well-behaved members and a sound broker do; then everything that members subscribe to has a reader."""
+        """Run correct members on a healthy broker: then every subscribed partition has a reader."""
         self.hold_or_commit(False)
         for _ in range(4):
             group = self.shard.shard.share_groups.groups.by_id.get(group_id)
@@ -168,7 +168,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
             self.listen()
             while self.to_make:
                 self.make_state(True)
-            # What was asked for before a crash, or in vain, is asked for again after a while.
+            # An initialization that failed or was lost in a crash is requested again after the retry interval.
             self.wait(RETRY_MS // 2)
         if group is not None and group.members:
             has = {(id_, n) for current in group.currents.values() for id_, ns in current.assigned.items() for n in ns}
@@ -176,7 +176,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
             assert has == {(topic.id, state.partition) for topic in topics for state in topic.partitions}
 
     def listen(self) -> None:
-        """Take in the answers that have come."""
+        """Apply the responses that have arrived."""
         beats, self.beats = self.beats, []
         for beat in beats:
             if not beat.answers or beat.log_end > self.shard.safe_count:

@@ -1,4 +1,4 @@
-"""Members of share groups: joining, staying, changing, leaving, and what each is told."""
+"""Members of share groups join, change their subscription and leave."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing_and_repeats_nothing() -
     assert len(shard.log) == length
 
 
-def test_a_member_that_may_have_missed_an_answer_is_told_its_assignment() -> None:
+def test_a_member_that_may_have_missed_a_response_gets_its_assignment() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t", 2)
     epoch = shard.join_share("a", "t").member_epoch
@@ -59,7 +59,7 @@ def test_an_epoch_that_the_member_never_had_is_fenced() -> None:
         assert shard.beat("a", wrong).error is ErrorCode.fenced_member_epoch
 
 
-def test_a_new_subscription_moves_the_member_and_what_it_left_is_not_its_any_more() -> None:
+def test_a_new_subscription_changes_the_assignment_of_the_member() -> None:
     shard = ShareShard()
     shard.make_topic("t")
     other_id = shard.make_topic("u", 2)
@@ -70,7 +70,7 @@ def test_a_new_subscription_moves_the_member_and_what_it_left_is_not_its_any_mor
     assert shard.beat("a", changed.member_epoch).assignment == {other_id: frozenset({0, 1})}
 
 
-def test_who_leaves_is_gone_and_the_others_get_its_partitions() -> None:
+def test_the_partitions_of_a_member_that_leaves_go_to_the_others() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t", 2)
     epoch = shard.join_share("a", "t").member_epoch
@@ -83,7 +83,7 @@ def test_who_leaves_is_gone_and_the_others_get_its_partitions() -> None:
     assert shard.beat("b", LEAVING).error is ErrorCode.unknown_member_id
 
 
-def test_a_member_that_is_silent_for_a_session_is_removed() -> None:
+def test_a_member_without_heartbeats_is_removed_after_its_session_timeout() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t", 2)
     epoch = shard.join_share("a", "t").member_epoch
@@ -95,7 +95,7 @@ def test_a_member_that_is_silent_for_a_session_is_removed() -> None:
     assert shard.beat("a", epoch).assignment == {topic_id: frozenset({0, 1})}
 
 
-def test_a_group_whose_members_are_gone_is_empty_and_can_be_joined_again() -> None:
+def test_a_group_without_members_is_empty_and_can_be_joined_again() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t")
     shard.join_share("a", "t")
@@ -106,7 +106,7 @@ def test_a_group_whose_members_are_gone_is_empty_and_can_be_joined_again() -> No
     assert not joined.to_initialize
 
 
-def test_a_group_takes_no_more_members_than_it_may_have() -> None:
+def test_a_group_has_a_maximum_size() -> None:
     shard = ShareShard()
     shard.make_topic("t")
     for member_id in ("a", "b", "c"):
@@ -115,7 +115,7 @@ def test_a_group_takes_no_more_members_than_it_may_have() -> None:
     assert shard.beat("c", 0, ("t",)).error is ErrorCode.none
 
 
-def test_nothing_is_told_before_it_is_safe() -> None:
+def test_a_response_waits_until_its_records_are_committed() -> None:
     shard = ShareShard()
     shard.make_topic("t")
     shard.holds_commits = True
@@ -125,7 +125,7 @@ def test_nothing_is_told_before_it_is_safe() -> None:
     assert [answer.error for answer in answers] == [ErrorCode.none]
 
 
-def test_a_write_that_fails_is_told() -> None:
+def test_a_failed_write_is_answered_with_its_error() -> None:
     shard = ShareShard()
     shard.make_topic("t")
     shard.holds_commits = True
@@ -148,7 +148,7 @@ def test_a_write_that_fails_is_told() -> None:
         ("a" * 40_000, 0, ("t",), "g", None),
     ],
 )
-def test_a_request_that_cannot_be_is_refused(
+def test_an_invalid_request_is_rejected(
     member_id: str, epoch: int, topics: tuple[str, ...] | None, group_id: str, rack_id: str | None
 ) -> None:
     shard = ShareShard()
@@ -158,7 +158,7 @@ def test_a_request_that_cannot_be_is_refused(
     assert shard.log == []
 
 
-def test_a_group_that_nobody_has_joined_does_not_exist() -> None:
+def test_a_group_without_a_first_member_does_not_exist() -> None:
     shard = ShareShard()
     for epoch in (1, LEAVING):
         answer = shard.beat("a", epoch)
@@ -173,7 +173,7 @@ def test_a_group_of_another_kind_cannot_be_joined() -> None:
     assert (answer.error, answer.message) == (ErrorCode.group_id_not_found, "Group classic is not a share group.")
 
 
-def test_members_have_new_sessions_after_a_restart_and_stay_what_they_were() -> None:
+def test_members_have_new_sessions_after_a_restart() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t")
     epoch = shard.join_share("a", "t").member_epoch

@@ -1,4 +1,4 @@
-"""Nobody reads a partition before its share state is there, and a group is gone only with its state."""
+"""A partition is assigned after its share state is initialized, and a group is deleted after its state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def delete_group(shard: ShareShard) -> ErrorCode:
     return outcomes[0]
 
 
-def test_a_partition_is_assigned_once_its_state_is_there() -> None:
+def test_a_partition_is_assigned_once_its_state_is_initialized() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t", 2)
     joined = shard.beat("a", 0, ("t",))
@@ -36,7 +36,7 @@ def test_a_partition_is_assigned_once_its_state_is_there() -> None:
     assert shard.beat("a", some.member_epoch).assignment == {topic_id: frozenset({0, 1})}
 
 
-def test_state_is_asked_for_once_and_again_after_a_while() -> None:
+def test_initialization_is_requested_once_and_again_after_the_retry_interval() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t")
     epoch = shard.beat("a", 0, ("t",)).member_epoch
@@ -46,7 +46,7 @@ def test_state_is_asked_for_once_and_again_after_a_while() -> None:
     assert not shard.beat("a", epoch).to_initialize
 
 
-def test_state_that_could_not_be_made_is_asked_for_by_the_next_heartbeat() -> None:
+def test_a_failed_initialization_is_requested_again_by_the_next_heartbeat() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t")
     joined = shard.beat("a", 0, ("t",))
@@ -55,7 +55,7 @@ def test_state_that_could_not_be_made_is_asked_for_by_the_next_heartbeat() -> No
     assert shard.beat("a", joined.member_epoch).to_initialize == {topic_id: frozenset({0})}
 
 
-def test_state_that_a_crash_has_left_half_made_is_asked_for_again() -> None:
+def test_an_initialization_that_a_crash_interrupted_is_requested_again() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t")
     epoch = shard.beat("a", 0, ("t",)).member_epoch
@@ -63,7 +63,7 @@ def test_state_that_a_crash_has_left_half_made_is_asked_for_again() -> None:
     assert shard.beat("a", epoch).to_initialize == {topic_id: frozenset({0})}
 
 
-def test_new_partitions_of_a_topic_are_initialised_and_assigned() -> None:
+def test_new_partitions_of_a_topic_are_initialized_and_assigned() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t")
     epoch = shard.join_share("a", "t").member_epoch
@@ -74,7 +74,7 @@ def test_new_partitions_of_a_topic_are_initialised_and_assigned() -> None:
     assert shard.beat("a", grown.member_epoch).assignment == {topic_id: frozenset({0, 1, 2})}
 
 
-def test_a_topic_that_comes_after_its_subscribers_is_initialised_and_assigned() -> None:
+def test_a_topic_created_after_its_subscribers_is_initialized_and_assigned() -> None:
     shard = ShareShard()
     epoch = shard.join_share("a", "t").member_epoch
     topic_id = shard.make_topic("t")
@@ -83,7 +83,7 @@ def test_a_topic_that_comes_after_its_subscribers_is_initialised_and_assigned() 
     assert shard.beat("a", grown.member_epoch).assignment == {topic_id: frozenset({0})}
 
 
-def test_a_topic_that_a_member_adds_is_initialised_however_quiet_the_group_was() -> None:
+def test_a_topic_that_a_member_adds_is_initialized_in_an_unchanged_group() -> None:
     shard = ShareShard()
     shard.make_topic("t")
     other_id = shard.make_topic("u")
@@ -93,7 +93,7 @@ def test_a_topic_that_a_member_adds_is_initialised_however_quiet_the_group_was()
     assert shard.beat("a", epoch, ("t", "u")).to_initialize == {other_id: frozenset({0})}
 
 
-def test_a_deleted_topic_is_nobodys_and_its_successor_begins_anew() -> None:
+def test_a_deleted_topic_is_unassigned_and_a_recreated_one_is_initialized_again() -> None:
     shard = ShareShard()
     shard.make_topic("t")
     epoch = shard.join_share("a", "t").member_epoch
@@ -129,7 +129,7 @@ def test_an_empty_group_is_deleted_with_all_its_records() -> None:
     assert shard.shard.state.kind_of("g") is None
 
 
-def test_a_deletion_that_stops_half_way_can_be_repeated_or_given_up() -> None:
+def test_an_interrupted_deletion_can_be_repeated_or_cancelled() -> None:
     shard = ShareShard()
     topic_id = shard.make_topic("t")
     shard.join_share("a", "t")

@@ -1,4 +1,4 @@
-"""What a share group notes while its offsets are set or deleted: nothing is forgotten that a crash may leave half done."""
+"""The records of a share group while its offsets are altered or deleted: a change that a crash interrupts stays recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def topic(*numbers: int, name: str = "a") -> StateTopic:
 
 
 class CoordinatorShard:
-    """The share groups of a shard, whose writes are replayed and safe at once."""
+    """The share groups of a shard, whose writes are replayed and committed at once."""
 
     def __init__(self, log: list[EncodedRecord] | None = None) -> None:
         self.state = ShardState(GroupLimits())
@@ -77,7 +77,7 @@ def shard() -> CoordinatorShard:
     return CoordinatorShard()
 
 
-def test_a_group_begins_to_exist_with_its_offsets(shard: CoordinatorShard) -> None:
+def test_setting_offsets_creates_the_group(shard: CoordinatorShard) -> None:
     assert shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0, 1)}, reply)) == 0
     assert shard.partitions() == StatePartitions(initializing={TOPIC: topic(0, 1)})
     shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(0)}, reply))
@@ -87,7 +87,7 @@ def test_a_group_begins_to_exist_with_its_offsets(shard: CoordinatorShard) -> No
     assert CoordinatorShard(shard.log).offsets.initialized("g") == {TOPIC: topic(0, 1)}
 
 
-def test_nothing_to_set_makes_no_group(shard: CoordinatorShard) -> None:
+def test_setting_no_offsets_creates_no_group(shard: CoordinatorShard) -> None:
     shard.ask(lambda offsets, reply: offsets.begin_alter("g", {}, reply))
     assert shard.log == []
     assert shard.offsets.initialized("g") == {}
@@ -99,7 +99,7 @@ def test_offsets_are_set_in_the_epoch_of_the_group(shard: CoordinatorShard) -> N
     assert shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0)}, reply)) == 2
 
 
-def test_a_group_with_members_keeps_its_offsets(shard: CoordinatorShard) -> None:
+def test_the_offsets_of_a_group_with_members_cannot_be_changed(shard: CoordinatorShard) -> None:
     shard.join("m")
     for refuse in (
         lambda: shard.offsets.begin_alter("g", {TOPIC: topic(0)}, lambda _: None),
@@ -110,13 +110,13 @@ def test_a_group_with_members_keeps_its_offsets(shard: CoordinatorShard) -> None
         assert refused.value.code is ErrorCode.non_empty_group
 
 
-def test_what_does_not_exist_cannot_be_deleted(shard: CoordinatorShard) -> None:
+def test_offsets_that_do_not_exist_cannot_be_deleted(shard: CoordinatorShard) -> None:
     with pytest.raises(ApiError) as refused:
         shard.offsets.begin_delete("g", {TOPIC: topic(0)}, lambda _: None)
     assert refused.value.code is ErrorCode.group_id_not_found
 
 
-def test_a_topic_is_noted_until_its_state_is_gone(shard: CoordinatorShard) -> None:
+def test_a_topic_is_recorded_as_deleting_until_its_state_is_deleted(shard: CoordinatorShard) -> None:
     known = {TOPIC: topic(0, 1), OTHER: topic(0, name="b")}
     shard.ask(lambda offsets, reply: offsets.begin_alter("g", known, reply))
     shard.ask(lambda offsets, reply: offsets.finish_alter("g", known, reply))
@@ -124,14 +124,14 @@ def test_a_topic_is_noted_until_its_state_is_gone(shard: CoordinatorShard) -> No
     begun = shard.ask(lambda offsets, reply: offsets.begin_delete("g", asked, reply))
     assert begun == {TOPIC: frozenset((0, 1))}
     assert shard.partitions() == StatePartitions(initialized={OTHER: topic(0, name="b")}, deleting={TOPIC: "a"})
-    # It stopped there: of what is left nobody knows, so all of the topic goes.
+    # It was interrupted there. It is unknown what is left, so all of the topic is deleted.
     again = shard.ask(lambda offsets, reply: offsets.begin_delete("g", asked, reply))
     assert again == {TOPIC: frozenset((0, 1, 2))}
     shard.ask(lambda offsets, reply: offsets.finish_delete("g", {TOPIC}, reply))
     assert shard.partitions() == StatePartitions(initialized={OTHER: topic(0, name="b")})
 
 
-def test_a_topic_that_begins_anew_is_no_longer_to_be_deleted(shard: CoordinatorShard) -> None:
+def test_a_topic_that_is_initialized_again_is_not_deleted(shard: CoordinatorShard) -> None:
     shard.ask(lambda offsets, reply: offsets.begin_alter("g", {TOPIC: topic(0)}, reply))
     shard.ask(lambda offsets, reply: offsets.finish_alter("g", {TOPIC: topic(0)}, reply))
     shard.ask(lambda offsets, reply: offsets.begin_delete("g", {TOPIC: topic(0)}, reply))

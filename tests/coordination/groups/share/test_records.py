@@ -1,4 +1,4 @@
-"""The values of share groups' records: what is written is read again, and what is torn is refused."""
+"""The records of share groups are read as they were written, and truncated ones are rejected."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_epoch_is_written_as_kafka_does() -> None:
         (records.decode_partitions, records.encode_partitions(StatePartitions())),
     ],
 )
-def test_a_torn_value_or_an_unknown_version_is_refused(decode: Callable[[bytes], Any], value: bytes) -> None:
+def test_a_truncated_value_or_an_unknown_version_is_rejected(decode: Callable[[bytes], Any], value: bytes) -> None:
     decode(value)
     for length in range(len(value) - 1):
         with pytest.raises(UnreadableRecord):
