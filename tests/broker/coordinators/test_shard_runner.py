@@ -200,9 +200,9 @@ async def test_a_fault_in_a_command_unloads_the_shard_and_loads_the_log_again() 
         shard.state.offsets.replay(OffsetKey("g", "t", 0), None)
         raise ZeroDivisionError
 
-    with pytest.raises(ApiError) as told:
+    with pytest.raises(ApiError) as raised:
         runner.run(faulty)
-    assert told.value.code is ErrorCode.unknown_server_error
+    assert raised.value.code is ErrorCode.unknown_server_error
     await until_loaded(runner)
     assert committed(runner) == 7
 

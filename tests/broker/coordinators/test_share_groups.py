@@ -24,7 +24,9 @@ _DEADLINE_S = 150
 
 
 @pytest.fixture
-async def services() -> AsyncIterator[Services]:
+async def services(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
+    # On a busy machine the initialization of share state may take longer than a heartbeat waits for it.
+    monkeypatch.setattr(share_groups, "_MAX_WAIT_S", _DEADLINE_S)
     server = BrokerServer(
         BrokerSettings({"listeners": "PLAINTEXT://127.0.0.1:0", "offsets.topic.num.partitions": "1"}),
         disk=MemoryDisk(),

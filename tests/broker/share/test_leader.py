@@ -55,7 +55,7 @@ async def test_the_start_offset_of_a_group_is_persisted_before_the_first_deliver
 
 
 async def test_an_unreadable_state_is_reported_as_in_kafka() -> None:
-    for code, told in (
+    for code, expected in (
         (ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available),
         (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available),
         (ErrorCode.fenced_leader_epoch, ErrorCode.not_leader_or_follower),
@@ -65,7 +65,7 @@ async def test_an_unreadable_state_is_reported_as_in_kafka() -> None:
         led.keeper.error = code
         leader = await led.load()
         assert leader.error is not None
-        assert leader.error.code is told
+        assert leader.error.code is expected
         assert leader.next_fetch_offset() is None
 
 
@@ -100,7 +100,7 @@ async def test_a_failed_write_leaves_the_records_with_their_member() -> None:
 
 
 async def test_a_fenced_leader_is_dropped() -> None:
-    for code, told in (
+    for code, expected in (
         (ErrorCode.fenced_state_epoch, ErrorCode.fenced_state_epoch),
         (ErrorCode.fenced_leader_epoch, ErrorCode.not_leader_or_follower),
     ):
@@ -110,7 +110,7 @@ async def test_a_fenced_leader_is_dropped() -> None:
         led.keeper.error = code
         with pytest.raises(ApiError) as refused:
             await leader.acknowledge("member", [Acknowledgement(0, 0, ACCEPT)])
-        assert refused.value.code is told
+        assert refused.value.code is expected
         assert led.fenced == [leader]
 
 

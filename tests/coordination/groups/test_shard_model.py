@@ -192,7 +192,7 @@ class ShardMachine(RuleBasedStateMachine):
                 assert member.syncing is None or group.state is GroupState.COMPLETING
 
     @invariant()
-    def nobody_is_answered_twice(self) -> None:
+    def no_request_is_answered_twice(self) -> None:
         assert all(len(answers) <= 1 for _, answers in self.joins)
         assert all(len(answers) <= 1 for answers in self.syncs)
         assert all(len(answers) <= 1 for *_, answers in self.commits)

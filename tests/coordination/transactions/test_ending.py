@@ -181,9 +181,9 @@ def test_markers_of_an_earlier_transaction_complete_nothing() -> None:
 def test_a_prepared_transaction_is_resumed_after_a_replay() -> None:
     shard, producer = with_open_transaction()
     shard.end(producer)
-    told = shard.markers
+    sent = shard.markers
     shard.crash()
-    assert shard.markers == told
+    assert shard.markers == sent
     shard.deliver_all()
     assert shard.transaction().state is TransactionState.COMPLETE_COMMIT
 

@@ -86,14 +86,14 @@ class TransactionMachine(RuleBasedStateMachine):
             self.new_instance(name)
 
     def learn(self) -> None:
-        """The responses of an instance match the log."""
+        """Register the instances that the responses so far have created."""
         for name, number, answers in self.inits:
             for answer in answers:
                 self.know(name, number, answer)
         for asked, _ in self.ends:
-            for told in asked.answers:
-                if isinstance(told, ProducerAnswer):
-                    self.know(asked.transactional_id, asked.instance.number, told)
+            for response in asked.answers:
+                if isinstance(response, ProducerAnswer):
+                    self.know(asked.transactional_id, asked.instance.number, response)
 
     def know(self, name: str, number: int, answer: ProducerAnswer) -> None:
         instance = Instance(number, answer.producer)
@@ -282,7 +282,7 @@ class TransactionMachine(RuleBasedStateMachine):
             )
 
     @invariant()
-    def nobody_is_answered_twice(self) -> None:
+    def no_request_is_answered_twice(self) -> None:
         answered = [answers for *_, answers in self.inits]
         requests = [*[asked for asked, _ in self.ends], *[asked for asked, _ in self.adds]]
         assert all(len(answers) <= 1 for answers in answered)

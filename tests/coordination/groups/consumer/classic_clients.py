@@ -181,14 +181,14 @@ class ClassicClient:
         metadata = {member_id: read_subscription(data) for member_id, _, data in joined.members}
         owners = {
             (name, number): member_id
-            for member_id, told in metadata.items()
-            for name, numbers in told.owned.items()
+            for member_id, subscription in metadata.items()
+            for name, numbers in subscription.owned.items()
             for number in numbers
         }
         shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in metadata}
-        for name in sorted({name for told in metadata.values() for name in told.topics}):
+        for name in sorted({name for subscription in metadata.values() for name in subscription.topics}):
             topic = self.shard.image.topics.get(name)
-            readers = [member_id for member_id, told in metadata.items() if name in told.topics]
+            readers = [member_id for member_id, subscription in metadata.items() if name in subscription.topics]
             for number in range(0 if topic is None else len(topic.partitions)):
                 reader = readers[number % len(readers)]
                 if owners.get((name, number), reader) == reader:

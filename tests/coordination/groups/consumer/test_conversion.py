@@ -250,12 +250,12 @@ def test_classic_requests_are_checked_in_a_consumer_group() -> None:
     run(new)
     run(old, new)
     assert shard.heartbeat("b", new.epoch) is ErrorCode.unknown_member_id
-    assert shard.heartbeat("nobody", 1) is ErrorCode.unknown_member_id
+    assert shard.heartbeat("unknown", 1) is ErrorCode.unknown_member_id
     assert shard.heartbeat(old.member_id, 99) is ErrorCode.illegal_generation
     assert shard.sync(old.member_id, 99)[0].error is ErrorCode.illegal_generation
     mismatch = shard.sync(old.member_id, old.generation, protocol_name="sticky")
     assert mismatch[0].error is ErrorCode.inconsistent_group_protocol
-    assert shard.leave(LeavingMember("b"), LeavingMember("nobody"), LeavingMember(old.member_id)) == [
+    assert shard.leave(LeavingMember("b"), LeavingMember("unknown"), LeavingMember(old.member_id)) == [
         ErrorCode.unknown_member_id,
         ErrorCode.unknown_member_id,
         ErrorCode.none,

@@ -111,7 +111,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.deliver()
 
     @rule()
-    def everybody_moves(self) -> None:
+    def all_clients_step(self) -> None:
         for pick in range(len(self.consumers)):
             self.beat(pick, is_lost=False)
         for client in self.classics:
@@ -198,7 +198,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert all(count == 1 for count in self.readers().values()), self.readers()
 
     @invariant()
-    def nothing_that_was_told_is_forgotten(self) -> None:
+    def no_sent_epoch_is_lost(self) -> None:
         group = self.group
         for client in self.consumers if group is not None else ():
             if group is not None and client.member_id in group.members and client.epoch > 0:

@@ -145,7 +145,7 @@ def test_members_survive_a_failover() -> None:
     assert (first.beat(), second.beat()) == (ErrorCode.none, ErrorCode.none)
     assert (first.reads, second.reads) == before
     shard.advance(45_000)
-    assert shard.group().is_empty, "the sessions began anew, and ended"
+    assert shard.group().is_empty, "the sessions started again, and expired"
 
 
 def test_the_rebalance_timeout_starts_again_after_a_failover() -> None:

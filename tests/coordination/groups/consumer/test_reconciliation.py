@@ -128,7 +128,7 @@ def test_new_partitions_and_topics_are_assigned_by_the_next_heartbeat() -> None:
     assert client.reads == {"t": [0, 1], "later": [0]}
     shard.set_topic("unrelated", 1)
     client.beat()
-    assert client.epoch == 3, "a topic that nobody reads is nothing new"
+    assert client.epoch == 3, "a topic without subscribers begins no epoch"
 
 
 def test_a_deleted_topic_is_revoked() -> None:

@@ -48,7 +48,7 @@ def test_the_old_member_id_of_a_static_member_is_fenced() -> None:
     shard.join_consumer("c", "t", instance_id="one")
     assert shard.beat("a", epoch, instance_id="one").error is ErrorCode.fenced_instance_id
     assert shard.beat("a", -1, instance_id="one").error is ErrorCode.fenced_instance_id
-    assert shard.beat("a", epoch, instance_id="nobody").error is ErrorCode.unknown_member_id
+    assert shard.beat("a", epoch, instance_id="unknown").error is ErrorCode.unknown_member_id
 
 
 def test_a_static_member_that_left_temporarily_must_rejoin() -> None:

@@ -60,7 +60,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
         self.beats: list[Beat] = []
         self.ends = [0]
         """The length of the log after each step: a crash loses a batch as a whole or not at all."""
-        self.told: dict[tuple[str, str], int] = {}
+        self.epochs: dict[tuple[str, str], int] = {}
         """The last epoch that each member has received."""
         self.since_ms: dict[tuple[str, str], int] = {}
         """The time of the last heartbeat of each confirmed member."""
@@ -77,23 +77,23 @@ class ShareGroupMachine(RuleBasedStateMachine):
 
     def member(self, pick: int) -> tuple[str, str]:
         """A confirmed member, if there is any."""
-        known = [*self.told] or [("g", "a")]
+        known = [*self.epochs] or [("g", "a")]
         return known[pick % len(known)]
 
     @rule(pick=picks, off_by=st.sampled_from((0, 0, 0, 1, -1)))
     def stay(self, pick: int, off_by: int) -> None:
         key = self.member(pick)
-        self.beat(*key, max(self.told.get(key, 1) + off_by, 1), None)
+        self.beat(*key, max(self.epochs.get(key, 1) + off_by, 1), None)
 
     @rule(pick=picks, topics=subscriptions)
     def subscribe(self, pick: int, topics: tuple[str, ...]) -> None:
         key = self.member(pick)
-        self.beat(*key, self.told.get(key, 1), topics)
+        self.beat(*key, self.epochs.get(key, 1), topics)
 
     @rule(pick=picks)
     def leave(self, pick: int) -> None:
         group_id, member_id = self.member(pick)
-        self.told.pop((group_id, member_id), None)
+        self.epochs.pop((group_id, member_id), None)
         # A response in flight must not make it a member again.
         self.beats = [beat for beat in self.beats if (beat.group_id, beat.member_id) != (group_id, member_id)]
         self.shard.beat_later(member_id, LEAVING, None, group_id)
@@ -140,7 +140,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
     def wait(self, milliseconds: int) -> None:
         self.shard.advance(milliseconds)
         now_ms = self.shard.now.monotonic_ms
-        self.told = {key: epoch for key, epoch in self.told.items() if self.since_ms[key] + SESSION_MS > now_ms}
+        self.epochs = {key: epoch for key, epoch in self.epochs.items() if self.since_ms[key] + SESSION_MS > now_ms}
         self.beats = [beat for beat in self.beats if beat.time_ms + SESSION_MS > now_ms]
 
     @rule(holds=st.booleans())
@@ -187,18 +187,18 @@ class ShareGroupMachine(RuleBasedStateMachine):
     def hear(self, group_id: str, member_id: str, time_ms: int, answer: HeartbeatAnswer) -> None:
         given = {(id_, number) for id_, numbers in (answer.assignment or {}).items() for number in numbers}
         assert given <= self.made[group_id]
-        self.told[group_id, member_id] = max(answer.member_epoch, self.told.get((group_id, member_id), 0))
+        self.epochs[group_id, member_id] = max(answer.member_epoch, self.epochs.get((group_id, member_id), 0))
         self.since_ms[group_id, member_id] = max(time_ms, self.since_ms.get((group_id, member_id), 0))
         if answer.to_initialize:
             self.to_make.append((group_id, answer.to_initialize))
 
     @invariant()
-    def nobody_gets_what_has_no_state_and_what_was_told_stays_true(self) -> None:
+    def partitions_without_state_are_not_assigned_and_responses_stay_true(self) -> None:
         if not hasattr(self, "shard"):
             return
         self.ends.append(len(self.shard.log))
         self.listen()
-        for (group_id, member_id), epoch in self.told.items():
+        for (group_id, member_id), epoch in self.epochs.items():
             group = self.shard.group(group_id)
             assert member_id in group.members
             assert group.current(member_id).epoch >= epoch
