@@ -10,13 +10,13 @@ def batch(records: int, filler: bytes = b"") -> memoryview:
     return memoryview(struct.pack(">qiibIhi", 0, 0, 0, 2, 0, 0, records - 1) + filler)
 
 
-def test_offsets_rise_by_the_records_of_each_batch() -> None:
+def test_offsets_increase_by_the_records_of_each_batch() -> None:
     partition = RememberedPartition()
     assert [partition.append(batch(count)) for count in (1, 10, 3)] == [0, 1, 11]
     assert partition.end_offset == 14
 
 
-def test_a_reader_gets_the_remembered_batch_under_rising_offsets_up_to_the_end() -> None:
+def test_a_consumer_gets_the_kept_batch_with_increasing_offsets_up_to_the_end() -> None:
     partition = RememberedPartition()
     partition.append(batch(2))
     partition.append(batch(2))
@@ -26,7 +26,7 @@ def test_a_reader_gets_the_remembered_batch_under_rising_offsets_up_to_the_end()
     assert partition.read(4, 1_000_000) == ([], 0)
 
 
-def test_one_batch_comes_even_if_it_is_larger_than_the_limit() -> None:
+def test_one_batch_is_returned_even_if_it_is_larger_than_the_limit() -> None:
     partition = RememberedPartition()
     partition.append(batch(1, b"x" * 500))
     partition.append(batch(1, b"x" * 500))
@@ -35,7 +35,7 @@ def test_one_batch_comes_even_if_it_is_larger_than_the_limit() -> None:
     assert size > 10
 
 
-def test_small_batches_are_remembered_fresh_and_large_ones_by_size() -> None:
+def test_of_small_batches_the_newest_is_kept_and_of_large_ones_the_largest() -> None:
     partition = RememberedPartition()
     partition.append(batch(1, b"old"))
     partition.append(batch(1, b"new"))
@@ -45,13 +45,13 @@ def test_small_batches_are_remembered_fresh_and_large_ones_by_size() -> None:
     assert partition.batch.endswith(b"x")
 
 
-def test_varints_read_back_what_was_written() -> None:
+def test_varints_are_decoded_again() -> None:
     for value in (0, 1, 127, 128, 16_383, 16_384, 2**31 - 1):
         encoded = unsigned_varint(value)
         assert read_unsigned_varint(memoryview(encoded + b"\xff"), 0) == (value, len(encoded))
 
 
-def test_a_produce_request_is_taken_apart_without_copying_its_records() -> None:
+def test_a_produce_request_is_decoded_without_copying_its_records() -> None:
     records = bytes(batch(1, b"payload"))
     partition = struct.pack(">i", 7) + unsigned_varint(len(records) + 1) + records + b"\x00"
     body = b"\x00" + struct.pack(">hi", -1, 1000) + b"\x02" + b"\x02t" + b"\x02" + partition + b"\x00" + b"\x00"

@@ -16,6 +16,6 @@ def test_percentile_of_one_sample_is_that_sample() -> None:
     assert percentile([3.5], 0.99) == 3.5
 
 
-def test_percentile_of_nothing_is_refused() -> None:
+def test_percentile_of_no_samples_is_rejected() -> None:
     with pytest.raises(ValueError, match="no samples"):
         percentile([], 0.5)

@@ -31,7 +31,7 @@ def test_every_bar_appears_once_under_the_default_policy_of_kafka() -> None:
     assert sorted(bars) == [0.15, 0.15, 0.2, 0.4, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.2, 1.8, 2.0]
 
 
-def test_small_batches_stand_beside_kafka_with_the_same_promise_and_with_each_default() -> None:
+def test_small_batches_are_compared_with_the_same_guarantee_and_with_each_default() -> None:
     bars = {
         policy.key: [
             measure.bar
@@ -43,7 +43,7 @@ def test_small_batches_stand_beside_kafka_with_the_same_promise_and_with_each_de
     assert bars == {"unflushed": [1.0, 1.0], "flushed": [1.0, 1.0], "defaults": [1.5, 1.0]}
 
 
-def test_names_and_keys_tell_workloads_and_measures_apart() -> None:
+def test_names_of_workloads_and_keys_of_measures_are_unique() -> None:
     for policy in POLICIES:
         workloads = plan.workloads(policy, full=True)
         names = [workload.name for workload in workloads]
@@ -52,7 +52,7 @@ def test_names_and_keys_tell_workloads_and_measures_apart() -> None:
         assert len(set(keys)) == len(keys)
 
 
-def test_a_filter_takes_prefixes_and_patterns() -> None:
+def test_a_filter_accepts_prefixes_and_patterns() -> None:
     workloads = plan.workloads(UNFLUSHED)
     assert [found.name for found in plan.selected(workloads, ["latency"])] == ["latency"]
     assert {found.name for found in plan.selected(workloads, ["*lz4", "start"])} == {
@@ -63,7 +63,7 @@ def test_a_filter_takes_prefixes_and_patterns() -> None:
     assert plan.selected(workloads, []) == workloads
 
 
-def test_the_ceiling_stores_nothing_and_so_has_no_place_where_disks_are_flushed() -> None:
+def test_the_ceiling_is_not_measured_where_disks_are_flushed() -> None:
     names = ["catchment", "kafka", "ceiling"]
     assert list(factories(UNFLUSHED, names)) == names
     assert list(factories(FLUSHED, names)) == ["catchment", "kafka"]

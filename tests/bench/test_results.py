@@ -35,7 +35,7 @@ def filled(policy: FlushPolicy, measure: Measure, **values: list[float]) -> Resu
         (PLAIN, 9.0, None),
     ],
 )
-def test_a_bar_bounds_from_the_side_that_is_worse(measure: Measure, value: float, expected: bool | None) -> None:
+def test_a_bar_is_a_lower_or_an_upper_bound(measure: Measure, value: float, expected: bool | None) -> None:
     assert measure.passes(value, measure.bar) is expected
 
 

@@ -23,11 +23,11 @@ def test_the_producers_last_line_is_the_whole_run() -> None:
     assert produced_records_per_second(PRODUCED) == pytest.approx(70293.828202)
 
 
-def test_the_consumers_rate_leaves_out_the_joining_of_its_group() -> None:
+def test_the_consumers_rate_excludes_joining_its_group() -> None:
     assert consumed_records_per_second(CONSUMED) == 500000.0
 
 
-def test_perf_test_rates_and_latencies_are_read_from_its_summary() -> None:
+def test_perf_test_rates_and_latencies_are_parsed_from_its_summary() -> None:
     assert average_rates(CONFIRMED) == {"sending": 14941.0, "receiving": 14938.0}
     assert latency_percentiles_ms(CONFIRMED) == {"p50": 34.642, "p95": 50.999, "p99": 62.311}
 

@@ -1,4 +1,4 @@
-"""What can be measured, in which unit, which way is better, and the bar that Catchment sets itself."""
+"""Measures: their units, which direction is better, and the bars that Catchment sets itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BAR_PEER = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Rows that belong together: what they have in common makes their title."""
+    """Rows that belong together, under one title."""
 
     key: str
     title: str
@@ -20,7 +20,7 @@ class Section:
 class Measure:
     """One row of the result.
 
-    `bar` bounds the ratio of ours to that of `bar_peer`, `limit` our own number: from below where higher is better, else
+    `bar` bounds the ratio of our number to that of `bar_peer`, `limit` our own number: from below if higher is better, else
     from above.
     """
 
@@ -33,14 +33,14 @@ class Measure:
     limit: float | None = None
 
     def passes(self, value: float, bound: float | None) -> bool | None:
-        """Whether a value clears a bound; None where none is set."""
+        """Whether a value is within a bound; None without a bound."""
         if bound is None:
             return None
         return value >= bound if self.higher_is_better else value <= bound
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:
-    """Ours over theirs, where both were measured."""
+    """Our number divided by the peer's, if both were measured."""
     if ours is None or not theirs:
         return None
     return ours / theirs

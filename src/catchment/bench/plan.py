@@ -1,4 +1,4 @@
-"""Which workloads a run consists of: one factor at a time around the plain shape, or every combination."""
+"""The workloads of a run: one factor at a time around the plain form, or every combination."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from catchment.bench.workloads.workload import Workload
 
 _RECORDS = {100: 2_000_000, 1_000: 500_000, 64_000: 10_000}
 _QUICK_DIVISOR = 8
-# A disk that is flushed for every batch is some ten times slower, so the volume shrinks to keep the time.
+# A disk that is flushed for every batch is some ten times slower, so the volume is reduced to keep the time.
 _FLUSHED_DIVISOR = 5
 
 SMALL_BATCHES_BESIDE_UNSYNCED_BAR = 1.5
-"""What waiting for the disk may cost beside a server that does not wait."""
+"""How much waiting for the disk may cost compared with a server that does not wait."""
 
 
 def workloads(policy: FlushPolicy, *, quick: bool = False, full: bool = False) -> list[Workload]:
-    """The workloads under a policy. Flushing changes only what is written with acks=all, so that alone is repeated."""
+    """The workloads under a policy. Flushing changes only what is written with acks=all, so only that is repeated."""
     divisor = (_QUICK_DIVISOR if quick else 1) * (1 if policy is UNFLUSHED else _FLUSHED_DIVISOR)
     records = {size: count // divisor for size, count in _RECORDS.items()}
     if policy is DEFAULTS:
@@ -39,7 +39,7 @@ def workloads(policy: FlushPolicy, *, quick: bool = False, full: bool = False) -
         found.extend(Throughput(size, records[size], reads_back=False) for size in records)
     found.append(SmallBatches(500_000 // divisor, 1.0))
     found.append(SingleRecords(pipelined_records=40_000 // divisor, sequential_records=8_000 // divisor))
-    # Kafka flushes some 700 times a second here; at a rate beyond that one would measure a queue.
+    # Kafka flushes some 700 times a second here; a higher rate would measure a queue.
     rate = 1_000 if policy is UNFLUSHED else 200
     found.append(Latency(records=rate * (2 if quick else 10), rate=rate))
     if policy is UNFLUSHED and not quick:
@@ -48,7 +48,7 @@ def workloads(policy: FlushPolicy, *, quick: bool = False, full: bool = False) -
 
 
 def warm_up() -> list[Workload]:
-    """Loads that do not count: enough requests of each kind for a just-in-time compiler to have done its work."""
+    """Loads that do not count: enough requests of each kind for a just-in-time compiler."""
     return [Throughput(1_000, 200_000), Throughput(100, 200_000, partitions=4), SingleRecords(20_000, 4_000)]
 
 
@@ -81,7 +81,7 @@ def _every_combination(records: dict[int, int]) -> list[Throughput]:
 
 
 def selected(found: Sequence[Workload], patterns: Sequence[str]) -> list[Workload]:
-    """Those whose name matches a pattern, or all if there is no pattern."""
+    """Those whose name matches a pattern, or all without a pattern."""
     return [workload for workload in found if is_wanted(workload.name, patterns)]
 
 

@@ -1,4 +1,4 @@
-"""The ratios as a picture: one bar for every measure and peer, on a scale where twice and half are equally far from one."""
+"""The ratios as a picture: one bar for every measure and peer, on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROW_INCHES = 0.32
 
 
 def save_plot(results: Results, path: Path) -> None:
-    """Write the picture in the format that the file's name asks for."""
+    """Write the picture in the format of the file's extension."""
     try:
         from matplotlib.figure import Figure
     except ImportError as missing:
@@ -23,7 +23,7 @@ def save_plot(results: Results, path: Path) -> None:
     for index, peer in enumerate(results.peers):
         found = [(place, row.ratio(peer)) for place, row in enumerate(rows)]
         measured = [(place + index * height, value) for place, value in found if value]
-        # Each bar begins at one, where both are the same, and grows to the side of the better or the worse.
+        # Each bar starts at one, where both are equal, and extends to the better or the worse side.
         axes.barh(
             [place for place, _ in measured],
             [value - 1 for _, value in measured],
@@ -42,7 +42,7 @@ def save_plot(results: Results, path: Path) -> None:
     titles = [f"{row.measure.title} ({row.section.key}) {'→' if row.measure.higher_is_better else '←'}" for row in rows]
     axes.set_yticks(range(len(rows)), titles, fontsize=8)
     axes.invert_yaxis()
-    axes.set_title("Catchment against its peers; the arrow points to where better is")
+    axes.set_title("Catchment compared with its peers; the arrow points to the better side")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="best", fontsize=8)
     figure.savefig(path)

@@ -1,4 +1,4 @@
-"""All numbers of a run: every round of every measure for every server, in the section that it belongs to."""
+"""All numbers of a run: every round of every measure for every server, by section."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Row:
     rounds: Mapping[str, list[float]]
 
     def median(self, name: str) -> float | None:
-        """The middle one of a server's rounds, if it has any."""
+        """The median of a server's rounds, if it has any."""
         values = self.rounds.get(name)
         return statistics.median(values) if values else None
 
     def spread(self, name: str) -> float:
-        """Half the distance between a server's best and worst round, as a share of the middle one."""
+        """Half the range of a server's rounds, as a share of the median."""
         values = self.rounds.get(name, ())
         return (max(values) - min(values)) / 2 / statistics.median(values) if len(values) > 1 else 0.0
 
     def ratio(self, peer: str) -> float | None:
-        """Ours over the peer's."""
+        """Our median divided by the peer's."""
         return ratio(self.median(OURS), self.median(peer))
 
     def passed(self) -> bool | None:
-        """Whether the row's bar and limit are kept; None where there is neither, or no number to judge."""
+        """Whether the row's bar and limit are kept; None if it has neither, or no number."""
         judged = [(self.ratio(self.measure.bar_peer), self.measure.bar), (self.median(OURS), self.measure.limit)]
         verdicts = [self.measure.passes(value, bound) for value, bound in judged if value is not None]
         known = [verdict for verdict in verdicts if verdict is not None]
@@ -56,11 +56,11 @@ class Results:
     _rows: dict[tuple[str, str], tuple[Section, Measure]] = field(default_factory=dict)
 
     def expect(self, section: Section, measure: Measure) -> None:
-        """Give a measure its place in the order of rows."""
+        """Define the position of a measure in the order of rows."""
         self._rows[section.key, measure.key] = (section, measure)
 
     def add(self, section: Section, name: str, values: Mapping[str, float]) -> None:
-        """Take in one round of one server."""
+        """Add one round of one server."""
         for key, value in values.items():
             self._rounds[section.key, key].setdefault(name, []).append(value)
 
@@ -71,7 +71,7 @@ class Results:
                 yield Row(section, measure, self._rounds[key])
 
     def sections(self) -> Iterator[tuple[Section, list[str], list[Row]]]:
-        """Every section that has rows, with the names that were measured there beside ours."""
+        """Every section that has rows, with the names of the other servers measured in it."""
         for section, rows in itertools.groupby(self.rows(), key=lambda row: row.section):
             found = list(rows)
             names = [name for name in (*self.peers, CEILING) if any(name in row.rounds for row in found)]

@@ -1,8 +1,8 @@
-"""Run the plan: all servers of a policy stand side by side, and take turns at every workload.
+"""Run the plan: all servers of a policy run side by side, and take turns at every workload.
 
-Turns (A, B, A, B …) rather than one server after the other, because a shared machine is faster at one time than at
-another; and the order is reversed in every second round, so that none always comes first. Before that each server is warmed
-up by loads that do not count: a JVM compiles what it runs often, and a cold one would flatter us.
+They take turns (A, B, A, B …) because the speed of a shared machine varies, and the order is reversed in every second round, so
+that none is always first. Before that, each server is warmed up with loads that do not count: a JVM compiles what it runs often,
+and a cold one would make us look better.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from catchment.bench.target import POLICIES, FlushPolicy, Target, factories
 from catchment.bench.workloads.on_rabbitmq import run_on_rabbitmq
 from catchment.bench.workloads.workload import Workload
 
-# What a server or a client may do wrong without taking the whole run with it.
+# Errors of a server or a client that do not end the whole run.
 _EXPECTED = (RuntimeError, OSError, KafkaException, PeerUnavailable, subprocess.SubprocessError)
 
 
@@ -39,7 +39,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run reports to: what is going on now, and each step done."""
+    """Where a run reports its current activity and each finished step."""
 
     describe: Callable[[str], None]
     advance: Callable[[], None]
@@ -83,7 +83,7 @@ def _start(
 
 
 def _measure(policy: FlushPolicy, workload: Workload, target: Target, results: Results) -> None:
-    # What the server before has left in the page cache is written now, not on this one's time.
+    # Write the page cache of the previous server to disk now, so that it does not cost this one time.
     os.sync()
     try:
         if isinstance(target.server, RabbitServer):

@@ -1,4 +1,4 @@
-"""The table of ratios: ours over each peer's, the bar and whether it is cleared, and small beside it what was measured."""
+"""The table of ratios: our number over that of each peer, the bar and whether it is cleared, and the measured numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ratio_tables(results: Results) -> Iterator[Table]:
     """A table for every section, with a column for each peer that was measured there."""
     for section, peers, rows in results.sections():
         table = Table(title=f"{section.title} (ours / theirs)", title_justify="left")
-        # Where the terminal is narrow, the names of the workloads give way and the numbers stay whole.
+        # On a narrow terminal, the names of the workloads are shortened and the numbers stay complete.
         table.add_column("workload", min_width=16)
         for peer in peers:
             table.add_column(f"× {peer}", justify="right", no_wrap=True)
@@ -67,7 +67,7 @@ def _absolute_cell(row: Row, name: str) -> Text:
 
 
 def significant(value: float) -> str:
-    """Three figures, with thousands set apart, which is more than a shared machine can promise."""
+    """Three significant figures with thousands separators, which is more than a shared machine is precise."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""A server under measurement, and the two flush policies under which servers are compared."""
+"""A server under measurement, and the flush policies under which servers are compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEERS = (KAFKA, RABBITMQ)
 
 @dataclass(frozen=True, slots=True)
 class FlushPolicy(Section):
-    """When a record counts as written; the same for every server that is compared under it."""
+    """When a record counts as written, the same for every server compared under it."""
 
     settings: Mapping[str, Mapping[str, str]]
 
@@ -54,12 +54,12 @@ class Target:
 
 
 def factories(policy: FlushPolicy, names: list[str]) -> dict[str, Callable[[], Server]]:
-    """How to start each of the named servers under a policy; those that have no such policy are left out."""
+    """How to start each of the named servers under a policy, without those that do not support it."""
     known: dict[str, Callable[[], Server]] = {
         OURS: partial(CatchmentServer, policy.settings[OURS]),
         KAFKA: partial(KafkaServer, policy.settings[KAFKA]),
     }
-    # A quorum queue confirms after its flush, a stream before: each stands where it is comparable.
+    # A quorum queue confirms after its flush, a stream before: each is used where it is comparable.
     known[RABBITMQ] = partial(RabbitServer, "--stream-queue" if policy is UNFLUSHED else "--quorum-queue")
     if policy is UNFLUSHED:
         known[CEILING] = CeilingServer

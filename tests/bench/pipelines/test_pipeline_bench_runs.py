@@ -26,7 +26,7 @@ def bench(*options: str | Path, **environment: str) -> subprocess.CompletedProce
     )
 
 
-def test_alerts_in_real_time_mode_are_timed_and_judged_by_their_limit(tmp_path: Path) -> None:
+def test_alerts_in_real_time_mode_are_timed_and_compared_with_their_limit(tmp_path: Path) -> None:
     try:
         connector_jars()
     except PeerUnavailable as reason:
@@ -52,7 +52,7 @@ def test_without_the_jars_it_is_skipped_with_the_reason(tmp_path: Path) -> None:
     assert "realtime-alert-latency was not measured: Spark's own Kafka connector is not here" in said
 
 
-def test_a_workload_that_does_not_exist_is_refused_before_anything_starts() -> None:
+def test_an_unknown_workload_is_rejected_before_anything_starts() -> None:
     finished = bench("--workload", "no-such")
     assert finished.returncode == 2
     assert "--workload" in finished.stderr

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark", reason="the benchmark of pipelines needs the extr
 from catchment.bench.pipelines import plan
 
 
-def test_every_bar_and_limit_stands_in_the_plan() -> None:
+def test_every_bar_and_limit_is_in_the_plan() -> None:
     measures = [measure for workload in plan.workloads() for measure in workload.measures]
     assert {measure.key: measure.bar for measure in measures if measure.bar is not None} == {"pipeline-throughput": 0.9}
     assert {measure.key: measure.limit for measure in measures if measure.limit is not None} == {
@@ -25,7 +25,7 @@ def test_every_bar_has_its_peer_among_the_sides() -> None:
         assert {measure.bar_peer for measure in workload.measures if measure.bar is not None} <= columns
 
 
-def test_names_and_keys_tell_workloads_and_measures_apart() -> None:
+def test_names_of_workloads_and_keys_of_measures_are_unique() -> None:
     for quick in (False, True):
         workloads = plan.workloads(quick=quick)
         names = [workload.name for workload in workloads]
@@ -34,5 +34,5 @@ def test_names_and_keys_tell_workloads_and_measures_apart() -> None:
         assert len(set(keys)) == len(keys)
 
 
-def test_real_time_mode_alone_takes_the_jars_of_sparks_connector() -> None:
+def test_only_real_time_mode_needs_the_jars_of_sparks_connector() -> None:
     assert [one.name for one in plan.workloads() if plan.needs_connector(one)] == ["realtime-alert-latency"]

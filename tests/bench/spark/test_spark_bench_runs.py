@@ -10,7 +10,7 @@ import pytest
 from catchment.bench.peers.maven import PeerUnavailable, connector_jars
 
 
-def test_both_connectors_read_the_same_topic_and_the_ratio_is_written_down(tmp_path: Path) -> None:
+def test_both_connectors_read_the_same_topic_and_the_ratio_is_in_the_results(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'catchment-streaming[spark]'")
     try:
         connector_jars()
@@ -40,7 +40,7 @@ def test_both_connectors_read_the_same_topic_and_the_ratio_is_written_down(tmp_p
     assert "read 1 KB, value alone" in finished.stdout
 
 
-def test_a_broker_or_workload_that_does_not_exist_is_refused_before_anything_starts() -> None:
+def test_an_unknown_broker_or_workload_is_rejected_before_anything_starts() -> None:
     for option, value in (("--broker", "rabbitmq"), ("--workload", "no-such")):
         finished = subprocess.run(
             [sys.executable, "-m", "catchment.cli", "bench", "spark", option, value],

@@ -8,7 +8,7 @@ from catchment.bench.spark import plan
 from catchment.bench.spark.stage import TopicShape, record_chunks
 
 
-def test_every_bar_of_the_comparison_stands_in_the_plan() -> None:
+def test_every_bar_of_the_comparison_is_in_the_plan() -> None:
     bars = {
         measure.key: (measure.bar, measure.bar_peer)
         for workload in plan.workloads()
@@ -38,7 +38,7 @@ def test_every_bar_has_its_peer_among_the_sides() -> None:
         assert {measure.bar_peer for measure in workload.measures if measure.bar is not None} <= columns
 
 
-def test_names_and_keys_tell_workloads_and_measures_apart() -> None:
+def test_names_of_workloads_and_keys_of_measures_are_unique() -> None:
     names = [workload.name for workload in plan.workloads()] + list(plan.growths(2))
     keys = [measure.key for workload in plan.workloads() for measure in workload.measures]
     assert len(set(names)) == len(names)
@@ -50,7 +50,7 @@ def test_compressed_topics_are_read_too() -> None:
     assert {f"read-all-{size}-{codec}" for size in ("100B", "1KB") for codec in ("plain", "lz4", "zstd")} <= names
 
 
-def test_a_hundred_million_records_are_measured_only_when_asked_for() -> None:
+def test_a_hundred_million_records_are_measured_only_with_full() -> None:
     def sizes(*, full: bool) -> list[int]:
         _, shapes = plan.growths(2, full=full)["growth-records"]
         assert {size: shape.records for size, shape in shapes.items()} == {size: size for size in shapes}
@@ -61,13 +61,13 @@ def test_a_hundred_million_records_are_measured_only_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("cores", "counts"), [(2, [8, 64]), (16, [16, 128])])
-def test_growth_by_partitions_keeps_the_number_of_records_and_of_cores_at_work(cores: int, counts: list[int]) -> None:
+def test_growth_by_partitions_keeps_the_number_of_records_and_of_busy_cores(cores: int, counts: list[int]) -> None:
     _, shapes = plan.growths(cores)["growth-partitions"]
     assert [shape.partitions for shape in shapes.values()] == list(shapes) == counts
     assert len({shape.records for shape in shapes.values()}) == 1
 
 
-def test_records_have_the_size_asked_for_and_their_number_as_key() -> None:
+def test_records_have_the_requested_size_and_their_number_as_key() -> None:
     records = TopicShape(1_000, 100_000).records
     chunks = list(record_chunks(1_000, records))
     assert len(chunks) > 1

@@ -58,7 +58,7 @@ def test_the_first_two_rounds_do_not_count_and_the_sides_take_turns() -> None:
     assert steps == runner.step_count([workload], 2)
 
 
-def test_a_side_that_fails_is_named_once_and_leaves_the_other_alone() -> None:
+def test_a_side_that_fails_is_reported_once_and_does_not_affect_the_other() -> None:
     workload = Pretended({"catchment": [0.0, 1.0, 2.0, 3.0]}, fails="kafka")
     results, _ = run(workload, 2)
     assert results.failures == ["pretended with kafka: the topic is gone. Create it."]
@@ -67,12 +67,12 @@ def test_a_side_that_fails_is_named_once_and_leaves_the_other_alone() -> None:
     assert row.passed() is None
 
 
-def test_the_columns_of_peers_come_once_and_without_ours() -> None:
+def test_the_columns_of_peers_are_listed_once_and_without_ours() -> None:
     workloads = [Pretended({}), Pretended({}, sides=(EXACTLY_ONCE, THEIRS_TUNED, THEIRS))]
     assert runner.peer_columns(workloads) == ["kafka", "kafka tuned"]
 
 
-def test_growth_is_the_median_cost_of_a_row_and_its_bar_is_that_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_is_the_median_cost_of_a_row_with_the_bar_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {1: [99.0, 5.0, 10.0, 2.5], 64: [99.0, 10.0, 11.0, 9.0]}
 
     def pretended_cost(stage: Stage, side: Side, shape: TopicShape) -> Cost:

@@ -1,1 +1,1 @@
-"""The ceiling: a server that parses and answers but stores nothing, so that the limit of the client itself shows."""
+"""The ceiling: a server that parses requests and responds but stores nothing, which shows the limit of the client itself."""

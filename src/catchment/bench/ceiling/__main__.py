@@ -14,7 +14,7 @@ from catchment.bench.ceiling.memory import RememberedTopics
 
 
 async def serve(host: str, port: int) -> None:
-    """Answer until the process is stopped."""
+    """Serve until the process is stopped."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -28,7 +28,7 @@ async def serve(host: str, port: int) -> None:
 
 def main() -> None:
     """Read the address and serve."""
-    parser = argparse.ArgumentParser(description="A server that parses and answers but stores nothing.")
+    parser = argparse.ArgumentParser(description="A server that parses requests and responds but stores nothing.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The ceiling's answers that are asked for once a client, written with kio: one version of each API."""
+"""The responses of the ceiling that a client requests once, encoded by kio: one version of each API."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VERSIONS: Mapping[int, int] = {
     CREATE_TOPICS: 4,
     INIT_PRODUCER_ID: 4,
 }
-# The one version of these without tagged fields, in the header and in the body: librdkafka asks for no newer one.
+# The only version of these without tagged fields, in the header and in the body: librdkafka requests no newer one.
 WITHOUT_TAGS = frozenset({CREATE_TOPICS})
 _NONE = ErrorCode.none
 _AT_ONCE = i32Timedelta.parse(datetime.timedelta())
@@ -52,7 +52,7 @@ _EARLIEST = -2
 
 
 class ColdAnswers:
-    """Answers by API key, for one server at one address."""
+    """Responses by API key, for one server at one address."""
 
     def __init__(self, topics: RememberedTopics, host: str, port: int) -> None:
         self._topics = topics
@@ -144,10 +144,10 @@ class ColdAnswers:
 
 
 def api_versions(version: int) -> bytes:
-    """The table of versions; a client that asks in an unsupported version gets error 35 in version 0 and asks again.
+    """The table of versions. A client with an unsupported version gets error 35 in version 0 and retries.
 
     We claim every version from 0, because librdkafka infers a broker's features from the oldest ones, and then uses
-    the newest that both know; that one alone is served.
+    the newest that both support; only that one is served.
     """
     table = tuple(
         ApiVersion(api_key=i16(key), min_version=i16(0), max_version=i16(newest))

@@ -1,4 +1,4 @@
-"""One connection to the ceiling: frames out of one reusable buffer, answers in the order of the requests."""
+"""One connection to the ceiling: frames from one reusable buffer, responses in the order of the requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUFFER_BYTES = 4 << 20
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Receives into one buffer and answers straight from the callback; only a Fetch with nothing to read waits."""
+    """Receives into one buffer and responds from the callback; only a Fetch without records waits."""
 
     def __init__(self, topics: RememberedTopics, cold: ColdAnswers) -> None:
         self._topics = topics
@@ -30,14 +30,14 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # The transports of uvloop are no subclasses of asyncio's, though they do the same.
+        # uvloop's transports do not derive from asyncio's, though they have the same methods.
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The free end of the buffer; the unfinished frame moves to the front when it would not fit otherwise."""
+        """The free end of the buffer. An incomplete frame is moved to the front if it would not fit otherwise."""
         unread = self._end - self._begin
         needed = 4
         if unread >= 4:

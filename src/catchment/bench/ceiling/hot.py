@@ -1,6 +1,6 @@
-"""Produce and Fetch of the ceiling, taken apart and put together by hand so that no record is copied.
+"""Produce and Fetch of the ceiling, decoded and encoded so that no record is copied.
 
-Only one version of each is spoken, the newest that librdkafka asks for: Produce 10 and Fetch 16.
+Only one version of each is supported, the newest that librdkafka requests: Produce 10 and Fetch 16.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ProducedBatch:
 
 
 def batches(frame: memoryview, position: int) -> tuple[int, Iterator[ProducedBatch]]:
-    """The acknowledgements asked for, and the batches of a Produce body that starts at `position`."""
+    """The acks, and the batches of a Produce body that starts at `position`."""
     length, position = read_unsigned_varint(frame, position)
     position += max(0, length - 1)
     acks = int.from_bytes(frame[position : position + 2], "big", signed=True)
@@ -77,7 +77,7 @@ def _batches(frame: memoryview, position: int) -> Iterator[ProducedBatch]:
 
 
 def produce(topics: RememberedTopics, found: Iterator[ProducedBatch]) -> bytes:
-    """Count every batch and answer where each begins; one entry a batch, which the protocol allows."""
+    """Count every batch and respond with its base offset; one entry a batch, which the protocol allows."""
     answers = []
     for batch in found:
         base_offset = topics.by_name[batch.topic.decode()][batch.partition].append(batch.records)
@@ -98,7 +98,7 @@ def read_fetch(frame: memoryview, position: int) -> FetchRequest:
 
 
 def fetch(topics: RememberedTopics, request: FetchRequest) -> tuple[Sequence[bytes | memoryview], int]:
-    """The pieces of a Fetch answer, and how many bytes of them are records."""
+    """The pieces of a Fetch response, and how many bytes of them are records."""
     pieces: list[bytes | memoryview] = [bytes(10) + unsigned_varint(len(request.topics) + 1)]
     total = 0
     for topic in request.topics:

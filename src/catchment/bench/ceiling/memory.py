@@ -1,7 +1,7 @@
 """What the ceiling keeps for a partition: a counter and one batch, however much is produced.
 
-A reader gets that one batch again and again under rising offsets. So it receives whole batches of the size that the
-producer made, at the speed of memory, and possibly a few records beyond the last one produced.
+A consumer gets that one batch again and again with increasing offsets. So it receives whole batches of the producer's size, at the
+speed of memory, and possibly a few records beyond the last one produced.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 _OFFSET = struct.Struct(">q")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_POSITION = 23
-# Below this size the newest batch is always remembered, so that records which carry their time of sending arrive fresh.
+# Below this size the newest batch is always kept, so that records that carry their send time are recent.
 _SMALL_BATCH_BYTES = 16_384
 
 
 @dataclass(slots=True)
 class RememberedPartition:
-    """One partition: how many records came, and a batch to answer readers with."""
+    """One partition: the number of records, and a batch for consumers."""
 
     end_offset: int = 0
     batch: bytes = b""
@@ -39,7 +39,7 @@ class RememberedPartition:
         return base_offset
 
     def read(self, offset: int, maximum_bytes: int) -> tuple[list[bytes | memoryview], int]:
-        """Copies of the remembered batch from `offset` on, at least one if anything is left, and their size."""
+        """Copies of the kept batch from `offset` on, at least one if there are records, and their size."""
         pieces: list[bytes | memoryview] = []
         size = 0
         rest = memoryview(self.batch)[8:]
@@ -58,7 +58,7 @@ class RememberedTopics:
     by_id: dict[bytes, list[RememberedPartition]] = field(default_factory=dict)
 
     def create(self, name: str, partition_count: int) -> list[RememberedPartition]:
-        """Make the topic, or return it as it is."""
+        """Create the topic, or return the existing one."""
         if name not in self.by_name:
             partitions = [RememberedPartition() for _ in range(partition_count)]
             self.by_name[name] = partitions

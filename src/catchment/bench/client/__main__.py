@@ -17,7 +17,7 @@ def main() -> None:
     result = LOADS[load.kind](load)
     sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
-    # The library's threads need no farewell: the process has done its one job.
+    # The library's threads need not be joined: the process has done its one job.
     os._exit(0)
 
 

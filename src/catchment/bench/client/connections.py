@@ -1,4 +1,4 @@
-"""Many connections, few requests under way: ListOffsets in turn over all of them, so that only their number varies."""
+"""Many connections, few requests in flight: ListOffsets over all of them in turn, so that only their number varies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _exchange(host: str, port: int, frame: bytes, connections: int, reques
     numbers = itertools.count()
 
     async def work(worker: int) -> None:
-        # Each worker has connections of its own, so that no two wait for an answer on the same one.
+        # Each worker has its own connections, so that no two wait for a response on the same one.
         mine = itertools.cycle(streams[worker::_IN_FLIGHT])
         while next(numbers) < requests:
             reader, writer = next(mine)
@@ -48,6 +48,6 @@ async def _exchange(host: str, port: int, frame: bytes, connections: int, reques
 
 
 def exchange(bootstrap_servers: str, topic: str, connections: int, requests: int) -> None:
-    """Send that many requests over that many connections, at least one for each request under way."""
+    """Send that many requests over that many connections, at least one for each request in flight."""
     host, _, port = bootstrap_servers.rpartition(":")
     uvloop.run(_exchange(host, int(port), list_offsets_frame(topic), max(connections, _IN_FLIGHT), requests))

@@ -84,7 +84,7 @@ class BatchProducer(_Handle):
 
     def __init__(self, settings: Mapping[str, str | int], topic: str, payloads: list[bytes]) -> None:
         self._failures = 0
-        # Reports come for failures only: a Python call for every success would be the limit of the run.
+        # Delivery reports for failures only: a Python call for every success would be the limit of the run.
         super().__init__(_PRODUCER, {**settings, "delivery.report.only.error": "true"}, topic, self._count_failure)
         # ctypes keeps only addresses; this reference keeps the bytes behind them.
         self._payloads = [ctypes.create_string_buffer(payload, len(payload)) for payload in payloads]
@@ -93,7 +93,7 @@ class BatchProducer(_Handle):
             message.payload, message.length = ctypes.addressof(payload), len(payload)
 
     def produce(self, partition: int, count: int) -> int:
-        """Queue up to `count` of the prepared records; returns how many the queue took."""
+        """Queue up to `count` of the prepared records. Returns how many the queue accepted."""
         wanted = min(count, len(self._messages))
         taken: int = _LIBRARY.rd_kafka_produce_batch(self.topic, partition, _COPY_PAYLOAD, self._messages, wanted)
         return taken
@@ -128,12 +128,12 @@ class QueueConsumer(_Handle):
         self._callback = ctypes.cast(_LIBRARY.rd_kafka_message_errstr, _Pointer)
 
     def drain(self, timeout_ms: int) -> int:
-        """Take all that has arrived, waiting for the first record; returns how many there were."""
+        """Consume all that has arrived, waiting for the first record. Returns the number of records."""
         count: int = _LIBRARY.rd_kafka_consume_callback_queue(self._queue, timeout_ms, self._callback, None)
         return count
 
     def heads(self, timeout_ms: int, length: int) -> Iterator[bytes]:
-        """The first bytes of each record as it comes, until none has come for the time given."""
+        """The first bytes of each record as it arrives, until none has arrived for the given time."""
         while address := _LIBRARY.rd_kafka_consume_queue(self._queue, timeout_ms):
             message = CMessage.from_address(address)
             head = ctypes.string_at(message.payload, min(length, message.length)) if message.error == 0 else None

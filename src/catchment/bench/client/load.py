@@ -1,4 +1,4 @@
-"""The loads that a client process can put on a server. Each returns plain numbers, by the name of what they measure."""
+"""The loads of a client process. Each returns numbers by the name of what they measure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RECORDS_A_SMALL_BATCH = 10
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send where. `rate` counts records a second and matters to latency alone."""
+    """What to send where. `rate` is in records a second and is used for latency alone."""
 
     kind: str
     bootstrap_servers: str
@@ -49,7 +49,7 @@ def _producer_settings(load: Load) -> dict[str, str | int]:
 
 
 def produce(load: Load) -> dict[str, float]:
-    """Send all records as fast as they are taken; the clock stops when the last one is acknowledged."""
+    """Send all records as fast as they are accepted; the clock stops when the last one is acknowledged."""
     records = payloads(load.record_bytes, min(_DISTINCT_RECORDS, load.records))
     producer = BatchProducer(_producer_settings(load), load.topic, records)
     for partition in range(load.partitions):
@@ -90,7 +90,7 @@ def _throughput(load: Load, records: int, seconds: float) -> dict[str, float]:
 
 
 def pipelined(load: Load) -> dict[str, float]:
-    """One record a request, five requests under way: what a request itself costs."""
+    """One record a request, five requests in flight: the cost of a request."""
     settings = {**_producer_settings(load), "linger.ms": 0, "batch.num.messages": 1, "max.in.flight": 5}
     records_a_call = 100 if load.partitions == 1 else 1
     producer = BatchProducer(settings, load.topic, payloads(load.record_bytes, records_a_call))
@@ -106,7 +106,7 @@ def pipelined(load: Load) -> dict[str, float]:
 
 
 def small_batches(load: Load) -> dict[str, float]:
-    """Ten records a batch, each batch to the next partition, as many under way as the library's defaults allow."""
+    """Ten records a batch, each batch to the next partition, as many in flight as the library's defaults allow."""
     settings = {**_producer_settings(load), "batch.num.messages": _RECORDS_A_SMALL_BATCH}
     producer = BatchProducer(settings, load.topic, payloads(load.record_bytes, _RECORDS_A_SMALL_BATCH))
     for partition in range(load.partitions):
@@ -127,8 +127,8 @@ def small_batches(load: Load) -> dict[str, float]:
 def one_by_one(load: Load) -> dict[str, float]:
     """One record, its acknowledgement, the next record: the round trip.
 
-    This one uses the Python client, because it wakes as soon as the report of a delivery comes; a flush looks only
-    every ten milliseconds.
+    This load uses the Python client, because it wakes as soon as a delivery report arrives; a flush checks only every ten
+    milliseconds.
     """
     producer = Producer({**_producer_settings(load), "linger.ms": 0})
     failures: list[KafkaError] = []
@@ -154,7 +154,7 @@ def one_by_one(load: Load) -> dict[str, float]:
 
 
 def latency(load: Load) -> dict[str, float]:
-    """Records at a steady rate, each with its time of sending; a consumer in the same process reads the clock on arrival."""
+    """Records at a steady rate, each with its send time; a consumer in the same process takes the time of arrival."""
     settings = {**_producer_settings(load), "linger.ms": 0}
     producer = BatchProducer(settings, load.topic, [bytes(load.record_bytes)])
     producer.produce(0, 1)

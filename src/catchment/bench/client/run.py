@@ -13,7 +13,7 @@ _TIMEOUT_SECONDS = 300
 
 
 def run_load(load: Load) -> dict[str, float]:
-    """Run the load in a fresh process, so that each one costs its client the same."""
+    """Run the load in a new process, so that each one costs its client the same."""
     finished = subprocess.run(
         [sys.executable, "-m", "catchment.bench.client", json.dumps(asdict(load))],
         capture_output=True,

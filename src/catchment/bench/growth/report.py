@@ -38,18 +38,18 @@ class Growth:
 
     @property
     def ratio(self) -> float:
-        """The most that a size costs, over the best of the smaller ones: what is dear when there is little has not grown."""
+        """The largest ratio of a cost to the lowest cost of the smaller sizes: a cost that is high only at small sizes has not grown."""
         costs = list(self.costs.values())
         return max(cost / best for cost, best in zip(costs[1:], accumulate(costs, min), strict=False))
 
     @property
     def is_flat(self) -> bool:
-        """Whether that ratio stays under the bar."""
+        """Whether that ratio is within the bar."""
         return self.ratio <= self.bar
 
 
 def partitions(requests: int) -> list[Growth]:
-    """The cost of a produce request to one busy partition, and to up to a thousand in turn, among ever more of them."""
+    """The cost of a produce request to one busy partition, and to up to a thousand in turn, by the number of partitions."""
     one, spread = {}, {}
     for count in PARTITION_COUNTS:
         with CatchmentServer(_SETTINGS) as server:
@@ -96,7 +96,7 @@ MEASUREMENTS: dict[str, Callable[[int], list[Growth]]] = {
 
 
 def growth_table(found: list[Growth]) -> Table:
-    """Cost at each size, and the ratio with its verdict."""
+    """The cost at each size, and the ratio with its verdict."""
     table = Table(title="How costs grow")
     table.add_column("cost")
     table.add_column("at each size")

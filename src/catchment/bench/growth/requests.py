@@ -1,7 +1,7 @@
-"""What one request costs the server in processor time, among few and many partitions and connections.
+"""The processor time of a request at the server, with few and many partitions and connections.
 
-A client also connects and asks for metadata, which may grow; so each cost is the difference between a long and a short
-run of the same client, over the difference of their requests.
+A client also connects and requests metadata, which may grow; so each cost is the difference between a long and a short
+run of the same client, divided by the difference of their requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PARTITIONS_A_TOPIC = 1_000
 
 
 def create_partitions(server: Server, topic: str, count: int) -> int:
-    """Make that many partitions, in topics of a thousand at most, and return how many the first one has."""
+    """Create that many partitions, in topics of a thousand at most, and return how many the first one has."""
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
     sizes = [min(_PARTITIONS_A_TOPIC, count - made) for made in range(0, count, _PARTITIONS_A_TOPIC)]
     topics = [NewTopic(f"{topic}-{number}", size, 1) for number, size in enumerate(sizes)]
@@ -50,5 +50,5 @@ def single_record_load(server: Server, topic: str, partitions: int) -> Load:
 
 
 def connections_load(server: Server, topic: str, connections: int) -> Load:
-    """Offset lookups, ten under way at any time, in turn over all connections."""
+    """Offset lookups, ten in flight at any time, over all connections in turn."""
     return Load("connections", server.bootstrap_servers, f"{topic}-0", 0, _RECORD_BYTES, partitions=connections)

@@ -1,7 +1,7 @@
-"""A log as large as one likes that takes next to no disk: real batch headers and indexes, the records between them holes.
+"""A log of any size that takes next to no disk: real batch headers and indexes, and holes instead of records.
 
-Each batch holds one record of zeros, so it decodes; its CRC is that of the first batch, which neither opening after a clean
-stop nor looking something up reads.
+Each batch has one record of zeros, so it can be decoded. Its CRC is that of the first batch, which neither opening after a clean
+shutdown nor a lookup reads.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _timestamp_ms(number: int) -> int:
 
 
 def measure_seeks(directory: Path, end_offset: int, seeks: int) -> SeekTimes:
-    """Open the log and look up places all over it, the same share of the way into any log."""
+    """Open the log and look up positions all over it, at the same fractions of any log."""
     began = time.perf_counter()
     log = open_log(
         RealDisk(), SystemClock(), str(directory), "sparse", 0, LogConfig(), is_clean=True, recovery_point=end_offset
@@ -103,7 +103,7 @@ def measure_seeks(directory: Path, end_offset: int, seeks: int) -> SeekTimes:
         placed = log.offset_for_timestamp(_timestamp_ms(batch), end_offset)
         by_timestamp.append(time.perf_counter() - began)
         if found is None or placed is None or placed.offset != batch * _OFFSETS_A_BATCH:
-            raise RuntimeError(f"batch {batch} was not found where it lies: {found}, {placed}")
+            raise RuntimeError(f"batch {batch} was not found at its position: {found}, {placed}")
     log.close(clean=False)
     return SeekTimes(open_seconds, by_offset[0], _median(by_offset[1:]), by_timestamp[0], _median(by_timestamp[1:]))
 

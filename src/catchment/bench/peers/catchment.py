@@ -1,4 +1,4 @@
-"""Catchment's own broker as a child process, started as a user would start it."""
+"""Our own servers as child processes: the broker, started as a user would start it, and the ceiling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catchment.bench.peers.server import Server
 
 
 class CatchmentServer(Server):
-    """One Catchment broker with default settings, and those given."""
+    """One Catchment broker with default settings and the given ones."""
 
     name = "catchment"
 
@@ -29,12 +29,12 @@ class CatchmentServer(Server):
         return (sys.executable, "-m", "catchment.cli", "broker", *options)
 
     def environment(self, directory: Path) -> Mapping[str, str]:
-        """With bytecode beside the sources, as pip installs it: a checkout where Python may not write it compiles at each start."""
+        """With bytecode beside the sources, as pip installs it: a checkout without write permission is compiled at each start."""
         return {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 class CeilingServer(Server):
-    """A server that parses and answers, no more."""
+    """A server that parses requests and responds but stores nothing."""
 
     name = "ceiling"
     deletes_topics = False

@@ -49,7 +49,7 @@ def run_tool(
     *,
     virtual_machine: Sequence[str] = ("-Xmx512M",),
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run one of Kafka's tools to its end; its exit code is the caller's to judge, its output is bytes."""
+    """Run one of Kafka's tools to its end. The caller checks its exit code; its output is bytes."""
     return subprocess.run(
         [java_command(), *virtual_machine, "-cp", kafka_classpath(), main_class, *arguments],
         input=standard_input.encode() if isinstance(standard_input, str) else standard_input or b"",

@@ -1,6 +1,6 @@
-"""Jars from Maven, fetched once by the ordinary client and kept in the user's cache.
+"""Jars from Maven, fetched once and kept in the user's cache.
 
-Where they come from is Maven's own business: its settings name the repository, this module names only what is wanted.
+Maven's own settings name the repository; this module names only the artifacts.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from catchment.spark.launch.connector_jars import connector_jars as fetched_jars
 
 
 class PeerUnavailable(Exception):
-    """A peer cannot be had on this machine; the message says what is missing."""
+    """A peer that is not available on this machine. The message says what is missing."""
 
 
 def cache_directory() -> Path:
-    """Where fetched peers are kept, by the rules of XDG."""
+    """The cache directory of fetched peers, by the XDG rules."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "catchment" / "peers"
 
 
 def classpath(artifacts: Sequence[Artifact]) -> str:
-    """A Java class path of these artifacts and what they need at run time, fetched if this is the first time."""
+    """A Java class path of these artifacts and their runtime dependencies, fetched on first use."""
     names = " ".join(map(str, artifacts))
     directory = kept(artifacts[0].name, names.encode(), lambda jars: _fetch(artifacts, jars))
     return str(directory / "*")
 
 
 def kept(name: str, recipe: bytes, make: Callable[[Path], None]) -> Path:
-    """A directory of the cache that `make` has filled: once for each recipe, also where several processes ask at once."""
+    """A directory of the cache that `make` has filled, once for each recipe, even if several processes ask at once."""
     directory = cache_directory() / f"{name}-{hashlib.sha256(recipe).hexdigest()[:12]}"
     if not directory.is_dir():
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def _make(directory: Path, make: Callable[[Path], None]) -> None:
         unfinished = Path(temporary) / directory.name
         unfinished.mkdir()
         make(unfinished)
-        # The rename is the last step: a directory that exists is a directory that is whole.
+        # The rename is the last step, so a directory that exists is complete.
         unfinished.rename(directory)
 
 
@@ -79,7 +79,7 @@ def _project(artifacts: Sequence[Artifact]) -> str:
 
 
 def connector_jars() -> list[Path]:
-    """The connector's jars, from the cache or from Maven; raises PeerUnavailable where they cannot be had."""
+    """The jars of Spark's own Kafka connector, from the cache or from Maven. Raises PeerUnavailable."""
     try:
         return fetched_jars()
     except JarsUnavailable as error:

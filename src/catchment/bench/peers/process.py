@@ -1,4 +1,4 @@
-"""A server as a child process: started with its output in a file, watched through /proc, stopped for certain."""
+"""A server as a child process: its output goes to a file, its use of resources is read from /proc, and it is stopped reliably."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STOP_TIMEOUT_SECONDS = 30
 
 
 class ServerProcess:
-    """One process and all that it started."""
+    """One process and its descendants."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -35,17 +35,17 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process that was started, not what it started in turn."""
+        """The process itself, without its descendants."""
         return self._process.pid
 
     def check_running(self) -> None:
-        """Raise with the end of the log if the server is gone."""
+        """Raise with the end of the log if the server has ended."""
         if self._process.poll() is not None:
             tail = self._log.read_text(errors="replace")[-2000:]
             raise RuntimeError(f"the server ended with code {self._process.returncode}:\n{tail}")
 
     def cpu_seconds(self) -> float:
-        """User and system time spent so far by the whole tree, children that have ended included."""
+        """User and system time so far of the whole tree, including children that have ended."""
         return tree_cpu_seconds(self.pid)
 
     def resident_bytes(self) -> int:
@@ -53,7 +53,7 @@ class ServerProcess:
         return sum(map(_resident_bytes, process_tree(self.pid)))
 
     def stop(self) -> None:
-        """Ask, then insist; nothing of the tree is left behind."""
+        """Terminate, then kill, the whole tree."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -64,13 +64,13 @@ class ServerProcess:
 
 
 def tree_cpu_seconds(pid: int) -> float:
-    """User and system time spent so far by a process and its descendants, those included that have ended."""
+    """User and system time so far of a process and its descendants, including those that have ended."""
     return sum(map(_cpu_seconds, process_tree(pid)))
 
 
 def _cpu_seconds(pid: int) -> float:
     try:
-        # The name in parentheses may itself hold spaces, so the fields are counted after it.
+        # The name in parentheses may contain spaces, so the fields are counted after it.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
@@ -88,7 +88,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class PeakMemory:
-    """Looks at the resident memory five times a second, which costs next to nothing, until the block ends."""
+    """Samples the resident memory five times a second, which costs next to nothing, until the block ends."""
 
     def __init__(self, process: ServerProcess) -> None:
         self._process = process

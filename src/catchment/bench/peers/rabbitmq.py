@@ -1,6 +1,6 @@
-"""RabbitMQ as a peer: the server that the system's packages bring, and its own PerfTest from Maven.
+"""RabbitMQ as a peer: the server of the system's packages, and its own PerfTest from Maven.
 
-A quorum queue flushes its log before it confirms, a stream does not: so each is compared under the policy it follows.
+A quorum queue flushes its log before it confirms, a stream does not, so each is compared under the matching policy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from catchment.ports.network import free_port
 from catchment.spark.launch.connector_jars import Artifact
 
 _PERF_TEST = (Artifact("com.rabbitmq", "perf-test", "2.22.1"),)
-# Debian puts a wrapper on the PATH that changes user; this is the script behind it, where there is one.
+# Debian puts a wrapper that changes the user on the PATH; this is the script behind it, if there is one.
 _UNWRAPPED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _TIMEOUT_SECONDS = 300
 _RATE = re.compile(r"(sending|receiving) rate avg: (\d+) msg/s")
@@ -27,7 +27,7 @@ _LATENCY = re.compile(r"consumer latency min/median/75th/95th/99th \d+/(\d+)/\d+
 
 
 class RabbitServer(Server):
-    """One RabbitMQ node of its own: own name, own ports, own cookie, loopback only."""
+    """One RabbitMQ node with its own name, ports and cookie, on the loopback only."""
 
     name = "rabbitmq"
 
@@ -60,7 +60,7 @@ class RabbitServer(Server):
         }
 
     def readiness(self) -> Callable[[], bool]:
-        """That it accepts a connection, which is a little less than a confirmed message."""
+        """Ready when it accepts a connection, which is a little less than a confirmed message."""
 
         def accepts() -> bool:
             try:
@@ -75,7 +75,7 @@ class RabbitServer(Server):
         super().stop()
         mapper = shutil.which("epmd")
         if mapper is not None:
-            # Erlang starts its port mapper as a daemon of its own; this one, on our port, is ours to end.
+            # Erlang starts its port mapper as a daemon; the one on our port has to be ended here.
             subprocess.run([mapper, "-port", str(self._mapper_port), "-kill"], capture_output=True, check=False)
 
     def perf_test(self, *arguments: str) -> str:
@@ -102,7 +102,7 @@ def average_rates(output: str) -> dict[str, float]:
 
 
 def latency_percentiles_ms(output: str) -> dict[str, float]:
-    """The consumer's p50, p95 and p99 from PerfTest's summary, which stands last."""
+    """The consumer's p50, p95 and p99 from PerfTest's summary."""
     found = _LATENCY.findall(output)
     if not found:
         raise RuntimeError(f"PerfTest printed no latency: {output[-500:]}")

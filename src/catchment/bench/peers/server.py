@@ -1,4 +1,4 @@
-"""What the benchmark asks of every server: start, say where, be watched, stop."""
+"""What the benchmark needs from every server: start, address, use of resources, stop."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from catchment.bench.peers.process import ServerProcess
 from catchment.ports.network import free_port
 
 START_TIMEOUT_SECONDS = 90
-# A client that looks often, so that the time to the first record is the server's and not its own waiting.
+# A client that polls often, so that the time to the first record is that of the server.
 _IMPATIENT = {
-    # On a busy machine a topic may take longer to come to be than the half minute after which the client gives it up.
+    # On a busy machine a topic may take longer to create than the client's default of half a minute.
     "topic.metadata.propagation.max.ms": START_TIMEOUT_SECONDS * 1000,
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 20,
@@ -32,7 +32,7 @@ _IMPATIENT = {
 
 
 class Server(abc.ABC):
-    """A server with default settings on a free port of the loopback, its data in a directory that goes away with it."""
+    """A server with default settings on a free loopback port, with its data in a temporary directory."""
 
     name: str
     deletes_topics = True
@@ -46,11 +46,11 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def command(self, directory: Path) -> Sequence[str]:
-        """How to start it with all its files under `directory`; what must be prepared once is prepared here."""
+        """The command that starts it with all its files under `directory`. Prepares what has to be prepared once."""
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -61,16 +61,16 @@ class Server(abc.ABC):
         return self._process
 
     def environment(self, directory: Path) -> Mapping[str, str]:
-        """What the process finds in its environment beside our own."""
+        """Additional environment variables of the process."""
         return {}
 
     def start(self) -> None:
-        """Start it and wait until it serves; `start_seconds` says how long that took."""
+        """Start it and wait until it serves requests; `start_seconds` is how long that took."""
         self._command = self.command(self._directory)
         self._run()
 
     def restart(self) -> None:
-        """Stop it as an administrator would and restart it on the same data; `start_seconds` is measured again."""
+        """Stop it cleanly and restart it on the same data; `start_seconds` is measured again."""
         self.process.stop()
         self._run()
 
@@ -81,11 +81,11 @@ class Server(abc.ABC):
         while not serves():
             self._process.check_running()
             if time.perf_counter() - began > START_TIMEOUT_SECONDS:
-                raise RuntimeError(f"{self.name} did not serve within {START_TIMEOUT_SECONDS} s")
+                raise RuntimeError(f"{self.name} was not ready within {START_TIMEOUT_SECONDS} s")
         self.start_seconds = time.perf_counter() - began
 
     def readiness(self) -> Callable[[], bool]:
-        """A check to repeat until it holds: here, that a first record is acknowledged."""
+        """A check to repeat until it succeeds: that a first record is acknowledged."""
         outcome: list[KafkaError | None] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -94,10 +94,10 @@ class Server(abc.ABC):
         def acknowledged() -> bool:
             producer.poll(0.01)
             if outcome and outcome[0] is not None:
-                raise RuntimeError(f"{self.name} refused its first record: {outcome[0]}")
+                raise RuntimeError(f"{self.name} rejected its first record: {outcome[0]}")
             return bool(outcome)
 
-        # The client is there before the server, so that its own start does not count.
+        # The client is started before the server, so that its own start does not count.
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, **_IMPATIENT, "error_cb": lambda error: None})
         producer.produce("first-record", b"first", on_delivery=delivered)
         return acknowledged

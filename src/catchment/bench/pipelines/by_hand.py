@@ -1,7 +1,7 @@
-"""The stages of a pipeline as people write them without one: `readStream`, `writeStream`, and a function for the store.
+"""The stages of a pipeline as written without one: `readStream`, `writeStream`, and a function for the store.
 
-Nothing is quarantined, checked for lateness or protected against a repeated batch beyond what Spark and the sink do themselves: this is
-what the pipeline's promises are weighed against.
+Nothing is quarantined, checked for lateness or protected against a repeated batch beyond what Spark and the sink do themselves. The
+pipeline's guarantees are compared with this.
 """
 
 from __future__ import annotations

@@ -42,12 +42,12 @@ _Arrivals = Callable[[], set[str]]
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long probes take through one pipeline, while others come at a steady rate."""
+    """The latency of probes through one pipeline, at a steady rate of other events."""
 
     name: str
     what: str
     arriving: Callable[[Stage, Topics, Path], AbstractContextManager[_Arrivals]]
-    """Runs the pipeline; what it gives tells which probes have arrived lately."""
+    """Runs the pipeline. The returned function lists the probes that have arrived lately."""
     seconds: float
     section: Section = PIPELINES
     sides: Sequence[Side] = (PIPELINE,)
@@ -71,7 +71,7 @@ class Latency:
 
 
 def store_latency(seconds: float) -> Latency:
-    """Through a source stage and a count beside a table, into SQLite, while a lake is written."""
+    """Through a source stage and a count joined with a table, into SQLite, while a lake is written."""
     return Latency("store-latency", "event to SQLite", _stored, seconds)
 
 
@@ -92,7 +92,7 @@ def _alerted(stage: Stage, topics: Topics, folder: Path) -> Iterator[_Arrivals]:
         closing(Consumer({"bootstrap.servers": stage.bootstrap_servers, "group.id": "bench"})) as consumer,
         _running(stage, _alerting_pipeline(topics), folder),
     ):
-        # The topic of the crews, with its one partition, is for the alerts here.
+        # The topic of the crews, with its one partition, is used for the alerts here.
         consumer.assign([TopicPartition(topics.crews, 0, 0)])
         yield lambda: _in_topic(consumer)
 
@@ -170,7 +170,7 @@ def _in_store(database: Path) -> set[str]:
         with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
             found = connection.execute("SELECT district FROM board WHERE district LIKE 'probe %'").fetchall()
     except sqlite3.OperationalError:
-        # The pipeline has not made it yet.
+        # The pipeline has not created it yet.
         return set()
     return {district for (district,) in found}
 

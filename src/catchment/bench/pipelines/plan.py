@@ -13,7 +13,7 @@ from catchment.pipelines.execution import session
 from catchment.pipelines.execution.session import SOURCE_EVOLUTION
 
 SETTINGS: Final = {name: value for name, value in session.SETTINGS.items() if name != SOURCE_EVOLUTION}
-"""Those of a pipeline, for both sides; but Spark takes names of all streams of a session or of none, and by hand one gives none."""
+"""The settings of a pipeline, for both sides, without names of sources: Spark requires them for all streams of a session or for none."""
 _RECORDS = 2_000_000
 _QUICK_DIVISOR = 20
 
@@ -30,5 +30,5 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
 
 
 def needs_connector(workload: SparkWorkload) -> bool:
-    """Whether it takes the jars of Spark's own Kafka connector, which are not everywhere."""
+    """Whether it needs the jars of Spark's own Kafka connector, which may be missing."""
     return isinstance(workload, RealtimeAlertLatency)

@@ -1,7 +1,7 @@
-"""Real-time alerts, timed from the event's sending to the alert's arrival, at a steady rate.
+"""Real-time alerts, timed from sending the event to receiving the alert, at a steady rate.
 
-Sender and receiver are librdkafka in this process, with one clock. Every event satisfies the condition, and carries the
-moment of its sending; its alert brings that back in its row.
+Sender and receiver are librdkafka in this process, with one clock. Every event satisfies the condition and carries its send
+time, which its alert returns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LIMIT_MS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RealtimeAlertLatency:
-    """How long alerts take through Spark's real-time mode, in one round of so many seconds."""
+    """The latency of alerts through Spark's real-time mode."""
 
     seconds: float
     warming_s: float
@@ -84,9 +84,9 @@ def latencies_ms(
     warming_s: float,
     per_second: int = 200,
 ) -> list[float]:
-    """How long each alert took, sorted; the topics exist, with one partition each.
+    """The latency of each alert, sorted. The topics exist, with one partition each.
 
-    The first events meet a query that still starts, and code that is not compiled yet: those of `warming_s` do not count.
+    The events of the first `warming_s` seconds do not count: the query is still starting, and its code is not compiled yet.
     """
     rule = AlertRule("bench", "load", "load > 0.5", ("id",), "at", topics=(alerts_topic,), message="{id}: {load}")
     options = {"kafka.bootstrap.servers": bootstrap_servers}
@@ -106,7 +106,7 @@ def latencies_ms(
 def _exchange(
     producer: Producer, consumer: Consumer, topic: str, query: StreamingQuery, count: int, per_second: float
 ) -> list[float]:
-    """Send so many events, and wait for the alert of each."""
+    """Send `count` events, and wait for the alert of each."""
     sender = Thread(target=_send, args=(producer, topic, count, per_second))
     sender.start()
     found = []

@@ -1,4 +1,4 @@
-"""Reports of a city in a topic: what both sides of the comparison read."""
+"""Reports of a city in a topic, which both sides of the comparison read."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Topics(NamedTuple):
 
 
 def distinct(records: int) -> int:
-    """How many of so many reports are no repetitions."""
+    """How many of `records` reports are not duplicates."""
     return records - records // _REPEATED_EVERY
 
 
 def fill(stage: Stage, topic: str, crews: str, records: int) -> None:
-    """Reports at an even pace until now, every fiftieth one the one before again; and a crew for each district."""
+    """Reports at an even pace until now, every fiftieth one a duplicate; and a crew for each district."""
     # Older ones would be deleted by the topic's retention while the benchmark runs.
     begin_ms = int(time.time() * 1000) - records * 1000 // PER_SECOND
     for begin in range(0, records, _CHUNK):
@@ -66,7 +66,7 @@ def _rows(numbers: numpy.ndarray[tuple[int], numpy.dtype[numpy.int64]], begin_ms
 
 @contextmanager
 def fresh_topics(stage: Stage, partitions: int) -> Iterator[Topics]:
-    """Three topics that are gone afterwards."""
+    """Three topics, which are deleted afterwards."""
     with ExitStack() as stack:
         names = [stack.enter_context(fresh_topic(stage.target, number)) for number in (partitions, 1, partitions)]
         yield Topics(*names)

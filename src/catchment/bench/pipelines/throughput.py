@@ -1,4 +1,4 @@
-"""Rows a second through a whole pipeline, beside the same stages written by hand."""
+"""Rows a second through a whole pipeline, compared with the same stages written by hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PARTITIONS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class PipelineThroughput:
-    """The clock runs from the start of the first query to the end of the last; what is there is processed, level by level."""
+    """The clock runs from the start of the first query to the end of the last; existing records are processed, level by level."""
 
     records: int
     name: str = "pipeline-throughput"

@@ -60,7 +60,7 @@ def with_confluent_kafka(reading: Reading) -> int:
 
 
 def _whole(polled: Mapping[Any, Sequence[Any]]) -> int:
-    """How many records have a key and a value: each of them is looked at, as a program would."""
+    """How many records have a key and a value: each of them is read, as a program would."""
     return sum(
         message.key is not None and message.value is not None for messages in polled.values() for message in messages
     )
@@ -116,7 +116,7 @@ CLIENTS: Mapping[str, Callable[[Reading], int]] = {
 
 
 def main() -> None:
-    """Read as the argument says."""
+    """Read as the argument describes."""
     reading = Reading(**json.loads(sys.argv[1]))
     rate = 0.0
     for _ in range(2):

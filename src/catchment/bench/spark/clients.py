@@ -1,4 +1,4 @@
-"""`read_arrow` beside the Python clients that people use: each reads the same topic in a process of its own."""
+"""`read_arrow` compared with other Python clients: each reads the same topic in a process of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMEOUT_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """All records of a topic from the first call to the last record; keys and values are touched, nothing is kept."""
+    """All records of a topic from the first call to the last record; keys and values are read, nothing is kept."""
 
     shape: TopicShape
     section: Section = CLIENTS

@@ -1,4 +1,4 @@
-"""Does a row cost more because there are more partitions, or more rows? Our source alone, all columns, 100 B."""
+"""Whether a row costs more with more partitions, or with more rows. Our source alone, all columns, 100 B."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MANY_TIMES = 8
 
 
 def partition_shapes(records: int, cores: int) -> dict[int, TopicShape]:
-    """The same rows in ever more partitions, never fewer than cores: to use more of them is no answer to the question."""
+    """The same rows in more partitions, never fewer than cores, so that no size uses more cores."""
     few = max(_FEW_PARTITIONS, cores)
     return {count: TopicShape(_RECORD_BYTES, records, count) for count in (few, few * _MANY_TIMES)}
 
 
 def record_shapes(counts: Iterable[int]) -> dict[int, TopicShape]:
-    """Ever more rows in the same number of partitions."""
+    """More rows in the same number of partitions."""
     return {count: TopicShape(_RECORD_BYTES, count) for count in counts}
 
 

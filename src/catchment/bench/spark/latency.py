@@ -32,15 +32,15 @@ REAL_TIME_LIMIT_MS = 10
 _TIMESTAMP = struct.Struct(">q")
 _ARRIVAL_TIMEOUT_SECONDS = 60
 _PAUSE_SECONDS = (0.05, 0.25)
-# The first ones meet a query that still starts, and code that is not compiled yet.
+# The first ones reach a query that is still starting, and code that is not compiled yet.
 _UNTIMED_RECORDS = 10
-# A real-time batch lasts this long; records pass through it meanwhile. PySpark's types do not know this trigger yet.
+# A real-time batch lasts this long; records pass through it meanwhile. PySpark's types do not have this trigger yet.
 _REAL_TIME_TRIGGER = {"realTime": "60 seconds"}
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatchLatency:
-    """The default promise beside their default, and each of our promises beside their connector tuned for latency."""
+    """Our default guarantee compared with their default, and each of our guarantees with their connector tuned for latency."""
 
     records: int
     name: str = "latency"
@@ -72,7 +72,7 @@ class MicroBatchLatency:
 
 @dataclass(frozen=True, slots=True)
 class RealTimeLatency:
-    """Spark's own source and sink in real-time mode, which takes no Python source: the millisecond path on our broker."""
+    """Spark's own source and sink in real-time mode, which supports no Python source: the millisecond path on our broker."""
 
     records: int
     name: str = "real-time"
@@ -92,7 +92,7 @@ class RealTimeLatency:
 
 
 def latencies_ms(stage: Stage, side: Side, records: int, *, real_time: bool = False) -> list[float]:
-    """How long each record took, sorted."""
+    """The latency of each record, sorted."""
     with (
         fresh_topic(stage.target, 1) as source_topic,
         fresh_topic(stage.target, 1) as sink_topic,
@@ -117,7 +117,7 @@ def _milliseconds_to_arrival(producer: Producer, topic: str, consumer: Consumer,
     arrived_ns = time.perf_counter_ns()
     if arrived is None or arrived.value() != value:
         raise RuntimeError(f"the record did not arrive: {query.exception() or arrived!r}")
-    # What the producer has heard of the delivery is taken out of its queue.
+    # Remove the delivery report from the producer's queue.
     producer.poll(0)
     return (arrived_ns - began_ns) / 1e6
 

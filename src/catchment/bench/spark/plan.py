@@ -1,4 +1,4 @@
-"""Which Spark workloads a run consists of."""
+"""The Spark workloads of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GROWTH_RECORDS = 8_000_000
 
 
 def workloads(*, quick: bool = False) -> list[SparkWorkload]:
-    """Everything that has sides to compare, those with the same topic next to each other."""
+    """Everything that has sides to compare, ordered so that those with the same topic are adjacent."""
     divisor = _QUICK_DIVISOR if quick else 1
     found: list[SparkWorkload] = []
     for record_bytes, records in _READ_RECORDS.items():
@@ -37,7 +37,7 @@ def workloads(*, quick: bool = False) -> list[SparkWorkload]:
 def growths(cores: int, *, quick: bool = False, full: bool = False) -> dict[str, tuple[str, dict[int, TopicShape]]]:
     """What grows, by the name that `--workload` matches, with its title and sizes.
 
-    A hundred million records take 12 GB of disk, so they are asked for.
+    A hundred million records take 12 GB of disk, so they are measured only with `full`.
     """
     divisor = _QUICK_DIVISOR if quick else 1
     record_counts = [count // divisor for count in (1_000_000, 10_000_000)] + ([100_000_000] if full else [])

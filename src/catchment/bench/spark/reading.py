@@ -1,4 +1,4 @@
-"""Read a topic to its end in one batch job, into Spark's noop sink: what a source and the way into the JVM's rows cost."""
+"""Read a topic to its end in one batch job, into Spark's noop sink: the cost of a source and of the conversion to JVM rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUE_BARS = {100: 4.5, 1_000: 3.0}
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One topic, all columns or the value alone. The bars hold for topics that are not compressed."""
+    """One topic, all columns or the value alone. The bars are for topics that are not compressed."""
 
     shape: TopicShape
     value_alone: bool = False
@@ -62,7 +62,7 @@ def read_cost(stage: Stage, side: Side, shape: TopicShape, *, value_alone: bool 
 
 
 def whole_topic(stage: Stage, side: Side, topic: str, *, value_alone: bool = False) -> DataFrame:
-    """The topic from its beginning to its present end, with the columns that are wanted."""
+    """The topic from its beginning to its current end, with the wanted columns."""
     reader = stage.spark.read.format(side.format).options(**side.read_options)
     reader = reader.option("kafka.bootstrap.servers", stage.bootstrap_servers).option("subscribe", topic)
     if value_alone and side.takes_schema:

@@ -20,7 +20,7 @@ from catchment.bench.spark.workload import SparkWorkload
 from catchment.bench.target import OURS
 from catchment.client.errors import ClientError
 
-# What a side may do wrong without taking the whole run with it.
+# Errors of a side that do not end the whole run.
 _EXPECTED = (RuntimeError, OSError, KafkaException, PySparkException, Py4JError, ClientError)
 WARM_UP_ROUNDS = 2
 
@@ -37,7 +37,7 @@ def peer_columns(workloads: Sequence[SparkWorkload]) -> list[str]:
 
 
 def run(stage: Stage, workloads: Sequence[SparkWorkload], rounds: int, results: Results, progress: Progress) -> None:
-    """Run every workload and fill in the results. A side that fails sits out the rest of its workload."""
+    """Run every workload and fill in the results. A side that fails skips the rest of its workload."""
     for workload in workloads:
         for measure in workload.measures:
             results.expect(workload.section, measure)
@@ -46,7 +46,7 @@ def run(stage: Stage, workloads: Sequence[SparkWorkload], rounds: int, results: 
             counts = number >= WARM_UP_ROUNDS
             for side in list(sides if number % 2 == 0 else reversed(sides)):
                 progress.describe(f"{workload.name} · {side.title} · {_round_title(number)}")
-                # What the side before has left in the page cache is written now, not on this one's time.
+                # Write the page cache of the previous side to disk now, so that it does not cost this one time.
                 os.sync()
                 try:
                     values = workload.run(stage, side)
@@ -65,5 +65,5 @@ def _round_title(number: int) -> str:
 
 
 def _first_lines(error: Exception) -> str:
-    """What went wrong, without the pages of Java frames below it."""
+    """The error without its Java stack trace."""
     return " ".join(str(error).split("\tat ")[0].split())[:1_000]

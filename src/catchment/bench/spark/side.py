@@ -1,4 +1,4 @@
-"""Who is compared: a Spark format with the options that make up one way to use it."""
+"""The sides of a comparison: a Spark format with the options of one way to use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THEIR_FORMAT = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of those compared. `column` is its place in the table; sides of different rows may share one."""
+    """One side. `column` is its column in the table; sides of different rows may share one."""
 
     title: str
     column: str
@@ -33,5 +33,5 @@ AT_LEAST_ONCE = Side(
     "catchment at least once", OUR_COLUMN, OUR_FORMAT, write_options={"deliveryGuarantee": "atLeastOnce"}
 )
 THEIRS = Side("kafka", KAFKA, THEIR_FORMAT)
-# Their consumer leaves a fetch for an offset that is not there yet open for half a second unless told otherwise.
+# By default their consumer lets a fetch for a future offset wait for half a second.
 THEIRS_TUNED = Side("kafka tuned", "kafka tuned", THEIR_FORMAT, read_options={"kafka.fetch.max.wait.ms": "10"})

@@ -1,4 +1,4 @@
-"""Where the comparison takes place: one broker, one Spark session for all sides, and topics filled once for all."""
+"""The environment of the comparison: one broker, one Spark session for all sides, and topics filled once for all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CHUNK_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """What a topic holds: keys of eight bytes, values of `record_bytes`, the same share in every partition."""
+    """The content of a topic: keys of eight bytes, values of `record_bytes`, the same share in every partition."""
 
     record_bytes: int
     records: int
@@ -42,7 +42,7 @@ class TopicShape:
 
 @dataclass(slots=True)
 class Cost:
-    """What a piece of work took: the clock's time, and the processor's in all processes, the broker's included."""
+    """The cost of some work: elapsed time, and processor time in all processes, including the broker."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -50,7 +50,7 @@ class Cost:
 
 @dataclass(slots=True)
 class Stage:
-    """A running broker and session; `target` is the broker as the other benchmarks know it."""
+    """A running broker and session; `target` is the broker for the other benchmarks."""
 
     target: Target
     spark: SparkSession
@@ -65,11 +65,11 @@ class Stage:
         return self.target.server.bootstrap_servers
 
     def filled_topic(self, shape: TopicShape) -> str:
-        """A topic of this shape; it is filled when first asked for and stays until the stage is struck."""
+        """A topic of this form. It is filled on first use and kept until the end."""
         if shape not in self._filled:
             name = self._stack.enter_context(fresh_topic(self.target, shape.partitions))
             for partition in range(shape.partitions):
-                # The remainder goes to the first partitions, so that the sum is what was asked for.
+                # The remainder goes to the first partitions, so that the sum is right.
                 records = shape.records // shape.partitions + (partition < shape.records % shape.partitions)
                 for rows in record_chunks(shape.record_bytes, records):
                     write_arrow(name, rows, self.bootstrap_servers, partition=partition, codec=shape.codec)
@@ -87,19 +87,19 @@ class Stage:
         cost.cpu_seconds = tree_cpu_seconds(os.getpid()) - cpu_before_seconds
 
     def is_first_check(self, workload: str, side: str) -> bool:
-        """Whether this pair asks for the first time: a check that takes as long as the work itself is made once."""
+        """Whether this is the first call for the pair: a check that takes as long as the work is done once."""
         pair = (workload, side)
         is_first = pair not in self._checked
         self._checked.add(pair)
         return is_first
 
     def count_written(self, topic: str) -> int:
-        """How many committed records a topic holds."""
+        """How many committed records a topic has."""
         return int(read_arrow(topic, self.bootstrap_servers, columns=["offset"]).num_rows)
 
 
 def record_chunks(record_bytes: int, records: int) -> Iterator[pyarrow.Table]:
-    """The rows of a partition, in pieces of a size that memory does not notice."""
+    """The rows of a partition, in pieces of limited size."""
     values = pyarrow.array(payloads(record_bytes, DISTINCT_VALUES), pyarrow.binary())
     chunk_records = max(1, _CHUNK_BYTES // record_bytes)
     for start in range(0, records, chunk_records):
@@ -115,7 +115,7 @@ def record_chunks(record_bytes: int, records: int) -> Iterator[pyarrow.Table]:
 def raised_stage(
     broker: str, cores: int, config: Mapping[str, str] | None = None, *, with_connector: bool = True
 ) -> Iterator[Stage]:
-    """Start the broker and the session; both are gone afterwards, with all topics and checkpoints."""
+    """Start the broker and the session; both are removed afterwards, with all topics and checkpoints."""
     jars = ",".join(map(str, connector_jars())) if with_connector else ""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="catchment-bench-spark-")))
@@ -123,7 +123,7 @@ def raised_stage(
         server = stack.enter_context(factory())
         spark = session(f"local[{cores}]", app_name="catchment-bench", config={"spark.jars": jars, **(config or {})})
         stack.callback(spark.stop)
-        # What fails comes back as an exception; a query that is stopped on purpose need not be reported as an error.
+        # Errors are raised as exceptions; a query that is stopped on purpose need not be logged as an error.
         spark.sparkContext.setLogLevel("OFF")
         topics = stack.enter_context(ExitStack())
         yield Stage(Target(broker, factory, server), spark, cores, directory, topics)

@@ -1,4 +1,4 @@
-"""A topic copied to another by a streaming query in several batches: what exactly once costs where it has a ledger to keep."""
+"""A topic copied to another by a streaming query in several batches: the cost of exactly once with its ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCHES = 4
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOnceStream:
-    """The clock runs from the start of the query to its end; both promises plan the same batches."""
+    """The clock runs from the start of the query to its end; both guarantees plan the same batches."""
 
     shape: TopicShape
     name: str = "stream-exactly-once"

@@ -1,4 +1,4 @@
-"""What every Spark workload offers to the runner."""
+"""The interface of Spark workloads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catchment.bench.spark.stage import Cost, Stage
 
 
 class SparkWorkload(Protocol):
-    """One kind of load, put on the same topics by each side in turn."""
+    """One kind of load, run on the same topics by each side in turn."""
 
     @property
     def name(self) -> str:
@@ -19,7 +19,7 @@ class SparkWorkload(Protocol):
 
     @property
     def section(self) -> Section:
-        """Where its rows stand."""
+        """The section of its rows."""
 
     @property
     def measures(self) -> Sequence[Measure]:
@@ -30,17 +30,17 @@ class SparkWorkload(Protocol):
         """Who takes part."""
 
     def run(self, stage: Stage, side: Side) -> dict[str, float]:
-        """Put the load on once; a measure that this side has no part in is left out."""
+        """Run the load once. Measures that do not apply to this side are omitted."""
 
 
 READ = Section("read", "batch read to the noop sink")
 WRITE = Section("write", "batch write")
 STREAM = Section("stream", "streams from topic to topic")
-CLIENTS = Section("clients", "read_arrow beside other clients")
+CLIENTS = Section("clients", "read_arrow compared with other clients")
 
 
 def rate_measures(key: str, title: str, bar: float | None, bar_peer: str = BAR_PEER) -> Sequence[Measure]:
-    """Rows a second with its bar, and the processor time of a row, which a busy machine disturbs less."""
+    """Rows a second with its bar, and the processor time of a row, which depends less on the load of the machine."""
     return (
         Measure(key, title, "rows/s", bar=bar, bar_peer=bar_peer),
         Measure(f"cpu {key}", f"{title}: CPU", "µs/row", higher_is_better=False),
@@ -48,5 +48,5 @@ def rate_measures(key: str, title: str, bar: float | None, bar_peer: str = BAR_P
 
 
 def rates(key: str, records: int, cost: Cost) -> dict[str, float]:
-    """The values of `rate_measures` for so many rows."""
+    """The values of `rate_measures` for this many rows."""
     return {key: records / cost.seconds, f"cpu {key}": cost.cpu_seconds / records * 1e6}

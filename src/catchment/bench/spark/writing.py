@@ -1,4 +1,4 @@
-"""Write rows that Spark makes up into a topic, in one batch job: what the way out of the JVM's rows and a sink cost."""
+"""Write generated rows into a topic in one batch job: the cost of the conversion from JVM rows and of a sink."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTITIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Both sides at least once, which is all that Spark's own sink promises."""
+    """Both sides at least once, which is all that Spark's own sink guarantees."""
 
     record_bytes: int
     records: int
@@ -44,7 +44,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOnceWrite:
-    """Our sink with its default promise, beside itself with the lesser one, and beside Spark's own."""
+    """Our sink with its default guarantee, compared with the weaker one, and with Spark's own."""
 
     record_bytes: int
     records: int
@@ -65,7 +65,7 @@ class ExactlyOnceWrite:
 
 
 def _write_cost(stage: Stage, side: Side, record_bytes: int, records: int) -> Cost:
-    # The value is one constant, so that making rows up costs next to nothing; the key is the row's number.
+    # The value is a constant, so that generating rows costs next to nothing; the key is the row's number.
     (value,) = payloads(record_bytes, 1)
     numbers = stage.spark.range(0, records, 1, stage.cores)
     rows = numbers.selectExpr("CAST(CAST(id AS STRING) AS BINARY) AS key", f"X'{value.hex()}' AS value")

@@ -1,1 +1,1 @@
-"""The workloads: each puts one kind of load on a running server and returns numbers by measure."""
+"""The workloads: each runs one kind of load on a running server and returns numbers by measure."""

@@ -1,4 +1,4 @@
-"""Many consumer groups: how long a start takes that has to load them all, and what a heartbeat costs among them."""
+"""Many consumer groups: how long a startup takes that has to load them all, and the cost of a heartbeat among them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _IN_FLIGHT = 20
 _HEARTBEATS = 5_000
 _TIMEOUT_SECONDS = 120
 _VERSIONS = {8: 8, 10: 4, 11: 5, 12: 3, 14: 3, 16: 4}
-"""Of each API, a version that every Kafka since 2.4 serves."""
+"""A version of each API that every Kafka since 2.4 supports."""
 _RECEIVE_BYTES = 1 << 20
 _SESSION = i32Timedelta.parse(timedelta(seconds=60))
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A server of its own: it is filled, stopped, and started again."""
+    """A separate server: it is filled, stopped, and started again."""
 
     count: int
     name: str = "groups"
@@ -81,7 +81,7 @@ class Groups:
 
 
 class _Connection:
-    """A client that asks what we want to measure, and nothing else."""
+    """A client with only the measured requests."""
 
     def __init__(self, port: int) -> None:
         self._protocol = ClientProtocol("bench")
@@ -99,12 +99,12 @@ class _Connection:
         return self._receive(1)[0]
 
     def find_coordinator(self, group: str) -> None:
-        """Have the topic of the offsets made, and wait until it is there."""
+        """Have the offsets topic created, and wait for it."""
         request = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(group,))
         self._until(lambda: self.ask(request).coordinators[0].error_code is ErrorCode.none)
 
     def commit(self, groups: Iterator[str]) -> None:
-        """Commit an offset of every partition for every group, several requests under way at a time."""
+        """Commit an offset of every partition for every group, several requests in flight at a time."""
         while batch := list(itertools.islice(groups, _IN_FLIGHT)):
             waiting = {group: _commit(group) for group in batch}
             deadline = time.monotonic() + _TIMEOUT_SECONDS
@@ -119,7 +119,7 @@ class _Connection:
                         raise RuntimeError(f"offsets cannot be committed: {codes}")
 
     def wait_for_groups(self, count: int) -> None:
-        """Ask until the server knows all groups; while it loads, it says so."""
+        """Wait until the server has loaded all groups."""
 
         def all_known() -> bool:
             answer = self.ask(ListGroupsRequest(states_filter=(), types_filter=()))
@@ -128,7 +128,7 @@ class _Connection:
         self._until(all_known)
 
     def join(self, group: str) -> HeartbeatRequest:
-        """Become the only member of a group; the heartbeat that keeps it so."""
+        """Become the only member of a group. Returns its heartbeat."""
         joined = self.ask(_join(group, ""))
         joined = self.ask(_join(group, joined.member_id))
         if joined.error_code is not ErrorCode.none:
@@ -150,14 +150,14 @@ class _Connection:
             answer = self.ask(request)
             found.append(time.perf_counter() - began)
             if answer.error_code is not ErrorCode.none:
-                raise RuntimeError(f"a heartbeat was refused: {answer.error_code}")
+                raise RuntimeError(f"a heartbeat was rejected: {answer.error_code}")
         return found
 
     def _until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _TIMEOUT_SECONDS
         while not is_so():
             if time.monotonic() > deadline:
-                raise RuntimeError("the server does not get ready")
+                raise RuntimeError("the server does not become ready")
             time.sleep(0.005)
 
     def _send(self, request: Any) -> None:

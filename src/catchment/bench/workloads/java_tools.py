@@ -1,4 +1,4 @@
-"""The same volumes by Kafka's own ProducerPerformance and ConsumerPerformance, a client that we did not write.
+"""The same volumes with Kafka's own ProducerPerformance and ConsumerPerformance, which are independent of us.
 
 The consumer's tool joins a group, so a server without the group APIs has no number in that row.
 """
@@ -24,7 +24,7 @@ _ROW = struct.Struct(">hhh")
 
 
 def served_api_keys(host: str, port: int) -> frozenset[int]:
-    """The API keys in the answer to ApiVersions 0, the one version that every server knows how to answer."""
+    """The API keys in the response to ApiVersions 0, which every server supports."""
     with (
         socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as connection,
         connection.makefile("rwb") as stream,
@@ -92,7 +92,7 @@ def produced_records_per_second(output: str) -> float:
 
 
 def consumed_records_per_second(output: str) -> float:
-    """The rate in ConsumerPerformance's table, by the name of its column: the fetch's own, without the group's joining."""
+    """The rate in ConsumerPerformance's table, by the name of its column: that of the fetches, without joining the group."""
     lines = [line.split(", ") for line in output.splitlines() if ", " in line]
     if len(lines) < 2 or "fetch.nMsg.sec" not in lines[0]:
         raise RuntimeError(f"ConsumerPerformance printed no result: {output[-500:]}")

@@ -1,4 +1,4 @@
-"""Our workloads as RabbitMQ's own PerfTest can run them: the plain throughput, latency and start-up; no other has a match."""
+"""Our workloads as RabbitMQ's own PerfTest can run them: plain throughput, latency and startup; the others have no counterpart."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from catchment.bench.workloads.workload import Workload
 
 _STREAM = "--stream-queue"
 _numbers = itertools.count()
-# It is some ten times slower than a log; a smaller volume takes as long and shows the same rate.
+# It is some ten times slower than a log; a smaller volume takes as long and has the same rate.
 _VOLUME_DIVISOR = 5
 
 
 def run_on_rabbitmq(workload: Workload, target: Target, server: RabbitServer) -> dict[str, float]:
-    """The numbers of a workload, or none where RabbitMQ has nothing like it."""
+    """The numbers of a workload, or none if RabbitMQ has no counterpart."""
     match workload:
         case Startup():
             return workload.run(target)

@@ -19,7 +19,7 @@ P99_BAR = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SingleRecords:
-    """One record a request: five requests under way, and one at a time."""
+    """One record a request: five requests in flight, and one at a time."""
 
     pipelined_records: int
     sequential_records: int
@@ -46,7 +46,7 @@ class SingleRecords:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From the producer's call to the consumer's hands, at a rate that no server finds hard."""
+    """From the producer's call to the consumer, at a rate that is easy for every server."""
 
     records: int
     rate: int = 1_000

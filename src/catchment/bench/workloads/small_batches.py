@@ -1,4 +1,4 @@
-"""Small batches to many partitions at once, as a copy between topics writes them: what a batch costs, whatever is in it."""
+"""Small batches to many partitions at once, as a copy between topics writes them: the cost of a batch."""
 
 from __future__ import annotations
 

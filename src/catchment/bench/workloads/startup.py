@@ -1,4 +1,4 @@
-"""A new server: the time from its start to the first acknowledged record, and its memory when it then has nothing to do."""
+"""A new server: the time from its start to the first acknowledged record, and its memory when it is idle."""
 
 from __future__ import annotations
 

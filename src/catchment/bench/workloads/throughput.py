@@ -1,4 +1,4 @@
-"""Produce a volume, read it back: throughput both ways, the processor time it took the server, and its memory meanwhile."""
+"""Produce a volume and read it back: throughput both ways, the processor time of the server, and its memory meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOADED_MEMORY_BAR = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """One shape of traffic. The plain shape (acks=all, one partition, no codec) carries the bars."""
+    """One form of traffic. The plain form (acks=all, one partition, no codec) has the bars."""
 
     record_bytes: int
     records: int
@@ -45,7 +45,7 @@ class Throughput:
 
     @property
     def is_plain(self) -> bool:
-        """Whether this is the shape that carries the bars."""
+        """Whether this is the form with the bars."""
         return self.acks == "all" and self.partitions == 1 and self.codec == "none"
 
     @property
@@ -94,5 +94,5 @@ class Throughput:
 
 
 def size_title(record_bytes: int) -> str:
-    """A size as people write it."""
+    """A size in B or KB."""
     return f"{record_bytes} B" if record_bytes < 1_000 else f"{record_bytes // 1_000} KB"

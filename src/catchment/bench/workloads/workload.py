@@ -1,4 +1,4 @@
-"""What every workload offers, and the topic that each run gets for itself."""
+"""The interface of workloads, and a new topic for each run."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Workload(Protocol):
         """What a run can return, in the order of the table."""
 
     def run(self, target: Target) -> dict[str, float]:
-        """Put the load on the server once; a measure that this server cannot give is left out."""
+        """Run the load on the server once. Measures that this server does not support are omitted."""
 
 
 @contextmanager
 def fresh_topic(target: Target, partitions: int) -> Iterator[str]:
-    """A topic of this run's own, deleted afterwards so that the next run finds the disk as this one did."""
+    """A topic for this run, deleted afterwards so that the next run finds the same disk."""
     name = f"bench-{next(_numbers)}"
     admin = AdminClient({"bootstrap.servers": target.server.bootstrap_servers, "log_level": 0})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(_TOPIC_TIMEOUT_SECONDS)
