@@ -20,6 +20,7 @@ from catchment.broker.coordinators.loading import replay_log
 from catchment.broker.coordinators.shard_runner import ShardRunner
 from catchment.coordination.coordinator_shard import NO_PRODUCER, Producer, Write
 from catchment.coordination.groups.classic.commands import JoinAnswer, JoinRequest
+from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.records import OffsetToCommit
 from catchment.coordination.groups.shard import GroupShard
 from catchment.coordination.groups.state import GroupLimits
@@ -108,7 +109,7 @@ def _commit(runner: ShardRunner[FaultyShard], offset: int, producer: Producer | 
     offsets = [OffsetToCommit("t", 0, offset, -1, ""), OffsetToCommit("t", 1, offset, -1, "")]
 
     def command(shard: FaultyShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
-        shard.offsets.commit("g", -1, "", None, offsets, reply, now, producer)
+        shard.offsets.commit(CommitRequest("g", -1, "", None, offsets, producer), reply, now)
 
     return runner.ask(command)
 

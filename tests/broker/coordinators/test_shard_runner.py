@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.broker.coordinators.shard_runner import ShardRunner, ShardT
 from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.records import (
     CommittedOffset,
     OffsetKey,
@@ -81,7 +82,9 @@ async def until_loaded(runner: ShardRunner[ShardT]) -> None:
 def commit(runner: ShardRunner[GroupShard], offset: int) -> asyncio.Future[list[ErrorCode]]:
     answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
     offsets = [OffsetToCommit("t", 0, offset, -1, "")]
-    runner.run(lambda shard, now: shard.offsets.commit("g", -1, "", None, offsets, answered.set_result, now))
+    runner.run(
+        lambda shard, now: shard.offsets.commit(CommitRequest("g", -1, "", None, offsets), answered.set_result, now)
+    )
     return answered
 
 
@@ -152,7 +155,7 @@ class EagerShard(GroupShard):
     def loaded(self, now: Moment) -> None:
         super().loaded(now)
         self._loads.put_nowait(asyncio.get_running_loop().time())
-        self.offsets.commit("g", -1, "", None, [OffsetToCommit("t", 0, 7, -1, "")], lambda _: None, now)
+        self.offsets.commit(CommitRequest("g", -1, "", None, [OffsetToCommit("t", 0, 7, -1, "")]), lambda _: None, now)
 
 
 async def test_a_shard_whose_first_write_fails_is_loaded_again_in_growing_intervals() -> None:
@@ -186,7 +189,9 @@ async def test_a_write_that_is_too_large_fails_only_its_own_request() -> None:
     runner = await loaded(partition_on(MemoryDisk(), LogConfig(max_message_bytes=1000)))
     answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
     many = [OffsetToCommit("t", number, 1, -1, "") for number in range(100)]
-    runner.run(lambda shard, now: shard.offsets.commit("g", -1, "", None, many, answered.set_result, now))
+    runner.run(
+        lambda shard, now: shard.offsets.commit(CommitRequest("g", -1, "", None, many), answered.set_result, now)
+    )
     assert await answered == [ErrorCode.unknown_server_error] * 100
     assert await commit(runner, 7) == [ErrorCode.none]
     assert committed(runner) == 7
@@ -271,7 +276,11 @@ def commit_in_transaction(runner: ShardRunner[GroupShard], offset: int, epoch: i
     answered: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
     offsets = [OffsetToCommit("t", 0, offset, -1, "")]
     producer = Producer(1, epoch)
-    runner.run(lambda shard, now: shard.offsets.commit("g", -1, "", None, offsets, answered.set_result, now, producer))
+    runner.run(
+        lambda shard, now: shard.offsets.commit(
+            CommitRequest("g", -1, "", None, offsets, producer), answered.set_result, now
+        )
+    )
     return answered
 
 

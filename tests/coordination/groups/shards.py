@@ -16,6 +16,7 @@ from catchment.coordination.groups.classic.commands import (
     SyncRequest,
 )
 from catchment.coordination.groups.classic.group import GroupState
+from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.records import CommittedOffset, OffsetToCommit
 from catchment.coordination.groups.shard import GroupShard
 from catchment.coordination.groups.state import GroupLimits
@@ -127,7 +128,7 @@ class LoggedShard(Logged[GroupShard]):
         offsets = [OffsetToCommit(topic, partition, offset, 3, metadata)]
         self.call(
             lambda shard, now: shard.offsets.commit(
-                group_id, generation, member_id, instance_id, offsets, outcomes.append, now
+                CommitRequest(group_id, generation, member_id, instance_id, offsets), outcomes.append, now
             )
         )
         return outcomes

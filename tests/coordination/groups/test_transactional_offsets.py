@@ -17,6 +17,7 @@ from tests.coordination.groups.shards import LIMITS, LoggedShard
 
 from catchment.coordination.coordinator_shard import NO_PRODUCER, Producer
 from catchment.coordination.groups.classic.group import GroupState
+from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.records import OffsetKey, OffsetToCommit, decode_key, decode_offset
 from catchment.coordination.groups.shard import GroupShard
 from catchment.coordination.groups.state import GroupLimits
@@ -56,7 +57,9 @@ class TransactionalShard(LoggedShard):
         offsets = [OffsetToCommit("t", partition, offset, -1, "")]
         self.call(
             lambda shard, now: shard.offsets.commit(
-                group_id, generation, member_id, None, offsets, outcomes.append, now, Producer(producer_id, 0)
+                CommitRequest(group_id, generation, member_id, None, offsets, Producer(producer_id, 0)),
+                outcomes.append,
+                now,
             )
         )
         ((outcome,),) = outcomes

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
     from catchment.coordination.groups.consumer.group import CurrentAssignment
     from catchment.coordination.groups.modern import GroupDescription
+    from catchment.coordination.groups.offset_commands import CommitRequest
     from catchment.coordination.groups.offsets import TopicPartition
     from catchment.coordination.groups.queries import ClassicGroupDescription, ListedGroup, Positions
-    from catchment.coordination.groups.records import OffsetToCommit
     from catchment.coordination.groups.shard import GroupShard
     from catchment.coordination.groups.state import GroupLimits
     from catchment.coordination.timers import Moment
@@ -132,39 +132,12 @@ class GroupCoordinator:
         await runner.settled()
         return outcomes
 
-    async def commit(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        offsets: Sequence[OffsetToCommit],
-        version: int,
-    ) -> list[ErrorCode]:
-        """Commit offsets for a request of this version of OffsetCommit."""
+    def commit(self, request: CommitRequest) -> asyncio.Future[list[ErrorCode]]:
+        """Commit offsets in this step; the future has an error code for each offset, once they are durable.
 
-        def command(shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
-            shard.offsets.commit(
-                group_id, generation, member_id, instance_id, offsets, reply, now, producer=None, version=version
-            )
-
-        return await self._runtime.ask(group_id, command)
-
-    def begin_transactional_commit(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        offsets: Sequence[OffsetToCommit],
-        producer: Producer,
-    ) -> asyncio.Future[list[ErrorCode]]:
-        """Commit offsets that take effect once the producer's transaction commits. The caller has verified that it is open."""
-
-        def command(shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
-            shard.offsets.commit(group_id, generation, member_id, instance_id, offsets, reply, now, producer)
-
-        return self._runtime.begin(group_id, command)
+        With a producer, its transaction must have been verified.
+        """
+        return self._runtime.begin(request.group_id, partial(_commit, request))
 
     def partition_of(self, group_id: str) -> Partition:
         """The partition of the group; ApiError if this broker does not lead it."""
@@ -250,6 +223,10 @@ class GroupCoordinator:
         for runner in self._runtime:
             with contextlib.suppress(ApiError):
                 runner.run(lambda shard, now: shard.offsets.expire(now))
+
+
+def _commit(request: CommitRequest, shard: GroupShard, now: Moment, reply: Callable[[list[ErrorCode]], None]) -> None:
+    shard.offsets.commit(request, reply, now)
 
 
 def _delete_topic(name: str, shard: GroupShard, _: Moment) -> None:

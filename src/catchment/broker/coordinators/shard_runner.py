@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -43,6 +43,7 @@ _PRODUCER_ERRORS = (ErrorCode.invalid_producer_epoch, ErrorCode.invalid_txn_stat
 """The log rejected the producer, so nothing was written and the log is not in doubt."""
 
 Answer = TypeVar("Answer")
+Arguments = TypeVarTuple("Arguments")
 ShardT = TypeVar("ShardT", bound=CoordinatorShard)
 
 
@@ -80,12 +81,12 @@ class ShardRunner(Generic[ShardT]):
             self._loading.cancel()
         self._unload(error)
 
-    def run(self, command: Callable[[ShardT, Moment], None]) -> None:
+    def run(self, command: Callable[[ShardT, Moment, *Arguments], None], *arguments: *Arguments) -> None:
         """Run a command and append its records; ApiError if no shard is loaded, or the command raises one."""
         shard = self._active_shard()
         now = self._now()
         try:
-            command(shard, now)
+            command(shard, now, *arguments)
         except ApiError:
             raise
         except Exception as fault:
@@ -95,13 +96,8 @@ class ShardRunner(Generic[ShardT]):
     def ask(self, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> "asyncio.Future[Answer]":
         """Run a command that replies now or later, and return a future of its reply; an ApiError if the shard is unloaded."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def reply(answer: Answer) -> None:
-            if not answered.done():
-                answered.set_result(answer)
-
         shard = self._shard
-        self.run(lambda shard, now: command(shard, now, reply))
+        self.run(command, partial(_reply, answered))
         if not answered.done():
             if self._shard is not shard:
                 raise ApiError(ErrorCode.unknown_server_error)
@@ -371,6 +367,11 @@ class ShardRunner(Generic[ShardT]):
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), int(self._clock.monotonic_s() * 1000))
+
+
+def _reply(answered: "asyncio.Future[Answer]", answer: Answer) -> None:
+    if not answered.done():
+        answered.set_result(answer)
 
 
 def _succeed(ended: "asyncio.Future[None]", _: Moment) -> None:

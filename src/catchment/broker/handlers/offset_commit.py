@@ -25,6 +25,7 @@ from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.broker.turns import Turns, gather_in_turns
 from catchment.cluster.metadata import MetadataImage
+from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.records import OffsetToCommit
 from catchment.protocol.adapters.offset_commit import OffsetCommitResponseTopic
 from catchment.protocol.errors import ApiError
@@ -98,12 +99,14 @@ async def _commit_batch(
 ) -> list[ErrorCode]:
     try:
         return await context.services.groups.commit(
-            request.group_id,
-            request.generation_id_or_member_epoch,
-            request.member_id,
-            request.group_instance_id,
-            offsets,
-            context.header.api_version,
+            CommitRequest(
+                request.group_id,
+                request.generation_id_or_member_epoch,
+                request.member_id,
+                request.group_instance_id,
+                offsets,
+                version=context.header.api_version,
+            )
         )
     except ApiError as error:
         return [error.code] * len(offsets)

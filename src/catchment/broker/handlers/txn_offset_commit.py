@@ -15,7 +15,6 @@ Gaps
 import asyncio
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
@@ -25,13 +24,14 @@ from kio.schema.txn_offset_commit.v5.response import (
     TxnOffsetCommitResponseTopic,
 )
 
-from catchment.broker.context import NO_THROTTLE, RequestContext
+from catchment.broker.context import NO_THROTTLE, RequestContext, Services
 from catchment.broker.network.routing import api
 from catchment.broker.transactions.client_capabilities import ClientCapabilities
 from catchment.broker.transactions.verification import VerificationRequest
 from catchment.broker.turns import Turns
 from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.coordinator_shard import Producer
+from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.records import OffsetToCommit
 from catchment.protocol.errors import ApiError
 from catchment.replication.partition import Partition
@@ -46,26 +46,6 @@ _NO_SEQUENCE = 0
 """Offsets have no sequence numbers, so none can be out of order."""
 
 Outcomes = list[ErrorCode]
-
-
-class _Commit(NamedTuple):
-    """The offsets of existing partitions, ready to be written."""
-
-    context: RequestContext
-    request: TxnOffsetCommitRequest
-    offsets: list[OffsetToCommit]
-    producer: Producer
-
-    def start(self) -> "asyncio.Future[Outcomes]":
-        request = self.request
-        return self.context.services.groups.begin_transactional_commit(
-            request.group_id,
-            request.generation_id,
-            request.member_id,
-            request.group_instance_id,
-            self.offsets,
-            self.producer,
-        )
 
 
 @api(28, versions=(0, 5))
@@ -102,32 +82,37 @@ async def _outcomes(
         if len(offsets) > _MAX_OFFSETS:
             raise ApiError(ErrorCode.invalid_commit_offset_size)
         producer = Producer(request.producer_id, request.producer_epoch)
-        return await _commit(_Commit(context, request, offsets, producer))
+        commit = CommitRequest(
+            request.group_id, request.generation_id, request.member_id, request.group_instance_id, offsets, producer
+        )
+        return await _commit(context, request.transactional_id, commit, producer)
     except ApiError as error:
         return [error.code] * len(offsets)
 
 
-async def _commit(commit: _Commit) -> Outcomes:
+async def _commit(
+    context: RequestContext, transactional_id: str, commit: CommitRequest, producer: Producer
+) -> Outcomes:
     """Write the offsets, after the transaction coordinator has verified the group if these are its first."""
-    services, request = commit.context.services, commit.request
-    version = commit.context.header.api_version
+    services, version = context.services, context.header.api_version
     capabilities = ClientCapabilities(
         version >= _FIRST_WITH_TRANSACTION_ABORTABLE, version >= _FIRST_THAT_ADDS_PARTITIONS
     )
-    verifying = VerificationRequest(services, request.transactional_id, capabilities, ApiError)
-    partition = services.groups.partition_of(request.group_id)
-    if not verifying.is_required(partition, commit.producer):
-        return await commit.start()
-    verification = partition.verifications.of(*commit.producer, _NO_SEQUENCE)
+    verifying = VerificationRequest(services, transactional_id, capabilities, ApiError)
+    partition = services.groups.partition_of(commit.group_id)
+    if not verifying.is_required(partition, producer):
+        return await services.groups.commit(commit)
+    verification = partition.verifications.of(*producer, _NO_SEQUENCE)
     started: asyncio.Future[asyncio.Future[Outcomes]] = asyncio.get_running_loop().create_future()
-    verified = partial(_verified, commit, partition, verification, started)
+    verified = partial(_verified, services, commit, partition, verification, started)
     verifying.add(partition, verification, _NO_SEQUENCE, verified)
     await verifying.send()
     return await (await started)
 
 
 def _verified(
-    commit: _Commit,
+    services: Services,
+    commit: CommitRequest,
     partition: Partition,
     verification: Verification,
     started: "asyncio.Future[asyncio.Future[Outcomes]]",
@@ -138,7 +123,7 @@ def _verified(
         started.set_exception(error)
         return
     try:
-        started.set_result(commit.start())
+        started.set_result(services.groups.commit(commit))
     except ApiError as rejection:
         started.set_exception(rejection)
     partition.verifications.finish(verification)

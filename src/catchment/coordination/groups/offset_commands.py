@@ -7,6 +7,7 @@ partitions itself commits without a generation, which is allowed while the group
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -39,6 +40,21 @@ Outcomes = list[ErrorCode]
 OutcomesReply = Callable[[Outcomes], None]
 
 
+class CommitRequest(NamedTuple):
+    """An OffsetCommit or, with a producer, a TxnOffsetCommit."""
+
+    group_id: str
+    generation: int
+    """Or the member epoch, in a consumer group."""
+    member_id: str
+    instance_id: str | None
+    offsets: Sequence[OffsetToCommit]
+    producer: Producer | None = None
+    """The offsets take effect once the open transaction of this producer commits."""
+    version: int = FIRST_COMMIT_VERSION_WITH_EPOCHS - 1
+    """The version of OffsetCommit."""
+
+
 class OffsetCommands:
     __slots__ = ("_consumer_groups", "_rebalance", "_state")
 
@@ -47,42 +63,20 @@ class OffsetCommands:
         self._rebalance = rebalance
         self._consumer_groups = consumer_groups
 
-    def commit(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        offsets: Sequence[OffsetToCommit],
-        reply: OutcomesReply,
-        now: Moment,
-        producer: Producer | None = None,
-        version: int = FIRST_COMMIT_VERSION_WITH_EPOCHS - 1,
-    ) -> None:
-        """Commit the valid offsets, and reply with an error code for each offset.
-
-        With a producer, the offsets take effect once its open transaction commits.
-        """
-        allowed: frozenset[TopicIdPartition] | None = None
+    def commit(self, request: CommitRequest, reply: OutcomesReply, now: Moment) -> None:
+        """Commit the valid offsets, and reply with an error code for each offset."""
         try:
-            if self._state.others.get(group_id) is not None:
-                allowed = self._check_other(
-                    group_id, generation, member_id, instance_id, version if producer is None else None
-                )
-            elif producer is None:
-                self._check_commit(group_id, generation, member_id, instance_id, now, version)
-            else:
-                self._check_transactional_commit(group_id, generation, member_id, instance_id)
+            allowed = self._check(request, now)
         except ApiError as error:
-            reply([error.code] * len(offsets))
+            reply([error.code] * len(request.offsets))
             return
-        outcomes = [self._outcome(one, allowed) for one in offsets]
+        outcomes = [self._outcome(one, allowed) for one in request.offsets]
         records: list[EncodedRecord] = [
             (
-                encode_offset_key(OffsetKey(group_id, one.topic, one.partition)),
+                encode_offset_key(OffsetKey(request.group_id, one.topic, one.partition)),
                 encode_offset(CommittedOffset(one.offset, one.leader_epoch, one.metadata, now.wall_ms)),
             )
-            for one, outcome in zip(offsets, outcomes, strict=True)
+            for one, outcome in zip(request.offsets, outcomes, strict=True)
             if outcome is ErrorCode.none
         ]
         if not records:
@@ -92,8 +86,21 @@ class OffsetCommands:
             records,
             committed=lambda _: reply(outcomes),
             failed=lambda error, _: reply([error if one is ErrorCode.none else one for one in outcomes]),
-            producer=producer,
+            producer=request.producer,
         )
+
+    def _check(self, request: CommitRequest, now: Moment) -> frozenset[TopicIdPartition] | None:
+        """The partitions that may be committed, None means all; ApiError if the whole commit is rejected."""
+        group_id, generation, member_id, instance_id, _, producer, version = request
+        if self._state.others.get(group_id) is not None:
+            return self._check_other(
+                group_id, generation, member_id, instance_id, version if producer is None else None
+            )
+        if producer is None:
+            self._check_commit(group_id, generation, member_id, instance_id, now, version)
+        else:
+            self._check_transactional_commit(group_id, generation, member_id, instance_id)
+        return None
 
     def fetch(
         self, group_id: str, member_id: str | None = None, epoch: int = NO_EPOCH

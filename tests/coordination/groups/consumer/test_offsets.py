@@ -10,6 +10,7 @@ from tests.coordination.groups.consumer.consumer_shards import ConsumerClient, C
 
 from catchment.coordination.coordinator_shard import Producer
 from catchment.coordination.groups.classic.group import GroupState
+from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.offsets import TopicPartition
 from catchment.coordination.groups.records import OffsetToCommit
 from catchment.coordination.groups.state import GroupLimits
@@ -30,7 +31,7 @@ def commit(
     offsets = [OffsetToCommit(topic, partition, 7, 0, "") for topic, partition in partitions or (("t", 0),)]
     shard.call(
         lambda inner, now: inner.offsets.commit(
-            "g", epoch, member_id, None, offsets, outcomes.extend, now, producer, version
+            CommitRequest("g", epoch, member_id, None, offsets, producer, version), outcomes.extend, now
         )
     )
     return outcomes
