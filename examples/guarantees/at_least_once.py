@@ -1,7 +1,7 @@
 """At least once: the work is done first, the position is committed after.
 
 A crash between the two repeats the record: the next start gets it again. No record is lost. Right where the work may be
-done twice without harm, or where somebody downstream removes the repeats.
+done twice without harm, or where a consumer downstream removes the duplicates.
 """
 
 import os

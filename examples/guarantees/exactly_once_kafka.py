@@ -1,6 +1,6 @@
 """Exactly once, from topic to topic: the results and the position are one Kafka transaction.
 
-Either both are there or neither, whatever crashes when. Whoever reads the results with `isolation.level=read_committed` sees
+Either both are written or neither, whatever crashes. A consumer that reads the results with `isolation.level=read_committed` sees
 each of them once. The transactional id is fixed, so a restarted worker first ends what its predecessor left open, and a
 predecessor that is only thought dead can commit nothing any more.
 """
@@ -12,7 +12,7 @@ from records import place
 RECORDS_A_TRANSACTION = 10
 """Few, so that one can watch it; some thousands cost hardly more."""
 TIMEOUT_S = 60
-"""The broker may be away for a while; for longer, this program ends, and whoever looks after it starts it again."""
+"""The broker may be down for a while. If it is down for longer, this program ends, and its supervisor restarts it."""
 
 
 def transform(value: bytes | None) -> bytes:

@@ -83,7 +83,7 @@ def test_emergency_counts_districts_and_sends_crews(
     assert any("a crew goes from" in one for one in played.acted)
 
 
-def test_emergency_tells_a_board_that_is_wrong() -> None:
+def test_emergency_reports_a_wrong_board() -> None:
     report = {"district": "Harbour", "at": "2026-05-01T12:00:03+00:00", "origin": "citizen"}
     row = {"district": "Harbour", "start": datetime.fromisoformat("2026-05-01T12:00:00+00:00"), "count": 1, "calls": 1}
     assert city.differences([report], [row]) == []
@@ -118,7 +118,7 @@ def test_sensors_switches_each_room_when_it_crosses_30_degrees(play: Play) -> No
     assert set(last) - is_on.keys() <= {room for room, is_hot in last.items() if not is_hot}
 
 
-def test_market_tells_of_gains_of_a_day_and_of_large_orders(play: Play) -> None:
+def test_market_alerts_on_gains_of_a_day_and_on_large_orders(play: Play) -> None:
     played = play("market", events_a_second=200)
     large = {row["symbol"] for row in played.clean() if row["price"] * row["quantity"] >= 1_000_000}
     rising = {row["symbol"] for row in played.stored() if row["last"] / row["first"] - 1 >= 0.10}

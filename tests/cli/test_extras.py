@@ -119,7 +119,7 @@ def test_the_status_of_a_pipeline_by_its_file_needs_what_reads_the_file(monkeypa
     assert "the pipeline's file city.yaml needs yaml: pip install 'catchment-streaming[pipelines]'" in result.stderr
 
 
-def test_the_verbs_of_pipelines_are_among_the_commands_that_are_looked_at() -> None:
+def test_the_pipeline_commands_are_among_the_checked_commands() -> None:
     verbs = {
         words.removeprefix("pipeline ") for words in _FOUND.keys() | WITHOUT_EXTRA if words.startswith("pipeline ")
     }

@@ -10,9 +10,7 @@ from tests.cli.conftest import Run, Start
 from catchment import Broker
 
 
-def test_a_reader_that_has_had_enough_hears_no_complaint(
-    start: Start, run: Run, topic: str, bootstrap_servers: str
-) -> None:
+def test_a_closed_pipe_is_not_an_error(start: Start, run: Run, topic: str, bootstrap_servers: str) -> None:
     run("produce", topic, stdin=b"some longer line of text\n" * 20_000)
     consumer = start("consume", topic, "-b", bootstrap_servers)
     assert consumer.stdout is not None

@@ -1,4 +1,4 @@
-"""Single requests to single brokers: whom they reach, and what people are told if nobody answers."""
+"""Single requests to single brokers: which broker they reach, and the errors if none answers."""
 
 import socket
 
@@ -23,7 +23,7 @@ def test_a_request_reaches_the_broker_that_it_is_for(bootstrap_servers: str, tar
         assert [broker.broker_id for broker in answer.brokers] == requests.broker_ids() == [1]
 
 
-def test_a_broker_that_is_not_there_is_told(bootstrap_servers: str) -> None:
+def test_a_broker_that_does_not_exist_is_reported(bootstrap_servers: str) -> None:
     with (
         open_requests(bootstrap_servers, {}, 20) as requests,
         pytest.raises(CommandError, match="the cluster has no broker 77"),
@@ -31,7 +31,7 @@ def test_a_broker_that_is_not_there_is_told(bootstrap_servers: str) -> None:
         requests.ask(CLUSTER, to=77)
 
 
-def test_a_request_that_the_broker_does_not_serve_is_told(bootstrap_servers: str) -> None:
+def test_a_request_that_the_broker_does_not_serve_is_reported(bootstrap_servers: str) -> None:
     vote = VoteRequest(cluster_id=None, topics=())
     with (
         open_requests(bootstrap_servers, {}, 20) as requests,
@@ -40,7 +40,7 @@ def test_a_request_that_the_broker_does_not_serve_is_told(bootstrap_servers: str
         requests.ask(vote)
 
 
-def test_a_server_that_never_answers_is_given_up_at_the_time_out() -> None:
+def test_a_server_that_never_answers_fails_after_the_timeout() -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
@@ -60,7 +60,9 @@ def test_a_server_that_never_answers_is_given_up_at_the_time_out() -> None:
         ({"security.protocol": "SSL", "ssl.ca.location": "/no/such.pem"}, "names /no/such.pem"),
     ],
 )
-def test_security_that_cannot_be_had_is_refused(bootstrap_servers: str, settings: dict[str, str], told: str) -> None:
+def test_unsupported_security_settings_are_rejected(
+    bootstrap_servers: str, settings: dict[str, str], told: str
+) -> None:
     with pytest.raises(CommandError, match=told), open_requests(bootstrap_servers, settings, 1):
         pass
 
@@ -78,7 +80,7 @@ def test_settings_for_librdkafka_alone_are_left_to_it(bootstrap_servers: str) ->
         assert requests.broker_ids() == [1]
 
 
-def test_an_error_code_is_told_by_the_brokers_words_or_its_name() -> None:
+def test_an_error_code_is_reported_with_the_brokers_message_or_its_name() -> None:
     assert refused("cannot x", ErrorCode.invalid_request, "no such key").message == (
         "cannot x: no such key (INVALID_REQUEST)"
     )

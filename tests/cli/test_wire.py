@@ -1,4 +1,4 @@
-"""What people are told when the cluster cannot be reached."""
+"""The errors when the cluster cannot be reached."""
 
 import socket
 import time
@@ -22,7 +22,7 @@ def closed_port() -> int:
     "command",
     [["topic", "list"], ["topic", "create", "t"], ["produce", "t"], ["consume", "t"], ["topic", "delete", "t"]],
 )
-def test_a_refused_connection_is_told_within_seconds(run: Run, closed_port: int, command: list[str]) -> None:
+def test_a_refused_connection_is_reported_within_seconds(run: Run, closed_port: int, command: list[str]) -> None:
     started_at = time.monotonic()
 
     result = run(*command, "-b", f"127.0.0.1:{closed_port}", "--timeout", "120")
@@ -34,7 +34,7 @@ def test_a_refused_connection_is_told_within_seconds(run: Run, closed_port: int,
 
 
 @pytest.mark.parametrize("command", [["topic", "list"], ["produce", "t"], ["consume", "t"]])
-def test_a_server_that_is_not_kafka_is_told_apart(run: Run, command: list[str]) -> None:
+def test_a_server_that_is_not_kafka_is_reported(run: Run, command: list[str]) -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
@@ -69,6 +69,6 @@ def test_addresses_are_read_as_people_write_them(address: str, expected: tuple[s
 
 
 @pytest.mark.parametrize("address", ["", "broker:port", ":9092", "broker:0", "broker:65536"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_what_is_no_address_is_rejected(address: str) -> None:
     with pytest.raises(CommandError):
         split_address(address)

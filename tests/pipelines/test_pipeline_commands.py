@@ -107,7 +107,7 @@ def test_tests_are_run_and_counted(tmp_path: Path) -> None:
     assert result.exit_code == 1, result.output
     assert "✓ it holds" in result.stdout
     assert "✗ it does not" in result.stdout
-    assert "1 test held, 1 did not" in result.stdout
+    assert "1 test passed, 1 failed" in result.stdout
     only = _pipeline("test", file, "--only", "holds", "--json")
     assert only.exit_code == 0
     (outcome,) = json.loads(only.stdout)

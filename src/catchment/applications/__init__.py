@@ -1,1 +1,1 @@
-"""Applications to look at, run and begin from: each a pipeline, a generator of its events, and an actuator that responds."""
+"""Applications to read, run and start from: each a pipeline, a generator of its events, and an actuator that responds."""

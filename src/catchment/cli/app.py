@@ -1,6 +1,6 @@
 """The tree of commands, and the one place where a failure becomes a message and an exit status.
 
-A command's module is imported when the command is run, or its help is asked for: `catchment --version` and the list of
+A command's module is imported when the command runs or prints its help: `catchment --version` and the list of
 commands need no Kafka client, and `catchment up` needs no benchmarks.
 """
 
@@ -116,7 +116,7 @@ class CommandTree(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         entry = COMMANDS.get(cmd_name)
         if entry is None:
-            # Typer proposes a similar name among the commands that it knows, and none of them will run.
+            # Typer suggests a similar name among these commands, and runs none of them.
             self.commands.update({name: _listed(name) for name in COMMANDS})
             return None
         if self._is_listing:
@@ -141,8 +141,8 @@ class CommandTree(TyperGroup):
             print_failure(error)
             raise typer.Exit(error.exit_code) from error
         except BrokenPipeError as error:
-            # The reader of our output has closed it, which is no failure of ours. The descriptor is replaced so that the
-            # interpreter's last flush does not meet the closed pipe again.
+            # The reader has closed the pipe, which is not an error. The descriptor is replaced so that the interpreter's
+            # last flush does not fail on the closed pipe again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from error
         except OSError as error:
@@ -151,7 +151,7 @@ class CommandTree(TyperGroup):
 
     @contextmanager
     def _listing(self) -> Iterator[None]:
-        """Commands are their names and summaries, and none is loaded."""
+        """While commands are listed, only their names and summaries are used, and none is imported."""
         self._is_listing = True
         try:
             yield
@@ -160,7 +160,7 @@ class CommandTree(TyperGroup):
 
 
 def _listed(name: str) -> TyperCommand:
-    """A command for a list of commands, which needs its summary alone."""
+    """A command as a list of commands shows it: by its summary, without importing it."""
     return TyperCommand(name, help=COMMANDS[name].summary, rich_help_panel=COMMANDS[name].panel)
 
 
@@ -202,5 +202,5 @@ def catchment(
 
 def run() -> None:
     sys.excepthook = report_bug
-    # Calling the command, not the Typer object: that one would put its own hook in place of ours.
+    # Call the command, not the Typer object, which would replace our exception hook.
     typer.main.get_command(app)(prog_name="catchment")

@@ -1,6 +1,6 @@
-"""Commands that stand on an extra: they say what to install where a part of it is missing, and those of pipelines fail alike.
+"""Commands that need an extra: they report what to install if a package is missing, and all pipeline commands fail in the same way.
 
-Whether a package is there is looked up without loading it, when a command is run: its help needs nothing.
+A package is looked up, not imported, and only when a command runs: `--help` needs no extra.
 """
 
 from importlib.util import find_spec
@@ -18,13 +18,13 @@ _PACKAGES: Final = {
     "spark": _SPARK,
     "pipelines": (*_SPARK, "deltalake", "pydantic", "yaml", "pandas", "duckdb", "sqlglot"),
 }
-"""What each extra brings, by the name that it is imported by; the libraries of stores are asked for by the store that needs them."""
+"""The import names of each extra's packages. The drivers of databases are checked by the store that needs them."""
 WITHOUT_EXTRA: Final = frozenset({"pipeline status", "pipeline stop", "example"})
-"""Commands of an extra that can do something without it, and look for it themselves where they need it."""
+"""Commands that work in part without their extra, and check for it themselves."""
 
 
 def with_extra(command: Any, extra: str, path: str) -> Any:
-    """A command, or a group with all commands in it, that first looks for an extra. Typer keeps its classes private."""
+    """Make a command, or every command of a group, check for an extra first. Typer keeps its classes private."""
     for name, below in getattr(command, "commands", {}).items():
         with_extra(below, extra, f"{path} {name}")
     if not hasattr(command, "commands"):
@@ -40,7 +40,7 @@ def with_extra(command: Any, extra: str, path: str) -> Any:
 
 
 def need_extra(command_path: str, extra: str) -> None:
-    """Say what to install where it is missing."""
+    """Raise an error with the pip command if a package of the extra is missing."""
     for package in _PACKAGES[extra]:
         if find_spec(package) is None:
             message = f"{command_path} needs {package}: pip install 'catchment-streaming[{extra}]'"
@@ -48,12 +48,12 @@ def need_extra(command_path: str, extra: str) -> None:
 
 
 def _explained(invoke: Any, context: Any) -> Any:
-    """The command's own result, or its failure in words, with the same exit code in every command."""
-    from catchment.cli.wire import client_errors_told
+    """The result of the command, or a `CommandError` with the same exit code in every command."""
+    from catchment.cli.wire import client_errors_as_failures
     from catchment.pipelines.errors import Mistakes, Refusal
 
     try:
-        with client_errors_told(refusals=(Refusal,)):
+        with client_errors_as_failures(refusals=(Refusal,)):
             return invoke(context)
     except Mistakes as mistakes:
         for mistake in mistakes.found:

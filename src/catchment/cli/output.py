@@ -16,7 +16,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on a terminal; tab-separated lines in a pipe, where a frame would only have to be cut away again.
+    """A table on a terminal; tab-separated lines in a pipe, which scripts can split.
 
     A column whose name ends in a colon holds numbers and is aligned to the right.
     """
@@ -38,7 +38,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def print_note(text: str) -> None:
-    """A remark beside the output proper."""
+    """A remark on stderr, so that it does not mix with the results."""
     typer.echo(text, err=True)
 
 

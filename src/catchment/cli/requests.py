@@ -1,7 +1,6 @@
-"""Requests to single brokers of a cluster, for what confluent-kafka has no call for.
+"""Requests to single brokers of a cluster, for APIs that confluent-kafka does not offer.
 
-They go through the client that the rest of Catchment uses, which speaks TLS and SASL too; what it raises is told as a
-command's failure.
+They use Catchment's own client, with TLS and SASL. Its errors are raised as `CommandError`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from catchment.cli.failure import CommandError
-from catchment.cli.wire import client_errors_told, require_reachable
+from catchment.cli.wire import client_errors_as_failures, require_reachable
 from catchment.client.cluster import GROUP, TRANSACTION, Cluster, Coordinator, Target
 from catchment.client.settings import KNOWN_SETTINGS
 
@@ -23,18 +22,18 @@ _SECURITY = ("security.", "ssl.", "sasl.")
 
 
 class Requests:
-    """The brokers of one cluster, each connected to when it is first asked."""
+    """The brokers of one cluster; each is connected to with its first request."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def ask(self, request: Any, *, to: Target = "any") -> Any:
         """The answer of the broker that the request is for, as the newest class."""
-        with client_errors_told():
+        with client_errors_as_failures():
             return self._cluster.ask(request, to=to)
 
     def broker_ids(self) -> list[int]:
-        with client_errors_told():
+        with client_errors_as_failures():
             return self._cluster.broker_ids()
 
 
@@ -42,17 +41,17 @@ class Requests:
 def open_requests(bootstrap_servers: str, settings: Mapping[str, str], timeout_s: float) -> Iterator[Requests]:
     """Requests to a cluster, each of them answered within `timeout_s`.
 
-    Settings that only librdkafka knows are for the clients that it makes. Those of security are not left out: a connection
-    must never be less safe than it was asked to be.
+    Settings that only librdkafka knows are ignored, except those of security: a connection must never be less secure than
+    it was configured to be.
     """
     require_reachable(bootstrap_servers)
     ours = {name: value for name, value in settings.items() if name in KNOWN_SETTINGS or name.startswith(_SECURITY)}
-    with client_errors_told():
+    with client_errors_as_failures():
         cluster = Cluster(bootstrap_servers, {"client.id": "catchment-cli"} | ours, timeout_s=timeout_s)
     with cluster:
         yield Requests(cluster)
 
 
 def refused(subject: str, code: ErrorCode, message: str | None) -> CommandError:
-    """A broker's error code in words; `subject` says what was tried on what."""
+    """A broker's error code as an error; `subject` names the operation and its target."""
     return CommandError(f"{subject}: {message or code.name.replace('_', ' ')} ({code.name.upper()})")

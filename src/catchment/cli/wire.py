@@ -1,6 +1,6 @@
-"""Kafka clients for the commands, and Kafka's errors in words.
+"""Kafka clients for the commands, and Kafka's errors as messages with advice.
 
-Every command that works with topics speaks only the protocol, so it serves an Apache Kafka cluster as well as Catchment.
+The commands use only the Kafka protocol, so they work with Apache Kafka as well as with Catchment.
 """
 
 import socket
@@ -19,12 +19,12 @@ from catchment.client.errors import ClientError, SettingsError
 
 CONNECT_TIMEOUT_S = 3.0
 
-# librdkafka writes every reconnect to stderr; what matters of it reaches a person as a CommandError.
+# librdkafka would log every reconnect to stderr; errors that matter are raised as CommandError.
 _SILENT = {"log_level": 0}
 
 _ADVICE = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "`catchment topic list` shows what is there; `catchment topic create` adds one.",
-    KafkaError._UNKNOWN_TOPIC: "`catchment topic list` shows what is there; `catchment topic create` adds one.",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "`catchment topic list` shows the topics; `catchment topic create` adds one.",
+    KafkaError._UNKNOWN_TOPIC: "`catchment topic list` shows the topics; `catchment topic create` adds one.",
     KafkaError._UNKNOWN_PARTITION: "`catchment topic describe` shows its partitions.",
     KafkaError.TOPIC_ALREADY_EXISTS: "Use `catchment topic alter` to change it, or --if-not-exists to accept it as it is.",
     KafkaError.TOPIC_EXCEPTION: "Names have 1 to 249 letters, digits, dots, underscores or hyphens, and are not . or ..",
@@ -41,13 +41,13 @@ _ADVICE = {
 
 
 def explain(error: KafkaError, subject: str) -> CommandError:
-    """`subject` says what was tried on what; the error says how it ended."""
+    """A CommandError with advice; `subject` names the operation and its target."""
     return CommandError(f"{subject}: {error.str()} ({error.name()})", _ADVICE.get(error.code()))
 
 
 @contextmanager
 def explained(subject: str) -> Iterator[None]:
-    """Turn what the client library raises into a message for people."""
+    """Raise the errors of the client library as `CommandError`."""
     try:
         yield
     except KafkaException as exception:
@@ -61,18 +61,18 @@ def outcome(future: Future[Any], subject: str) -> Any:
 
 
 def client_config(bootstrap_servers: str, settings: Mapping[str, str]) -> dict[str, Any]:
-    """The configuration that every client starts from, once the cluster is known to answer."""
+    """The configuration that all clients share, once the cluster is reachable."""
     require_reachable(bootstrap_servers)
     return {"bootstrap.servers": bootstrap_servers, "client.id": "catchment-cli", **_SILENT, **settings}
 
 
 def create_client(kind: type[Any], config: Mapping[str, Any]) -> Any:
-    """A producer, consumer or admin client; a setting that librdkafka refuses is the user's to correct."""
+    """A producer, consumer or admin client; a setting that librdkafka rejects is an error of the command line."""
     try:
         return kind(dict(config))
     except KafkaException as exception:
         raise CommandError(
-            f"the client refuses its settings: {exception.args[0].str()}",
+            f"librdkafka rejects the client settings: {exception.args[0].str()}",
             "Check --client-setting, --client-config and the profile against librdkafka's list of settings.",
             exit_code=MISTAKEN,
         ) from exception
@@ -84,7 +84,7 @@ def open_admin(bootstrap_servers: str, settings: Mapping[str, str]) -> AdminClie
 
 
 def require_reachable(bootstrap_servers: str) -> None:
-    """Fail at once where nobody listens: librdkafka would go on trying until its time-out."""
+    """Fail at once if no broker listens: librdkafka would retry until its timeout."""
     failures = []
     for server in bootstrap_servers.split(","):
         host, port = split_address(server.strip())
@@ -109,8 +109,8 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def client_errors_told(refusals: tuple[type[ClientError], ...] = ()) -> Iterator[None]:
-    """Tell what our own client raises as a command's failure; `refusals` are those because of what is there already."""
+def client_errors_as_failures(refusals: tuple[type[ClientError], ...] = ()) -> Iterator[None]:
+    """Raise the errors of our own client as `CommandError`; `refusals` are the classes that exit with `REFUSED`."""
     try:
         yield
     except ClientError as error:
@@ -120,12 +120,12 @@ def client_errors_told(refusals: tuple[type[ClientError], ...] = ()) -> Iterator
 
 def split_address(address: str) -> tuple[str, int]:
     """`host:port`, `[ipv6]:port`, or a host alone on Kafka's usual port."""
-    with client_errors_told():
+    with client_errors_as_failures():
         return client_settings.split_address(address)
 
 
 def read_metadata(client: Any, timeout_s: float) -> ClusterMetadata:
-    """Brokers and topics as the cluster tells them, without asking for any topic, which might create it."""
+    """Brokers and topics of the cluster. No topic is named in the request, because that might create it."""
     with explained("no Kafka broker answered"):
         metadata: ClusterMetadata = client.list_topics(timeout=timeout_s)
     return metadata

@@ -107,7 +107,7 @@ class PlainIntake:
         """What was committed, from the log: the last batch's outcome may not have been heard."""
         layout = self._layout
         try:
-            # Whoever opens the transactional id next ends what was left open.
+            # The next producer with the transactional id aborts what was left open.
             with Cluster(self._servers, timeout_s=10) as cluster:
                 with Producer(cluster, transactional_id=f"{layout.name}-intake"):
                     pass

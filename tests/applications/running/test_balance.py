@@ -167,7 +167,7 @@ def test_an_event_that_is_on_the_way_is_not_yet_lost() -> None:
     assert watch.balance.is_even
 
 
-def test_an_event_that_is_stored_twice_is_told() -> None:
+def test_an_event_that_is_stored_twice_is_reported() -> None:
     world = complete(["ok", "ok"])
     world.stored.append(0)
     watch = Watch(world)
@@ -176,13 +176,13 @@ def test_an_event_that_is_stored_twice_is_told() -> None:
 
 
 @pytest.mark.parametrize("deed", ["late", "broken"])
-def test_what_is_set_aside_twice_is_told(deed: Deed) -> None:
+def test_a_record_that_is_late_or_rejected_twice_is_reported(deed: Deed) -> None:
     world = complete([deed])
     (world.late if deed == "late" else world.rejected).append(world.log[0])
     watch = Watch(world)
     watch.look(world.read)
     assert len(watch.balance.faults) == 1
-    assert "where it is not, or twice" in watch.balance.faults[0]
+    assert "where it is not, or was counted before" in watch.balance.faults[0]
     assert not watch.balance.is_even
 
 
@@ -204,15 +204,15 @@ def test_a_sound_event_may_not_be_rejected() -> None:
     assert watch.balance.faults == ["event 0 was well formed and is rejected"]
 
 
-def test_an_event_that_is_stored_without_having_come_in_is_told() -> None:
+def test_an_event_that_is_stored_but_not_in_the_log_is_reported() -> None:
     world = complete(["late"])
     world.stored.append(0)
     watch = Watch(world)
     watch.look(world.read)
-    assert watch.balance.faults == ["event 0 is stored, but the log has it only as what was set aside"]
+    assert watch.balance.faults == ["event 0 is stored, but all its copies in the log are late or rejected"]
 
 
-def test_copies_that_never_reached_the_log_are_told_and_so_are_those_too_many() -> None:
+def test_missing_copies_and_extra_copies_in_the_log_are_reported() -> None:
     world = complete(["ok", "duplicate"])
     world.log = [copy for copy in world.log if copy[2] != 0]
     world.stored.remove(0)

@@ -168,7 +168,7 @@ def test_a_log_gets_everything_in_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("values", "expected"),
-    [((), "        "), ((0, 0), "      ▁▁"), ((0, 7), "      ▁█"), (range(9), "▂▃▄▅▅▆▇█"), ((-1, 1), "      ▁█")],
+    [((), "        "), ((0, 0), "      ▁▁"), ((0, 6), "      ▁▇"), (range(9), "▂▃▃▄▅▅▆▇"), ((-1, 1), "      ▁▇")],
 )
 def test_a_sparkline_is_as_wide_as_its_room_and_scaled_to_the_highest(values: range, expected: str) -> None:
     assert sparkline([float(one) for one in values], 8) == expected

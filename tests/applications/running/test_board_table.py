@@ -88,7 +88,7 @@ def test_a_table_with_other_columns_is_shown_by_what_it_has(tmp_path: Path) -> N
     assert found.rows[0].beside == ("x",)
 
 
-def test_a_store_that_is_not_there_yet_is_none(tmp_path: Path) -> None:
+def test_a_store_that_does_not_exist_yet_is_none(tmp_path: Path) -> None:
     assert TableReader(StoreTable(tmp_path / "store.db", "board"), _WINDOWS).read() is None
     sqlite3.connect(tmp_path / "store.db").close()
     assert TableReader(StoreTable(tmp_path / "store.db", "board"), _WINDOWS).read() is None

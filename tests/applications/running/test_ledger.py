@@ -17,7 +17,7 @@ def test_another_reader_sees_what_is_written_and_only_what_is_new_to_it(tmp_path
         assert reader.read_from(2) == _ENTRIES[2:]
 
 
-def test_numbers_go_on_where_the_last_generator_ended(tmp_path: Path) -> None:
+def test_numbers_continue_where_the_last_generator_ended(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert ledger.next_number == 0
         ledger.write(_ENTRIES)

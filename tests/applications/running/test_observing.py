@@ -1,4 +1,4 @@
-"""What a pipeline says of itself, as the board takes it."""
+"""What a pipeline reports of itself, as the board shows it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_a_pipeline_is_idle_once_every_query_has_processed_all() -> None:
     assert not pipeline_view({**run_of(None), "queries": []}, _NOW).is_idle
 
 
-def test_a_pipeline_that_has_said_nothing_yet_is_starting() -> None:
+def test_a_pipeline_without_a_report_is_starting() -> None:
     assert pipeline_view({}, _NOW).state == "starting"
     assert pipeline_view({}, _NOW).watermark_age_s is None
 
 
-def test_the_watermark_is_that_of_the_intake() -> None:
+def test_the_watermark_is_that_of_the_source_stage() -> None:
     view = pipeline_view(run_of("2026-05-01T12:00:10.000Z"), _NOW)
     assert view.watermark_age_s == 20
     assert (view.latency_p50_s, view.latency_p99_s) == (0.9, 2.5)
@@ -68,7 +68,7 @@ class HeldUpAccount(Account):
         self.may_answer.wait()
 
 
-def test_a_look_that_does_not_come_in_time_is_none_and_not_the_last_one(
+def test_a_snapshot_that_is_not_ready_in_time_is_none_and_not_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observing, "Account", HeldUpAccount)

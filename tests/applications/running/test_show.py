@@ -48,7 +48,7 @@ def test_the_main_job_compares_both_stores(tmp_path: Path) -> None:
     assert said == "it adds up: ledger, log, real-time store and for-ever store agree"
 
 
-def test_what_does_not_add_up_is_named(tmp_path: Path) -> None:
+def test_differences_are_named(tmp_path: Path) -> None:
     found = [f"difference {number}" for number in range(25)]
     said = str(verdict(found, lay_out("emergency", tmp_path)))
     assert "difference 19" in said

@@ -81,7 +81,7 @@ def generator(layout: Layout, servers: str, *arguments: str) -> Iterator[Child]:
         child.kill()
 
 
-def test_events_are_late_by_what_the_pipeline_says_though_somebody_has_changed_it(tmp_path: Path) -> None:
+def test_events_are_late_by_the_lateness_of_the_pipeline_even_if_the_user_changed_it(tmp_path: Path) -> None:
     file = lay_out("emergency", tmp_path).file
     file.write_text(file.read_text().replace('lateness="20 seconds"', 'lateness="2 minutes"'))
 
@@ -173,7 +173,7 @@ def test_what_was_read_is_on_the_way_while_the_log_does_not_show_yet_what_became
         assert account.totals.stored == 1
 
 
-def test_an_intake_that_loses_a_record_is_found_out(broker: BrokerChild, layout: Layout, account: Account) -> None:
+def test_a_lost_record_is_detected(broker: BrokerChild, layout: Layout, account: Account) -> None:
     send_events(layout, broker, 500)
     source_stage = PlainIntake(layout, broker.servers, loses=123)
     source_stage.batch(most=10_000)
@@ -215,7 +215,7 @@ def is_answered(account: Account, count: int) -> bool:
     return sum(one.acknowledgements for one in account.commands.values()) >= count
 
 
-def test_each_command_is_acted_upon_once_though_the_broker_is_killed(
+def test_each_command_is_acted_on_once_though_the_broker_is_killed(
     broker: BrokerChild, layout: Layout, account: Account, actuator: Child
 ) -> None:
     actuator.start()
@@ -230,7 +230,7 @@ def test_each_command_is_acted_upon_once_though_the_broker_is_killed(
     assert command_differences(account) == []
 
 
-def test_each_command_is_acted_upon_once_though_the_actuator_is_killed(
+def test_each_command_is_acted_on_once_though_the_actuator_is_killed(
     broker: BrokerChild, layout: Layout, account: Account, actuator: Child
 ) -> None:
     producer = Producer({"bootstrap.servers": broker.servers})

@@ -70,7 +70,7 @@ def test_a_port_that_another_program_holds_fails(
     assert f"port 127.0.0.1:{mute_port}" in result.stderr
 
 
-def test_a_broker_that_runs_already_is_no_fault(tmp_path: Path) -> None:
+def test_a_broker_that_runs_already_is_no_failure(tmp_path: Path) -> None:
     with Broker(tmp_path / "data") as broker:
         port = int(broker.bootstrap_servers.rpartition(":")[2])
         found = findings(examine(tmp_path / "data", port, "--json"))

@@ -106,7 +106,7 @@ def test_rates_are_differences_over_time_and_never_negative() -> None:
     assert Rates.between(later, earlier._replace(at_s=14.0)).is_idle
 
 
-def test_the_line_for_logs_says_it_all() -> None:
+def test_the_line_for_logs_has_every_value() -> None:
     sample = Sample(0.0, 2, 5, 0, 0, 0, 1, 3 << 20, 0)
 
     line = status_line(sample, Rates(1234.5, 2 << 20, 1 << 10))

@@ -22,7 +22,7 @@ def test_the_cluster_its_brokers_and_its_features_are_shown(run: Run, topic: str
     assert all(one["supported_min"] <= one["level"] <= one["supported_max"] for one in info["features"])
 
 
-def test_people_see_the_same(run: Run) -> None:
+def test_the_table_has_the_same_values(run: Run) -> None:
     lines = run("cluster", "info").stdout.splitlines()
 
     assert lines[0].startswith("cluster ")
@@ -31,7 +31,7 @@ def test_people_see_the_same(run: Run) -> None:
     assert any(line.startswith("metadata.version\t") for line in lines)
 
 
-def test_a_cluster_that_is_not_there_is_named(run: Run) -> None:
+def test_a_cluster_that_does_not_exist_is_named(run: Run) -> None:
     result = run("cluster", "info", "-b", "127.0.0.1:1")
 
     assert result.exit_code == 1

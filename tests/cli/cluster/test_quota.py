@@ -59,7 +59,7 @@ def test_single_quotas_are_removed_by_name_and_all_without_one(run: Run) -> None
     assert "user ann has no such quota" in absent.stderr
 
 
-def test_a_quota_that_the_broker_refuses_is_told_with_its_reason(run: Run) -> None:
+def test_a_quota_that_the_broker_refuses_is_reported_with_its_reason(run: Run) -> None:
     result = run("quota", "set", "--user", "ann", "--produce-rate", -1)
     assert result.exit_code == 1
     assert "cannot alter the quotas of user ann: Quota producer_byte_rate must be greater than 0" in result.stderr
@@ -91,7 +91,7 @@ def test_what_was_set_and_removed_is_printed_as_json(run: Run) -> None:
         (["list", "--user", "ann", "--user-default"], "exclude each other"),
     ],
 )
-def test_a_command_that_makes_no_sense_is_refused(run: Run, arguments: list[str], message: str) -> None:
+def test_a_command_that_is_invalid_is_rejected(run: Run, arguments: list[str], message: str) -> None:
     result = run("quota", *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())

@@ -130,8 +130,8 @@ def test_the_transaction_of_an_id_is_aborted_and_its_producer_fenced(run: Run, t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["describe", "nobody"], "there is no transactional id nobody\n       `catchment transaction list` shows"),
-        (["abort", "nobody"], "there is no transactional id nobody"),
+        (["describe", "missing"], "there is no transactional id missing\n       `catchment transaction list` shows"),
+        (["abort", "missing"], "there is no transactional id missing"),
         (["list", "--state", "Asleep"], "there is no transaction state Asleep\n       The states are Empty, Ongoing"),
         (["producers", "nowhere", "0"], "topic nowhere does not exist"),
         (["producers", "{topic}", "9"], "topic {topic} has no partition 9"),
@@ -150,7 +150,7 @@ def test_what_is_not_there_is_named(run: Run, topic: str, arguments: list[str], 
     "arguments",
     [[], ["-t", "t"], ["-t", "t", "-p", 0], ["id", "-t", "t"], ["id", "-t", "t", "-p", 0, "--start-offset", 0]],
 )
-def test_an_abort_that_does_not_say_of_what_is_refused(run: Run, arguments: list[object]) -> None:
+def test_an_abort_that_does_not_say_of_what_is_rejected(run: Run, arguments: list[object]) -> None:
     result = run("transaction", "abort", *arguments)
     assert result.exit_code == 2
     assert "give a transactional id, or all of" in result.stderr

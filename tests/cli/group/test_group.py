@@ -15,7 +15,7 @@ from catchment.cli.group.offsets import Listed, Position, lag_rows
 from catchment.testing.embedded import Broker
 
 REFUSED = "non empty group (NON_EMPTY_GROUP)"
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 
 def json_of(run: Run, *arguments: object) -> Any:
@@ -182,22 +182,22 @@ def test_the_position_in_a_topic_that_a_member_reads_stays(run: Run, topic: str,
 
 
 @pytest.mark.parametrize("command", ["describe", "lag", "delete"])
-def test_a_group_that_is_not_there_is_named(run: Run, command: str) -> None:
-    result = run("group", command, "nobody")
+def test_a_group_that_does_not_exist_is_named(run: Run, command: str) -> None:
+    result = run("group", command, "missing")
     assert result.exit_code == 1
-    assert "there is no group nobody\n       `catchment group list` shows" in result.stderr
+    assert "there is no group missing\n       `catchment group list` shows" in result.stderr
 
 
 @pytest.mark.parametrize(
     "command", [["list"], ["describe", "g"], ["lag"], ["delete", "g"], ["alter", "g", "-s", "a=b"]]
 )
-def test_a_broker_that_is_gone_is_told_by_its_address(run: Run, command: list[str]) -> None:
-    result = run("group", *command, "-b", NOBODY)
+def test_a_broker_that_is_gone_is_reported_by_its_address(run: Run, command: list[str]) -> None:
+    result = run("group", *command, "-b", UNREACHABLE)
     assert result.exit_code == 1
-    assert f"cannot reach {NOBODY}" in result.stderr
+    assert f"cannot reach {UNREACHABLE}" in result.stderr
 
 
-def test_a_plain_listener_is_not_spoken_to_where_tls_is_asked_for(run: Run) -> None:
+def test_no_plain_connection_is_made_where_tls_is_configured(run: Run) -> None:
     result = run("group", "list", "-X", "security.protocol=SSL", "--timeout", 1)
     assert result.exit_code == 1
     assert "Check that the listener uses TLS" in result.stderr

@@ -22,7 +22,7 @@ def test_topics_are_named_whole_or_by_partitions() -> None:
 
 
 @pytest.mark.parametrize("text", ["a:", ":1", "a:1,", "a:x", "a:-1", "a:1:2"])
-def test_a_topic_that_is_misspelt_is_refused(text: str) -> None:
+def test_a_topic_that_is_misspelt_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not TOPIC"):
         parse_topics([text])
 
@@ -62,7 +62,7 @@ def test_a_line_that_is_no_move_is_named_by_its_number(tmp_path: Path, line: str
     assert caught.value.advice is not None
 
 
-def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_or_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"cannot read the plan in .*missing"):
         read_csv(tmp_path / "missing", "g")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
@@ -103,7 +103,7 @@ def filled(run: Run, topic: str) -> str:
     ],
 )
 @pytest.mark.parametrize("share", [False, True], ids=["group", "share-group"])
-def test_a_group_moves_to_where_it_is_told(
+def test_a_group_moves_to_the_requested_offsets(
     run: Run, filled: str, share: bool, aim: list[object], expected: int
 ) -> None:
     group, place = new_group(), ["-t", f"{filled}:0"]
@@ -154,7 +154,7 @@ def test_a_group_with_members_stays_where_it_is(run: Run, filled: str, bootstrap
     assert f"group {group} is stable: it has members\n       Stop its members first" in result.stderr
 
 
-def test_what_cannot_be_moved_is_told(run: Run, filled: str, tmp_path: Path) -> None:
+def test_a_reset_that_is_not_possible_is_reported(run: Run, filled: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("t,0,0\nnonsense\n")
     wrong: list[tuple[list[object], str]] = [
@@ -183,7 +183,7 @@ def test_what_cannot_be_moved_is_told(run: Run, filled: str, tmp_path: Path) -> 
         (["-t", "t:x", "--to-latest"], "is not TOPIC or TOPIC:PARTITION"),
     ],
 )
-def test_a_reset_that_makes_no_sense_is_refused(run: Run, arguments: list[str], message: str) -> None:
+def test_a_reset_that_is_invalid_is_rejected(run: Run, arguments: list[str], message: str) -> None:
     result = run("group", "reset", "g", *arguments)
     assert result.exit_code == 2
     # The frame around the message may have broken it into lines.

@@ -135,7 +135,7 @@ def test_every_command_has_help(run: Run, path: list[str]) -> None:
     assert "Usage: catchment" in result.stdout
 
 
-def test_a_mistyped_command_is_met_with_a_proposal(run: Run) -> None:
+def test_a_mistyped_command_gets_a_suggestion(run: Run) -> None:
     result = run("topci")
 
     assert result.exit_code == 2

@@ -48,7 +48,7 @@ def partition(pristine: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def test_sound_files_are_called_sound(pristine: Path) -> None:
+def test_valid_files_have_no_problems(pristine: Path) -> None:
     result = dump(pristine, "--summary")
 
     assert result.exit_code == 0, result.stderr
@@ -56,7 +56,7 @@ def test_sound_files_are_called_sound(pristine: Path) -> None:
     assert "damaged" not in result.stdout
 
 
-def test_batches_tell_their_headers(partition: Path) -> None:
+def test_batches_are_shown_with_their_headers(partition: Path) -> None:
     log = dump_json(partition)[".log"]
 
     assert [batch["base_offset"] for batch in log["batches"]] == list(range(40))

@@ -1,4 +1,4 @@
-"""What was set aside is listed by reason, shown as it came, and sent back once, repaired or not at all."""
+"""Quarantined records are listed by reason, shown with their bytes, and replayed at most once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def pipeline(bootstrap_servers: str, run: Run) -> str:
     for offset, (value, error) in enumerate(
         [(b"{bad", "does not decode: no JSON"), (b"{worse", "does not decode: cut off"), (b"{}", "failed check: kind")]
     ):
-        set_aside(bootstrap_servers, name, offset, value, error)
+        quarantine(bootstrap_servers, name, offset, value, error)
     return name
 
 
-def set_aside(servers: str, pipeline: str, offset: int, value: bytes, error: str, stage: str = "clean") -> None:
+def quarantine(servers: str, pipeline: str, offset: int, value: bytes, error: str, stage: str = "clean") -> None:
     """Put a record into the quarantine, as a stage does."""
     facts = {"error": error, "stage": stage, "topic": f"{pipeline}-reports", "partition": "1", "offset": str(offset)}
     headers: list[tuple[str, str | bytes | None]] = [
@@ -62,7 +62,7 @@ def test_a_record_is_shown_with_its_origin_its_bytes_and_its_own_headers(run: Ru
     ]
 
 
-def test_nothing_is_sent_back_unless_told_to(run: Run, pipeline: str, bootstrap_servers: str) -> None:
+def test_nothing_is_sent_back_without_execute(run: Run, pipeline: str, bootstrap_servers: str) -> None:
     said = json.loads(run("quarantine", "replay", pipeline, "--json").stdout)
     assert said == {"would_be_sent": 3, "left": [], "sent_before": 0, "without_origin": []}
     assert read_arrow(f"{pipeline}-reports", bootstrap_servers).num_rows == 0
@@ -78,10 +78,8 @@ def test_a_record_goes_back_once_with_its_key_and_headers(run: Run, pipeline: st
     assert headers == {"origin": b"phone", "catchment.replayed": b"0:2"}
 
 
-def test_a_record_that_two_stages_have_set_aside_goes_back_once(
-    run: Run, pipeline: str, bootstrap_servers: str
-) -> None:
-    set_aside(bootstrap_servers, pipeline, 0, b"{bad", "does not decode: no JSON", stage="other")
+def test_a_record_that_two_stages_quarantined_is_replayed_once(run: Run, pipeline: str, bootstrap_servers: str) -> None:
+    quarantine(bootstrap_servers, pipeline, 0, b"{bad", "does not decode: no JSON", stage="other")
     looked = json.loads(run("quarantine", "replay", pipeline, "--json").stdout)
     said = json.loads(run("quarantine", "replay", pipeline, "--execute", "--json").stdout)
     assert (looked["would_be_sent"], said["sent"]) == (3, 3)
@@ -89,23 +87,23 @@ def test_a_record_that_two_stages_have_set_aside_goes_back_once(
     assert sorted(values) == [b"{bad", b"{worse", b"{}"]
 
 
-def test_a_record_that_went_back_does_not_go_again_when_a_later_version_sets_it_aside_anew(
+def test_a_replayed_record_is_not_replayed_again_after_a_later_version_quarantined_it_too(
     run: Run, pipeline: str, bootstrap_servers: str
 ) -> None:
     run("quarantine", "replay", pipeline, "--execute")
-    set_aside(bootstrap_servers, pipeline, 1, b"{worse", "does not decode: cut off")
-    set_aside(bootstrap_servers, pipeline, 7, b"{worse", "does not decode: cut off")
+    quarantine(bootstrap_servers, pipeline, 1, b"{worse", "does not decode: cut off")
+    quarantine(bootstrap_servers, pipeline, 7, b"{worse", "does not decode: cut off")
     said = json.loads(run("quarantine", "replay", pipeline, "--execute", "--json").stdout)
     assert said == {"sent": 1, "left": [], "sent_before": 3, "without_origin": []}
 
 
-def test_records_that_others_put_into_the_quarantine_are_passed_over_and_told(
+def test_records_of_other_producers_in_the_quarantine_are_skipped_and_reported(
     run: Run, pipeline: str, bootstrap_servers: str
 ) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     half: list[tuple[str, str | bytes | None]] = [("catchment.topic", f"{pipeline}-reports".encode())]
     producer.produce(f"{pipeline}.quarantine", b"whose?", partition=1)
-    producer.produce(f"{pipeline}.quarantine", b"whence?", headers=half, partition=1)
+    producer.produce(f"{pipeline}.quarantine", b"from where?", headers=half, partition=1)
     assert producer.flush(30) == 0
     looked = json.loads(run("quarantine", "replay", pipeline, "--json").stdout)
     assert (looked["would_be_sent"], looked["without_origin"]) == (3, ["1:0", "1:1"])
@@ -152,19 +150,19 @@ def test_a_large_record_goes_back_too(run: Run, pipeline: str, bootstrap_servers
     assert values == [large]
 
 
-def test_a_program_that_is_not_there_is_named(run: Run, pipeline: str) -> None:
+def test_a_program_that_does_not_exist_is_named(run: Run, pipeline: str) -> None:
     failed = run("quarantine", "replay", pipeline, "--with", "no-such-program")
     assert failed.exit_code == 1
     assert "no-such-program" in failed.stderr
 
 
 def test_a_pipeline_without_a_quarantine_is_named(run: Run) -> None:
-    failed = run("quarantine", "show", "nobody")
+    failed = run("quarantine", "show", "missing")
     assert failed.exit_code == 1
-    assert "nobody.quarantine" in failed.stderr
+    assert "missing.quarantine" in failed.stderr
 
 
-def test_records_that_are_gone_before_they_were_sent_back_are_told(
+def test_records_that_expired_before_they_were_sent_back_are_reported(
     run: Run, pipeline: str, bootstrap_servers: str
 ) -> None:
     def warning(*command: str) -> str:
@@ -192,7 +190,7 @@ def test_records_that_are_gone_before_they_were_sent_back_are_told(
     assert told in run("quarantine", "list").stderr
 
 
-def test_late_records_that_are_gone_and_records_that_will_be_are_told(
+def test_late_records_that_have_expired_or_will_expire_are_reported(
     run: Run, pipeline: str, bootstrap_servers: str
 ) -> None:
     def warnings() -> list[str]:

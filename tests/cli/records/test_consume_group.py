@@ -35,7 +35,7 @@ def as_member(kind: str, group: str) -> list[str]:
 
 
 def make_group(run: Run, kind: str, topic: str) -> str:
-    """A group that begins at the beginning, of which a share group must be told."""
+    """A group that starts at the beginning, which is a setting of a share group."""
     group = new_group()
     if kind == "share":
         assert run("group", "reset", group, "--share", "-t", topic, "--to-earliest", "--execute").exit_code == 0
@@ -60,7 +60,7 @@ def first_line(child: subprocess.Popen[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_group_goes_on_where_it_was(run: Run, topic: str, kind: str) -> None:
+def test_a_group_continues_at_its_position(run: Run, topic: str, kind: str) -> None:
     group = make_group(run, kind, topic)
     run("produce", topic, "-p", 0, stdin=b"1\n2\n3\n4\n5\n")
     assert run("consume", topic, *as_member(kind, group), "-n", 2).stdout == "1\n2\n"
@@ -69,7 +69,7 @@ def test_a_group_goes_on_where_it_was(run: Run, topic: str, kind: str) -> None:
     assert total_lag(run, group) == 0
 
 
-def test_a_group_without_a_position_begins_where_told(run: Run, topic: str) -> None:
+def test_a_group_without_a_position_starts_where_the_option_says(run: Run, topic: str) -> None:
     run("produce", topic, stdin=b"1\n2\n")
     assert run("consume", topic, "-g", new_group(), "-e", "--from", "end").stdout == ""
     assert len(run("consume", topic, "-g", new_group(), "-e").stdout.splitlines()) == 2
@@ -77,7 +77,7 @@ def test_a_group_without_a_position_begins_where_told(run: Run, topic: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_with_all_that_was_printed_done(
+def test_a_signal_ends_it_after_a_commit_of_all_printed_records(
     start: Start, run: Run, topic: str, bootstrap_servers: str, kind: str, number: signal.Signals
 ) -> None:
     group = make_group(run, kind, topic)
@@ -92,7 +92,7 @@ def test_a_signal_ends_it_with_all_that_was_printed_done(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_lost_with_a_reader_that_has_had_enough(
+def test_nothing_is_lost_when_the_reader_closes_the_pipe(
     start: Start, run: Run, topic: str, bootstrap_servers: str, kind: str
 ) -> None:
     group = make_group(run, kind, topic)
@@ -106,7 +106,7 @@ def test_nothing_is_lost_with_a_reader_that_has_had_enough(
     assert child.stderr is not None
     assert child.stderr.read() == b""
     left = [int(line) for line in rest(run, topic, kind, group)]
-    # What was in the pipe has left the command, though nobody took it: 64 KiB of short lines at most.
+    # Records in the pipe count as printed, though they were not read: 64 KiB of short lines at most.
     assert left == list(range(left[0], count))
     assert seen[-1] < left[0] + 1000 < seen[-1] + 20_000
 
@@ -147,7 +147,7 @@ def test_a_silent_topic_does_not_keep_the_position_from_being_committed(
     assert child.poll() is None
 
 
-def test_a_partition_that_moves_to_another_member_is_handed_over_where_we_were(
+def test_a_revoked_partition_continues_at_the_committed_position(
     start: Start, run: Run, topic: str, bootstrap_servers: str
 ) -> None:
     group = new_group()
@@ -176,7 +176,7 @@ def test_two_members_of_a_share_group_share_the_work(
     assert total_lag(run, group) == 0
 
 
-def test_only_what_was_committed_is_printed_unless_told(run: Run, topic: str, bootstrap_servers: str) -> None:
+def test_only_committed_records_are_printed_by_default(run: Run, topic: str, bootstrap_servers: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(STOP_S)
     for text, is_commit in [(b"kept", True), (b"undone", False)]:
@@ -191,7 +191,7 @@ def test_only_what_was_committed_is_printed_unless_told(run: Run, topic: str, bo
 
 
 @pytest.mark.parametrize("kind", ["--group", "--share-group"])
-def test_a_topic_or_a_broker_that_is_not_there_is_named(run: Run, topic: str, kind: str) -> None:
+def test_a_topic_or_a_broker_that_does_not_exist_is_named(run: Run, topic: str, kind: str) -> None:
     nowhere = run("consume", "nowhere", kind, "g")
     assert (nowhere.exit_code, "topic nowhere does not exist" in nowhere.stderr) == (1, True)
     gone = run("consume", topic, kind, "g", "-b", "127.0.0.1:1")
@@ -219,7 +219,7 @@ def test_a_broker_that_goes_away_ends_it_with_its_address(start: Start, kind: st
     [
         (["--group", "g", "--share-group", "h"], "give one of the two"),
         (["--group", ""], "the name of a group is not empty"),
-        (["--group", "g", "-p", "1"], "a group decides which partitions we read"),
+        (["--group", "g", "-p", "1"], "a group assigns the partitions"),
         (["--group", "g", "--from", "7"], "`catchment group reset` moves it"),
         (["--share-group", "g", "--until-end"], "use --idle-timeout"),
         (["--share-group", "g", "--from", "end"], "share.auto.offset.reset=earliest"),
@@ -227,7 +227,7 @@ def test_a_broker_that_goes_away_ends_it_with_its_address(start: Start, kind: st
         (["--share-group", "g", "--group-protocol", "classic"], "a share group has a protocol of its own"),
     ],
 )
-def test_what_a_group_decides_cannot_be_told_otherwise(run: Run, topic: str, options: list[str], message: str) -> None:
+def test_options_that_contradict_a_group_are_rejected(run: Run, topic: str, options: list[str], message: str) -> None:
     result = run("consume", topic, *options)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())

@@ -35,6 +35,6 @@ def test_null_is_written_as_nothing_and_has_length_minus_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["%x", "50%", r"\q", "\\"])
-def test_what_means_nothing_is_refused(text: str) -> None:
+def test_an_invalid_format_is_rejected(text: str) -> None:
     with pytest.raises(FormatStringError):
         compile_format(text)

@@ -23,7 +23,7 @@ def test_lines_go_in_and_come_out(run: Run, topic: str) -> None:
     assert sorted(run("consume", topic, "-e").stdout.splitlines()) == ["one", "three", "two"]
 
 
-def test_the_end_of_a_lone_carriage_return_is_data(run: Run, topic: str) -> None:
+def test_a_lone_carriage_return_at_the_end_is_data(run: Run, topic: str) -> None:
     run("produce", topic, "-p", 0, stdin=b"tail\r")
 
     assert read_json(run, topic)[0]["value"] == "tail\r"
@@ -65,7 +65,7 @@ def test_keys_nulls_and_headers(run: Run, topic: str) -> None:
     assert all(record["headers"] == [["source", "cli"]] for record in records)
 
 
-def test_equal_keys_meet_in_the_partition_that_java_chooses(run: Run, topic: str) -> None:
+def test_a_key_goes_to_the_partition_that_java_chooses(run: Run, topic: str) -> None:
     run("produce", topic, "-K", ":", stdin=b"21:a\n21:b\n")
 
     # Java's murmur2 of "21" is -973932308, and its absolute value by three leaves 2: the client's own test vector.
@@ -111,14 +111,14 @@ def test_the_rate_is_kept(run: Run, topic: str) -> None:
     assert time.monotonic() - started_at >= 8 / 20
 
 
-def test_a_file_that_is_not_there_is_named(run: Run, topic: str) -> None:
+def test_a_file_that_does_not_exist_is_named(run: Run, topic: str) -> None:
     result = run("produce", topic, "/no/such/file")
 
     assert result.exit_code == 1
     assert "cannot read /no/such/file" in result.stderr
 
 
-def test_sending_to_a_topic_that_is_not_there_fails_soon(run: Run) -> None:
+def test_sending_to_a_topic_that_does_not_exist_fails_soon(run: Run) -> None:
     result = run("produce", "nowhere", "--timeout", 3, stdin=b"a\n")
 
     assert result.exit_code == 1
@@ -173,7 +173,7 @@ def test_reading_stops_when_nothing_comes(run: Run, topic: str) -> None:
     assert run("consume", topic, "--idle-timeout", 0.3).exit_code == 0
 
 
-def test_a_partition_that_is_not_there_is_named(run: Run, topic: str) -> None:
+def test_a_partition_that_does_not_exist_is_named(run: Run, topic: str) -> None:
     result = run("consume", topic, "-p", 3)
 
     assert result.exit_code == 1
@@ -207,7 +207,7 @@ def test_a_number_beyond_all_bounds_is_a_usage_error(run: Run, topic: str, comma
 
 @pytest.mark.parametrize("field", ["partition", "timestamp"])
 @pytest.mark.parametrize("value", [10**30, -1, "1", True, 1.5])
-def test_a_number_in_json_that_no_record_can_have_is_refused(run: Run, topic: str, field: str, value: object) -> None:
+def test_a_number_in_json_that_no_record_can_have_is_rejected(run: Run, topic: str, field: str, value: object) -> None:
     result = run("produce", topic, "-i", "json", stdin=json.dumps({"value": "x", field: value}).encode())
 
     assert result.exit_code == 1

@@ -51,7 +51,7 @@ def test_a_name_that_no_topic_can_have_is_reported(run: Run) -> None:
     assert "cannot create topic not a topic" in result.stderr
 
 
-def test_on_a_terminal_nothing_is_drawn_into_what_is_typed(bootstrap_servers: str) -> None:
+def test_on_a_terminal_no_progress_bar_mixes_with_the_input(bootstrap_servers: str) -> None:
     master, slave = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "catchment.cli", "produce", "typed", "-b", bootstrap_servers, "--rate", "1000"],

@@ -109,7 +109,7 @@ def test_a_deleted_topic_is_gone(run: Run, topic: str) -> None:
     assert run("topic", "delete", topic, "--yes", "--if-exists").exit_code == 0
 
 
-def test_a_topic_that_is_not_there_is_named(run: Run) -> None:
+def test_a_topic_that_does_not_exist_is_named(run: Run) -> None:
     for command in (["describe", "nowhere"], ["alter", "nowhere", "--partitions", "2"]):
         result = run("topic", *command)
         assert result.exit_code == 1

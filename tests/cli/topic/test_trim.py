@@ -62,7 +62,7 @@ def test_what_was_deleted_is_reported(run: Run, filled: str) -> None:
         ([], 2, "--before"),
     ],
 )
-def test_a_position_that_is_not_there_deletes_nothing(
+def test_a_position_that_does_not_exist_deletes_nothing(
     run: Run, filled: str, arguments: list[str], status: int, message: str
 ) -> None:
     result = run("topic", "trim", filled, *arguments, "--yes")
@@ -72,7 +72,7 @@ def test_a_position_that_is_not_there_deletes_nothing(
     assert starts(run, filled) == [0, 0, 0]
 
 
-def test_a_topic_that_is_not_there_is_named(run: Run) -> None:
+def test_a_topic_that_does_not_exist_is_named(run: Run) -> None:
     result = run("topic", "trim", "absent", "--before", "end", "-y")
 
     assert result.exit_code == 1

@@ -27,7 +27,7 @@ clean = bank.stage(
 
 @bank.stage(clean, mode="update", key=["account"], event_time="changed")
 def accounts(clean: DataFrame) -> DataFrame:
-    """How each account stands after all that has happened to it, in whichever order it was heard of."""
+    """How each account stands after all that has happened to it, in whichever order its events arrive."""
     sign = F.when(F.col("kind") == "withdrawn", -1).otherwise(1)
     return clean.groupBy("account").agg(
         F.sum(sign * F.col("cents")).alias("cents"), F.count(F.lit(1)).alias("events"), F.max("at").alias("changed")

@@ -16,7 +16,7 @@ _CARELESS: Final = 0.0005
 
 
 class Events(Generator):
-    """What customers do. They know what they have, and most of them mind it."""
+    """Deposits and withdrawals. Most customers withdraw no more than they have."""
 
     key = "account"
     invalid = ({"kind": "robbed"}, {"cents": -100})

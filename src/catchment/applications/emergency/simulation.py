@@ -40,7 +40,7 @@ _NAMED: Final = 5
 
 
 class Events(Generator):
-    """The city as it goes on."""
+    """The reports of the city."""
 
     key = "district"
     tables: Mapping[str, Mapping[str, Event]] = {
@@ -76,7 +76,7 @@ class Events(Generator):
         return _report(origin, random.choice(list(CREWS)), kind, random)
 
     def _plan_burst(self, random: Random, from_s: float) -> None:
-        # Mostly where there are few crews, or nobody would have to be sent.
+        # Mostly where there are few crews, or no crew would have to be sent.
         weights = [1 / crew**2 for crew in CREWS.values()]
         self._district = random.choices(list(CREWS), weights)[0]
         self._kind = random.choice(_KINDS)
@@ -90,7 +90,7 @@ def _report(origin: str, district: str, kind: str, random: Random) -> Event:
 
 
 class Actuator:
-    """Knows where the crews are."""
+    """Tracks the crews of each district."""
 
     def __init__(self) -> None:
         self._crews = dict(CREWS)

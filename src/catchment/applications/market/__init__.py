@@ -1,1 +1,1 @@
-"""Trades of a stock exchange, and what a desk wants to hear of at once."""
+"""Trades of a stock exchange, and alerts for a trading desk."""

@@ -33,7 +33,7 @@ class Events(Generator):
         if self._began_s is None:
             self._began_s = now_s
         turn = int((now_s - self._began_s) / _DOWN_S)
-        # In the first turn all are well, so that all have been heard of.
+        # In the first turn all hosts report, so that the absence of each can be detected.
         down = HOSTS[turn % len(HOSTS)] if turn else None
         host = random.choice([one for one in HOSTS if one != down])
         return {"host": host, "cpu": round(random.betavariate(2, 5), 3), "memory": round(random.betavariate(5, 3), 3)}

@@ -1,1 +1,1 @@
-"""Microservices: one asks by a topic and is answered by another, and who answers keeps an eye on the shelf."""
+"""Microservices: requests in one topic, replies in another, and orders when the stock runs out."""

@@ -1,1 +1,1 @@
-"""What every application runs on: its broker, its generator with a ledger, its actuator, and the board that checks them."""
+"""What runs every application: its broker, its generator with a ledger, its actuator, and the board that checks them."""

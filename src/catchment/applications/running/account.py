@@ -1,33 +1,39 @@
 """The balance of a running application, kept up to date from its ledger, its topics and the group of its pipeline.
 
-The order of a round matters. How far the pipeline has read is asked first, then what became of it, then the log, then the ledger;
-and it is entered the other way round. So whatever is entered finds what it came from, while everything goes on changing.
+The order of a round matters, because everything changes meanwhile. The offsets of the pipeline are read first, then its output,
+then the log, then the ledger; and they are entered in the opposite order. So each entry finds its origin.
 
-What a transaction wrote shows in each partition when its mark is there, and the marks come one after the other, after the answer that
-it is committed. So what the pipeline says that it has read is entered only when all that was written by then has been decided.
+The records of a transaction become visible in each partition with its marker, and the markers are written one after the other, after
+the response to the commit. So the offsets of the pipeline are entered only when all transactions up to then have ended.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+import pyarrow
 
 from catchment.applications.running.balance import Aside, Balance, Totals
 from catchment.applications.running.events import ID_HEADER
 from catchment.applications.running.layout import Layout
 from catchment.applications.running.ledger import Ledger
-from catchment.applications.running.tailing import TopicTail
 from catchment.client.cluster import Cluster
+from catchment.client.offsets import EARLIEST, LATEST
+from catchment.client.reader import Reader, Span
+from catchment.client.topic_metadata import TopicPartition
 
 _PARTITION: Final = "catchment.partition"
 _OFFSET: Final = "catchment.offset"
 _ROUND_TIMEOUT_S: Final = 5.0
+_READ_TIMEOUT_S = 5.0
 
 
 @dataclass
 class Command:
-    """An alert to an actuator, and what that did."""
+    """An alert to an actuator, and the acknowledgement."""
 
     name: str = ""
     message: str = ""
@@ -38,7 +44,7 @@ class Command:
 
 
 class _Claim(NamedTuple):
-    """How far the pipeline says that it has read, and where the topics that it writes ended when it had said so."""
+    """The offsets that the pipeline has committed, and the ends of its output topics after that."""
 
     read_to: dict[int, int]
     written_to: dict[str, dict[int, int]]
@@ -46,7 +52,7 @@ class _Claim(NamedTuple):
 
 @dataclass
 class Account:
-    """All that is known of what has happened to the events of an application."""
+    """What has become of the events of an application."""
 
     layout: Layout
     servers: str
@@ -77,7 +83,7 @@ class Account:
         return self.balance.totals
 
     def refresh(self) -> None:
-        """One look at everything. Raises `ClientError` where the broker is away; the next look goes on where this one ended."""
+        """Read everything once. Raises `ClientError` if the broker is down; the next call continues where this one stopped."""
         cluster = self._connected()
         try:
             self._round(cluster)
@@ -97,7 +103,7 @@ class Account:
 
     def _round(self, cluster: Cluster) -> None:
         read_to = self._committed(cluster) if self.layout.source in cluster.topics() else {}
-        # The pipeline makes most of the topics, once Spark has started.
+        # The pipeline creates most of the topics, once Spark has started.
         topics = set(cluster.topics())
         if self._claim is None:
             written = {tail.topic: tail.written_to(cluster) for tail in self._outcomes if tail.topic in topics}
@@ -117,9 +123,9 @@ class Account:
         self.lag = sum(self._arrived.ends.values()) - sum(read_to.values())
 
     def _committed(self, cluster: Cluster) -> dict[int, int]:
-        """Where the pipeline is done with each partition of the events."""
-        places = [(self.layout.source, number) for number in cluster.partitions(self.layout.source)]
-        return {number: at.offset for (_, number), at in cluster.committed(self.layout.group, places).items()}
+        """The offset in each partition of the events up to which the pipeline is done."""
+        topic_partitions = [(self.layout.source, number) for number in cluster.partitions(self.layout.source)]
+        return {number: at.offset for (_, number), at in cluster.committed(self.layout.group, topic_partitions).items()}
 
     def _enter_ledger(self) -> None:
         with Ledger(self.layout.ledger) as ledger:
@@ -178,3 +184,57 @@ def _texts(headers: list[dict[str, Any]] | None) -> dict[str, str]:
         if one["value"] is not None:
             texts.setdefault(one["key"], one["value"].decode(errors="replace"))
     return texts
+
+
+class TopicTail:
+    """One topic, read committed and from its beginning. The client may differ between reads: the broker may have been killed."""
+
+    def __init__(self, topic: str, columns: Sequence[str]) -> None:
+        self.topic = topic
+        self.ends: dict[int, int] = {}
+        """Up to where each partition has been read."""
+        self._columns = tuple(columns)
+        self._read: list[tuple[int, pyarrow.RecordBatch]] = []
+
+    def look(self, cluster: Cluster) -> None:
+        """Read to the current end. If a read fails, what it has read so far is kept for `take`, and not read again."""
+        partitions: list[TopicPartition] = [(self.topic, number) for number in cluster.partitions(self.topic)]
+        starts = self._starts(cluster, partitions)
+        ends = {
+            partition: at.offset
+            for partition, at in cluster.list_offsets(partitions, LATEST, read_committed=True).items()
+        }
+        spans = [
+            Span(*partition, starts[partition], ends[partition])
+            for partition in partitions
+            if starts[partition] < ends[partition]
+        ]
+        if spans:
+            with Reader(cluster, spans, columns=self._columns, timeout_s=_READ_TIMEOUT_S) as reader:
+                for read in reader:
+                    self._read.append((read.partition, read.batch))
+                    self.ends[read.partition] = read.next_offset
+        # Transaction markers before the end are in no batch.
+        self.ends |= {number: ends[topic, number] for topic, number in partitions}
+
+    def written_to(self, cluster: Cluster) -> dict[int, int]:
+        """The current end of each partition, with records of open transactions."""
+        partitions: list[TopicPartition] = [(self.topic, number) for number in cluster.partitions(self.topic)]
+        return {number: at.offset for (_, number), at in cluster.list_offsets(partitions, LATEST).items()}
+
+    def has_reached(self, ends: Mapping[int, int]) -> bool:
+        """Whether all transactions up to there have ended, and their committed records have been read."""
+        return all(self.ends.get(number, 0) >= end for number, end in ends.items())
+
+    def take(self) -> list[tuple[int, pyarrow.RecordBatch]]:
+        """All that was read since the last time, by partition."""
+        taken, self._read = self._read, []
+        return taken
+
+    def _starts(self, cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        new = [partition for partition in partitions if partition[1] not in self.ends]
+        found = cluster.list_offsets(new, EARLIEST) if new else {}
+        return {
+            partition: self.ends[partition[1]] if partition[1] in self.ends else found[partition].offset
+            for partition in partitions
+        }

@@ -1,9 +1,9 @@
-"""The process of an actuator: a command comes, something is done, and what was done is acknowledged, once for each command.
+"""The process of an actuator: it reads commands, acts on each of them once, and acknowledges what it did.
 
     python -m catchment.applications.running.acting emergency --servers … --commands dispatch --acted dispatch.acted
 
-The acknowledgement and the place in the command topic are committed in one transaction. A command that comes again, because the
-actuator died between doing and committing, has the id it had before, by which a real device would know it.
+The acknowledgement and the offset in the command topic are committed in one transaction. A command that is read again, because
+the actuator died between acting and committing, has the same id, by which a real device would recognise it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def main() -> int:
         try:
             _work(actuator, options, stop)
         except KafkaException as error:
-            sys.stderr.write(f"the actuator begins anew: {error}\n")
+            sys.stderr.write(f"the actuator restarts: {error}\n")
             stop.wait(_RETRY_S)
     return 0
 
 
 class _Once:
-    """An actuator that does not do a command again, should the acknowledgement of the first time have failed."""
+    """An actuator that does not repeat a command whose acknowledgement has failed."""
 
     def __init__(self, actuator: Actuator) -> None:
         self._actuator = actuator
@@ -68,7 +68,7 @@ class _Once:
 
 
 def _work(actuator: _Once, options: argparse.Namespace, stop: StopFlag) -> None:
-    """Until it is told to stop, a transaction fails for good, or the broker was lost: librdkafka's transactions may not get over that."""
+    """Until the stop flag is set, a transaction fails, or the broker was lost: librdkafka's transactions may not recover from that."""
     is_lost = Flag()
     common = {"bootstrap.servers": options.servers, "log_level": 0, "error_cb": lambda error: is_lost.set()}
     group = f"{options.application}.actuator"
@@ -94,7 +94,7 @@ def _work(actuator: _Once, options: argparse.Namespace, stop: StopFlag) -> None:
             if is_lost.is_set():
                 return
             if commands:
-                with _not_for_ever():
+                with _restarted_if_stuck():
                     producer.begin_transaction()
                     for command in commands:
                         producer.produce(options.acted, _acknowledgement(actuator, command), command.key())
@@ -107,9 +107,9 @@ def _work(actuator: _Once, options: argparse.Namespace, stop: StopFlag) -> None:
 
 
 @contextmanager
-def _not_for_ever() -> Iterator[None]:
-    """Where the broker dies within a transaction, librdkafka may never end it, whatever time-out it is given: begin anew then."""
-    timer = Timer(_STUCK_S, _begin_anew)
+def _restarted_if_stuck() -> Iterator[None]:
+    """If the broker dies within a transaction, librdkafka may never end it, whatever the timeout: restart the process then."""
+    timer = Timer(_STUCK_S, _restart)
     timer.daemon = True
     timer.start()
     try:
@@ -118,9 +118,9 @@ def _not_for_ever() -> Iterator[None]:
         timer.cancel()
 
 
-def _begin_anew() -> None:
-    """The same program from its beginning, as the same process. Its transaction is ended by the next one."""
-    sys.stderr.write(f"the actuator begins anew: a transaction has not ended after {_STUCK_S:g} s\n")
+def _restart() -> None:
+    """Execute the program again in the same process. Its next producer aborts the open transaction."""
+    sys.stderr.write(f"the actuator restarts: a transaction has not ended after {_STUCK_S:g} s\n")
     os.execv(sys.executable, sys.orig_argv)
 
 
@@ -130,7 +130,7 @@ def _is_record(message: Message) -> bool:
         return True
     if error.fatal() or error.code() == KafkaError._MAX_POLL_EXCEEDED:
         raise KafkaException(error)
-    # The topic is not there yet, or the broker is away: librdkafka goes on trying by itself.
+    # The topic does not exist yet, or the broker is down: librdkafka retries by itself.
     return False
 
 

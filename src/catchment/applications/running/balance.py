@@ -1,10 +1,10 @@
 """Does it add up? Every record in the log against what has become of it: in = stored + duplicate + late + rejected.
 
-The account is by event, never by counters that agree with themselves. The copies of an event are those found in the log; each
-is either set aside, as late or as rejected, which its own offset says, or it is the one that was stored, or a duplicate of
-that one. Up to where the pipeline says that it has read, a copy that is none of these is lost.
+The account is by event, never by counters that agree with themselves. The copies of an event are those found in the log. Each
+is late or rejected, which its own offset shows, or it is the one that was stored, or a duplicate of that one. Below the offsets
+that the pipeline has committed, a copy that is none of these is lost.
 
-Everything comes in pieces, as it is read, and only what a piece touches is looked at again.
+The balance is updated as records are read, and only for the events concerned.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Balance:
         self._unread = bytearray()
         """Copies that the pipeline may not have read yet."""
         self._read = bytearray()
-        """Copies that it has read and not set aside."""
+        """Copies that it has read, without late and rejected ones."""
         self._waiting: dict[int, dict[int, int]] = {}
         """Offset → number of the unread copies, by partition."""
         self._read_to: dict[int, int] = {}
@@ -65,12 +65,12 @@ class Balance:
 
     @property
     def faults(self) -> list[str]:
-        """What cannot be explained, the first of it; losses are in the totals too."""
+        """The first contradictions; losses are in the totals too."""
         return [*self._misplaced, *islice(self._faults.values(), _NAMED_FAULTS)][:_NAMED_FAULTS]
 
     @property
     def is_even(self) -> bool:
-        """Whether all that has been read is accounted for and nothing contradicts the ledger."""
+        """Whether every record that was read is accounted for and nothing contradicts the ledger."""
         return not (self._faults or self._misplaced) and self.totals.arrived == self.totals.accounted
 
     def add_ledger(self, entries: Iterable[Entry]) -> None:
@@ -90,7 +90,7 @@ class Balance:
         self._end(number, before)
 
     def add_aside(self, partition: int, offset: int, number: int, where: Aside) -> None:
-        """A record that the pipeline has set aside, by its place in the log."""
+        """A late or rejected record, by its partition and offset in the log."""
         before = self._begin(number)
         if self._waiting.get(partition, {}).pop(offset, None) is not None:
             self._unread[number] -= 1
@@ -98,7 +98,7 @@ class Balance:
             self._read[number] -= 1
         else:
             self._misplaced.append(
-                f"event {number} is {where} by partition {partition}, offset {offset}, where it is not, or twice"
+                f"event {number} is {where} by partition {partition}, offset {offset}, where it is not, or was counted before"
             )
             return
         (self._late if where == "late" else self._rejected)[number] += 1
@@ -153,7 +153,7 @@ class Balance:
             return arrived, 0, 0, late, rejected, unread, read
         if read:
             return arrived, 1, read - 1, late, rejected, unread, 0
-        # The copy that was stored is one of those of which the pipeline has not yet said that it is done with them.
+        # The stored copy is one of those above the committed offset.
         return arrived, 1, 0, late, rejected, max(0, unread - 1), 0
 
     def _judge(self, number: int) -> None:
@@ -166,7 +166,7 @@ class Balance:
         if stored > 1:
             found.append(f"is stored {stored} times")
         if stored and not kept:
-            found.append("is stored, but the log has it only as what was set aside")
+            found.append("is stored, but all its copies in the log are late or rejected")
         if stored and is_broken:
             found.append("was broken and is stored")
         if self._rejected[number] and not is_broken:

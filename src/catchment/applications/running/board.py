@@ -26,7 +26,7 @@ _LEAST_BAR: Final = 6
 _MOST_BAR: Final = 40
 _CELL_EXTRA: Final = 2
 """A space before the number of a cell, and a mark after it."""
-_SPARKS: Final = "▁▂▃▄▅▆▇█"
+_SPARKS: Final = "▁▂▃▄▅▆▇"
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _BAR_STYLE: Final = "cyan"
 _ALERT_STYLE: Final = "bold red"
@@ -107,7 +107,7 @@ def table_lines(table: TableView | None, width: int, most: int) -> list[Text]:
     rows = table.rows[: most - 2]
     label_width = min(_LABEL_WIDTH, max(len(table.label), *(len(one.label) for one in rows)))
     beside_widths = [
-        max(len(name), *(len(one.beside[place]) for one in rows)) for place, name in enumerate(table.beside)
+        max(len(name), *(len(one.beside[index]) for one in rows)) for index, name in enumerate(table.beside)
     ]
     beside_width = sum(one + _MARGIN for one in beside_widths)
     if width - label_width - beside_width < width // 3:
@@ -146,7 +146,8 @@ def response_lines(responses: Sequence[Response], width: int, most: int) -> list
 
 def response_line(response: Response, *, is_wide: bool = True) -> Text:
     """An alert and the answer to it. The mark comes first, where a narrow screen shows it too."""
-    line = Text("✓ " if response.acted is not None else "… ", "bold green" if response.acted is not None else "yellow")
+    mark = ("… ", "yellow") if response.acted is None else ("✓ ", "bold green")
+    line = Text.assemble(mark)
     if is_wide and response.acted_at:
         line.append(f"{response.acted_at}  ", "dim")
     line.append(f"{response.name} ", _ALERT_STYLE).append(response.message)
@@ -175,7 +176,7 @@ def duration(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last values as a line of bars, the highest of them in full; as wide as told, even where there are fewer."""
+    """The last values as a line of bars, the highest of them in full; padded to the width if there are fewer."""
     shown = values[-width:] if width > 0 else ()
     highest = max(shown, default=0.0)
     top = len(_SPARKS) - 1
@@ -258,7 +259,7 @@ def _columns_that_fit(room: int, count: int, number_width: int, name_width: int)
 
 def _bar(cell: Cell, highest: float, width: int, number_width: int) -> Text:
     style = _ALERT_STYLE if cell.is_alert else _BAR_STYLE
-    drawn = Text(bar(cell.value or 0, highest, width), style)
+    drawn = Text.assemble((bar(cell.value or 0, highest, width), style))
     mark = "!" if cell.is_alert else " "
     return drawn.append(f" {as_text(cell.value):>{number_width}}{mark}", style if cell.is_alert else "")
 

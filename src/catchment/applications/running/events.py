@@ -1,7 +1,7 @@
 """From plausible events to what really arrives: some of it late, some of it twice, some of it damaged.
 
-An application's generator makes events as they should be. What is done to them here is decided by a seed, and told so that the
-ledger can say it before anything is sent.
+An application's generator makes correct events. A seed determines how they are disturbed here, and the ledger records it before
+anything is sent.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ Event = dict[str, Any]
 
 
 class Generator(abc.ABC):
-    """What an application brings: the events of its world, without their disorder."""
+    """The events of an application, before they are disturbed."""
 
     key: str
     """The field that is the key of an event's record."""
     tables: Mapping[str, Mapping[str, Event]] = {}
     """Rows by key of the topics that the pipeline reads as tables."""
     invalid: Sequence[Event] = ()
-    """Fields that, put into an event, make it one that the pipeline's checks refuse."""
+    """Fields that, put into an event, make the pipeline's checks reject it."""
 
     @abc.abstractmethod
     def event(self, random: Random, now_s: float) -> Event:
-        """What happens at a moment, without `id` and `at`, which are given to it. Moments mostly go forward, not always."""
+        """The event at a moment, without `id` and `at`, which are added later. Moments mostly increase, but not always."""
 
 
 @dataclass(frozen=True)
 class Disorder:
-    """How much goes wrong, in shares of the events."""
+    """The shares of events that are disturbed."""
 
     delayed: float = 0.1
     """Out of order, but in time."""
@@ -78,11 +78,11 @@ class Disturbed:
         self._count = 0
 
     def make(self, count: int, now_s: float) -> list[Entry]:
-        """So many new events; their copies wait until they are due."""
+        """Make `count` new events; their copies wait until they are due."""
         return [self._one(now_s) for _ in range(count)]
 
     def due(self, now_s: float | None) -> Iterator[Outgoing]:
-        """What is to be sent by now; all there is without a time."""
+        """The records that are due; all of them without a time."""
         while self._waiting and (now_s is None or self._waiting[0][0] <= now_s):
             yield heapq.heappop(self._waiting)[2]
 

@@ -2,7 +2,10 @@
 
     python -m catchment.applications.running.generating emergency --servers … --topic reports --ledger … --rate 1000 --lateness 20
 
-SIGTERM ends it well: what is due later is sent at once, and everything is safe before it goes.
+SIGTERM stops it cleanly: waiting records are sent at once, and all are acknowledged before it exits.
+
+The producer is idempotent, so a retry after a lost response does not duplicate a record. Only after a fatal error, which takes a
+broker that has lost the producer's state, does another producer send records again; the ledger notes these before.
 """
 
 from __future__ import annotations
@@ -12,20 +15,33 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from catchment.applications.catalogue import generator_of
-from catchment.applications.running.events import Disturbed
+from catchment.applications.running.events import ID_HEADER, Disturbed, Outgoing
 from catchment.applications.running.ledger import Ledger
-from catchment.applications.running.sending import Sender
 from catchment.pipelines.driving.supervision.stop_flag import StopFlag
 
 _TICK_S: Final = 0.05
 _MOST_BEHIND_S: Final = 1.0
 FINISH_S: Final = 60.0
-"""How long it may take, once it is told to stop, until everything is safe."""
+"""How long it may take after SIGTERM until every record is acknowledged."""
+_SETTINGS: Final = {
+    "enable.idempotence": True,
+    "acks": "all",
+    # No limit: the broker may be down for any time.
+    "message.timeout.ms": 0,
+    "linger.ms": 20,
+    "reconnect.backoff.max.ms": 500,
+    "queue.buffering.max.messages": 1_000_000,
+    "log_level": 0,
+}
+_ROUND_S: Final = 0.1
 
 
 def main() -> int:
@@ -61,7 +77,7 @@ def main() -> int:
 def _send_at_rate(
     disturbed: Disturbed, ledger: Ledger, sender: Sender, rate: float, count: int | None, stop: StopFlag
 ) -> None:
-    """As many in each tick as the clock asks for. One that is far behind catches up no more than a second of it."""
+    """Send as many events in each tick as the rate requires. If it is far behind, it catches up at most one second."""
     made, began_s = 0, time.monotonic()
     while not stop.is_set() and (count is None or made < count):
         behind = (time.monotonic() - began_s) * rate - made
@@ -73,6 +89,76 @@ def _send_at_rate(
         made += due
         sender.send(disturbed.due(now_s))
         stop.wait(_TICK_S)
+
+
+class Sender:
+    """Sends events, and tracks those that are not yet acknowledged."""
+
+    def __init__(self, servers: str, topic: str, resending: Callable[[Iterable[int]], None]) -> None:
+        self._servers = servers
+        self._topic = topic
+        self._resending = resending
+        self._unsafe: dict[int, Outgoing] = {}
+        self._failed: list[int] = []
+        self._sent = 0
+        self._producer = self._new_producer()
+
+    def send(self, records: Iterable[Outgoing]) -> None:
+        """Hand records to the producer, without waiting for their acknowledgements."""
+        for record in records:
+            self._sent += 1
+            self._unsafe[self._sent] = record
+            self._produce(self._sent, record)
+        self._producer.poll(0)
+        self._resend_failed()
+
+    def send_row(self, topic: str, key: bytes, value: bytes) -> None:
+        """Send a row of a table, which may be written twice without harm."""
+        self._producer.produce(topic, value, key)
+
+    def finish(self, deadline_s: float, clock: Callable[[], float]) -> int:
+        """Wait until every record is acknowledged; the number of those that are not."""
+        while self._unsafe and clock() < deadline_s:
+            self._producer.flush(_ROUND_S)
+            self._resend_failed()
+        self._producer.flush(max(_ROUND_S, deadline_s - clock()))
+        return len(self._unsafe)
+
+    def _produce(self, token: int, record: Outgoing) -> None:
+        headers: list[tuple[str, str | bytes | None]] = [(ID_HEADER, str(record.number))]
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                del self._unsafe[token]
+            else:
+                self._failed.append(token)
+
+        while True:
+            try:
+                self._producer.produce(self._topic, record.value, record.key, on_delivery=delivered, headers=headers)
+                return
+            except BufferError:
+                self._producer.poll(_ROUND_S)
+            except KafkaException as error:
+                if not error.args[0].fatal():
+                    raise
+                self._failed.append(token)
+                return
+
+    def _resend_failed(self) -> None:
+        if not self._failed:
+            return
+        self._producer.purge()
+        self._producer.poll(0)
+        failed, self._failed = sorted(set(self._failed)), []
+        self._resending([self._unsafe[token].number for token in failed])
+        self._producer = self._new_producer()
+        for token in failed:
+            self._produce(token, self._unsafe[token])
+
+    def _new_producer(self) -> Producer:
+        settings: dict[str, Any] = {**_SETTINGS, "bootstrap.servers": self._servers}
+        return Producer(settings | {"error_cb": lambda error: None})
 
 
 if __name__ == "__main__":

@@ -28,15 +28,15 @@ class Layout:
     source: str
     """The topic of events."""
     lateness_s: float
-    """How late they may be; nought where the pipeline has no event time any more."""
+    """How late they may be; 0 if the pipeline has no event time."""
     group: str
-    """The consumer group that says how far the pipeline has read them."""
+    """The consumer group with the offsets that the pipeline has processed."""
     clean: str
     late: str
     quarantine: str
     tables: tuple[str, ...]
     commands: str | None
-    """The topic that the actuator listens to."""
+    """The topic that the actuator reads."""
     lake: Path | None
     """The for-ever store of the cleaned events."""
     store: StoreTable | None
@@ -44,12 +44,12 @@ class Layout:
 
     @property
     def acted(self) -> str:
-        """Where the actuator says what it has done."""
+        """The topic of the actuator's acknowledgements."""
         return f"{self.commands}.acted"
 
     @property
     def file(self) -> Path:
-        """The pipeline, for whoever wants to change it and run again."""
+        """The pipeline, which the user may change and run again."""
         return self.folder / _PIPELINE
 
     @property
@@ -63,7 +63,7 @@ class Layout:
 
 
 def lay_out(name: str, folder: Path) -> Layout:
-    """Copy the pipeline into the folder, unless it is there and may have been edited, and read what it declares."""
+    """Copy the pipeline into the folder, unless it exists and may have been edited, and read what it declares."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / _PIPELINE
     if not file.exists():

@@ -1,6 +1,6 @@
-"""What a generator did, written down before it did it: the account that everything else is checked against.
+"""What a generator sends, written before it is sent: the record that everything else is checked against.
 
-It is an SQLite file, so that another process may read it while it grows. Nothing here knows of brokers or of Spark.
+It is an SQLite file, so that another process can read it while it grows. It is independent of brokers and of Spark.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Ledger:
             self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", entries)
 
     def write_resent(self, numbers: Iterable[int]) -> None:
-        """One copy more of each may be in the log: the first sending of it ended without an answer."""
+        """Note that the log may have one copy more of each: the first attempt to send it had no response."""
         with self._transaction():
             self._connection.executemany(
                 "INSERT INTO resent VALUES (?, 1) ON CONFLICT (number) DO UPDATE SET copies = copies + 1",
@@ -76,7 +76,7 @@ class Ledger:
         return [Entry(*row) for row in rows]
 
     def resent(self) -> dict[int, int]:
-        """How many copies of each number may be there once more."""
+        """How many more copies of each number the log may have."""
         return dict(self._connection.execute("SELECT number, copies FROM resent"))
 
     def _transaction(self) -> _Transaction:

@@ -1,4 +1,4 @@
-"""Child processes that go when we go, even if we are killed, and that can be killed to see what happens."""
+"""Child processes that end with this process, even if it is killed, and that can be killed for a demonstration."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Child:
         self.launch()
 
     def launch(self) -> None:
-        """Start it and wait for nothing. From the main thread: the system ends a child with the thread that made it."""
+        """Start it without waiting. Call it from the main thread: Linux ends a child with the thread that started it."""
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *self._arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C is for us: we stop the others in the right order.
+                # Ctrl-C must not reach the children: this process stops them in order.
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
             )
@@ -72,7 +72,7 @@ class Child:
             self._process.wait()
 
     def stop(self, timeout_s: float = _STOP_S) -> int | None:
-        """Ask, then insist; how it ended."""
+        """Terminate it, and kill it after the timeout; the exit code."""
         if self._process is None:
             return None
         if self.is_alive:
@@ -94,12 +94,12 @@ class Child:
         return self._log.read_text(errors="replace")[-_TAIL_CHARACTERS:] if self._log.exists() else ""
 
     def failure(self) -> ClientError:
-        """What to tell of a child that should be running and is not."""
+        """The error for a child that should be running and is not."""
         return ClientError(f"the {self.name} ended with code {self.exit_code}:\n{self.log_tail()}", f"See {self._log}.")
 
 
 class BrokerChild(Child):
-    """A broker on fixed data and a fixed port, so that it can die and come back."""
+    """A broker with a fixed directory and port, so that it can be killed and restarted."""
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.port = port or usual_port()
@@ -129,7 +129,7 @@ class BrokerChild(Child):
 
 
 def usual_port() -> int:
-    """Kafka's own port if nobody has it, so that commands need not name one; else another."""
+    """Kafka's usual port if it is free, so that commands need no option; else another."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

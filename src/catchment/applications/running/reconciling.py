@@ -22,7 +22,7 @@ from catchment.pipelines.stores.store_opening import open_store
 
 Rows = list[dict[str, object]]
 Check = Callable[[Rows, Rows], list[str]]
-"""From the cleaned events and the rows of the real-time store to what is wrong with the latter."""
+"""Takes the cleaned events and the rows of the real-time store; returns the errors in the latter."""
 
 
 def differences(account: Account, layout: Layout) -> list[str]:
@@ -90,11 +90,11 @@ def _store_check(layout: Layout) -> Check | None:
 
 
 def command_differences(account: Account) -> list[str]:
-    """Each alert was given once, and acted upon once."""
+    """Each alert was raised once, and acted on once."""
     found = []
     for identity, one in account.commands.items():
         if one.alerts != 1:
-            found.append(f"alert {identity} ({one.message}) was given {one.alerts} times")
+            found.append(f"alert {identity} ({one.message}) was raised {one.alerts} times")
         if one.acknowledgements != 1:
-            found.append(f"alert {identity} ({one.message}) was acted upon {one.acknowledgements} times")
+            found.append(f"alert {identity} ({one.message}) was acted on {one.acknowledgements} times")
     return found

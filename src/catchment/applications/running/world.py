@@ -44,7 +44,7 @@ class World:
         self._spark_kills = 0
 
     def start(self) -> None:
-        """The slowest to start is first."""
+        """Start the processes, the slowest one first."""
         self.pipeline.start()
         self.generator.start()
         if self.actuator is not None:

@@ -1,4 +1,4 @@
-"""The temperature of rooms; whenever one reaches 30 degrees or falls below, its air conditioning is told."""
+"""The temperature of rooms; whenever one reaches 30 degrees or falls below, its air conditioning is switched."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ clean = building.stage(
 
 
 class Crossing(StatefulProcessor):
-    """Remembers the last reading of a room, and tells when the next one is on the other side."""
+    """Keeps the last reading of a room, and emits a row when the next one is on the other side of the limit."""
 
     @override
     def init(self, handle: StatefulProcessorHandle) -> None:

@@ -1,1 +1,1 @@
-"""Posts with tags, and the tags that everybody uses at once."""
+"""Posts with tags, and tags that many authors use at once."""

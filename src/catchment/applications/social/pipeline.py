@@ -36,7 +36,7 @@ social.sink(clean, lake("lake/posts", partition_by="date(at)"))
 social.alert(
     tags,
     "burst",
-    # One author who repeats himself makes no trend.
+    # Many posts of one author are not a trend.
     when="posts > 60 AND authors > 10",
     key=["tag"],
     cooldown="1 minute",

@@ -25,7 +25,7 @@ _QUIET_A_SECOND: Final = 20.0
 
 
 class Events(Generator):
-    """Loud tags for some seconds of each period. Most of what is posted has a tag that nobody else uses."""
+    """Loud tags for some seconds of each period. Most posts have a tag that no other post has."""
 
     key = "tag"
     invalid = ({"tag": "no tag"},)
@@ -46,7 +46,7 @@ class Events(Generator):
 
 
 class Actuator:
-    """What everybody sees first: the last three."""
+    """The last three tags."""
 
     def __init__(self) -> None:
         self.tags: list[str] = []

@@ -1,4 +1,4 @@
-"""Clicks as sessions: a visit ends after ten seconds of nothing, and whoever left a full cart is reminded."""
+"""Clicks as sessions: a visit ends after ten seconds of nothing, and a visitor who left a full cart is reminded."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -23,6 +23,7 @@ from catchment.ports.network import try_address
 from catchment.settings.broker import BrokerSettings
 from catchment.settings.listeners import Listener
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _OLDEST_PYTHON = (3, 11)
 _FEW_DESCRIPTORS = 4096
 _LITTLE_SPACE_BYTES = 1 << 30
@@ -40,6 +41,10 @@ class Verdict(StrEnum):
     NOTE = "note"
     WARNING = "warning"
     FAILURE = "failure"
+
+
+_MARKS = {Verdict.OK: "✓", Verdict.NOTE: "·", Verdict.WARNING: "!", Verdict.FAILURE: "✗"}
+_COLOURS = {Verdict.OK: "green", Verdict.NOTE: "blue", Verdict.WARNING: "yellow", Verdict.FAILURE: "red"}
 
 
 class Finding(NamedTuple):
@@ -77,7 +82,7 @@ def check_versions() -> Iterator[Finding]:
 
 
 def check_extras() -> Iterator[Finding]:
-    """Optional parts: which are there, and how to get the others."""
+    """The extras: which are installed, and how to install the others."""
     for extra in metadata(_OURS).get_all("Provides-Extra") or ():
         marker = f'extra == "{extra}"'
         wanted = [line for line in requires(_OURS) or () if marker in line.replace("'", '"')]
@@ -87,7 +92,7 @@ def check_extras() -> Iterator[Finding]:
             continue
         if missing:
             detail = f"without {', '.join(missing)}"
-            yield Finding(f"[{extra}]", Verdict.NOTE, detail, f"pip install '{_OURS}[{extra}]' if you want it.")
+            yield Finding(f"[{extra}]", Verdict.NOTE, detail, f"pip install '{_OURS}[{extra}]' to use it.")
         else:
             yield Finding(f"[{extra}]", Verdict.OK, "installed")
 
@@ -113,27 +118,27 @@ def check_descriptors() -> Finding:
 
 
 def check_directory(directory: Path) -> Iterator[Finding]:
-    """Whether the data directory can be written, synced and trusted; one that is not there yet is judged by its parent."""
+    """Whether the data directory can be written, synced and trusted; if it does not exist yet, its parent is checked."""
     name = f"data directory {directory}"
-    place = next(path for path in (directory, *directory.absolute().parents) if path.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        detail = f"{place} is not a directory that this user may write to"
+    existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        detail = f"{existing} is not a directory that this user may write to"
         yield Finding(name, Verdict.FAILURE, detail, "Choose another with log.dirs, or change its permissions.")
         return
     yield _check_lock(directory, name)
-    yield _check_sync(place)
-    status = os.statvfs(place)
+    yield _check_sync(existing)
+    status = os.statvfs(existing)
     free_bytes = status.f_bavail * status.f_frsize
     little = free_bytes < _LITTLE_SPACE_BYTES
     advice = "Free some space: a full disk refuses writes until there is room." if little else ""
     yield Finding("free space", Verdict.WARNING if little else Verdict.OK, format_bytes(free_bytes), advice)
-    yield _check_file_system(place)
+    yield _check_file_system(existing)
 
 
 def _check_lock(directory: Path, name: str) -> Finding:
     lock = directory / ".lock"
     if not lock.exists():
-        return Finding(name, Verdict.OK, "writable" if directory.exists() else "not there yet, can be created")
+        return Finding(name, Verdict.OK, "writable" if directory.exists() else "does not exist yet, can be created")
     try:
         with lock.open("rb+") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,11 +149,11 @@ def _check_lock(directory: Path, name: str) -> Finding:
     return Finding(name, Verdict.OK, "writable, not in use")
 
 
-def _check_sync(place: Path) -> Finding:
+def _check_sync(existing: Path) -> Finding:
     """How long the device takes to make a small write durable: what acks=all waits for."""
     durations_s = []
     try:
-        with tempfile.TemporaryFile(dir=place) as file:
+        with tempfile.TemporaryFile(dir=existing) as file:
             for _ in range(_SYNCS):
                 file.write(bytes(4096))
                 file.flush()
@@ -156,18 +161,18 @@ def _check_sync(place: Path) -> Finding:
                 os.fdatasync(file.fileno())
                 durations_s.append(time.perf_counter() - started_at)
     except OSError as error:
-        return Finding("sync", Verdict.FAILURE, f"{place}: {error.strerror}", "Records could not be made durable here.")
+        return Finding(
+            "sync", Verdict.FAILURE, f"{existing}: {error.strerror}", "Records could not be made durable here."
+        )
     median_s = sorted(durations_s)[_SYNCS // 2]
     if median_s > _SLOW_SYNC_S:
-        advice = (
-            "acks=all waits for this; a faster device, or catchment.sync.acks=false if losing the last moments is fine."
-        )
+        advice = "acks=all waits for this; a faster device, or catchment.sync.acks=false if the loss of the last moments is acceptable."
         return Finding("sync", Verdict.WARNING, f"{median_s * 1000:.1f} ms", advice)
     return Finding("sync", Verdict.OK, f"{median_s * 1000:.2f} ms")
 
 
-def _check_file_system(place: Path) -> Finding:
-    kind = _file_system(place.resolve())
+def _check_file_system(existing: Path) -> Finding:
+    kind = _file_system(existing.resolve())
     if kind in _VOLATILE:
         return Finding("file system", Verdict.WARNING, kind, "It lives in memory: a reboot empties it.")
     if kind in _REMOTE:
@@ -175,13 +180,13 @@ def _check_file_system(place: Path) -> Finding:
     return Finding("file system", Verdict.OK, kind)
 
 
-def _file_system(place: Path) -> str:
-    """The type of the file system with the longest mount point above the place."""
+def _file_system(existing: Path) -> str:
+    """The type of the file system with the longest mount point above a path."""
     try:
         mounts = [line.split(" ") for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
     except OSError:
         return "unknown"
-    above = [(len(mount[1]), mount[2]) for mount in mounts if place.is_relative_to(mount[1].replace("\\040", " "))]
+    above = [(len(mount[1]), mount[2]) for mount in mounts if existing.is_relative_to(mount[1].replace("\\040", " "))]
     return max(above)[1] if above else "unknown"
 
 
@@ -191,13 +196,13 @@ def check_port(listener: Listener) -> Finding:
         try_address(listener.host, listener.port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            return _who_holds(listener, name)
+            return _port_owner(listener, name)
         return Finding(name, Verdict.FAILURE, error.strerror or str(error), "Correct `listeners`.")
     return Finding(name, Verdict.OK, "free")
 
 
-def _who_holds(listener: Listener, name: str) -> Finding:
-    """A broker that runs already is no fault; anything else in its place is."""
+def _port_owner(listener: Listener, name: str) -> Finding:
+    """A running broker is no failure; any other process on the port is."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -208,12 +213,6 @@ def _who_holds(listener: Listener, name: str) -> Finding:
     except KafkaException:
         return Finding(name, Verdict.FAILURE, "in use, and no Kafka broker answers there", "Choose another port.")
     return Finding(name, Verdict.NOTE, f"a broker with {topics} topics answers there")
-
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-_MARKS = {Verdict.OK: "✓", Verdict.NOTE: "·", Verdict.WARNING: "!", Verdict.FAILURE: "✗"}
-_COLOURS = {Verdict.OK: "green", Verdict.NOTE: "blue", Verdict.WARNING: "yellow", Verdict.FAILURE: "red"}
 
 
 @app.command("doctor")

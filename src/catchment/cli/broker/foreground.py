@@ -1,8 +1,8 @@
 """`catchment broker`: one broker in the foreground, for scripts and supervisors.
 
-A broker's first line, `listening on …`, is waited for, and every module that is not loaded brings it forward. So the
-arguments are read here without typer, and the server is imported once they are known to be right. `--help`, and arguments
-that make no sense, are left to `broker_command`, which has the same options and looks like every other command.
+Scripts wait for the first line, `listening on …`, and every module that is not imported makes it come earlier. So the
+arguments are parsed here without typer, and the server is imported once they are valid. `--help` and invalid arguments are
+left to `catchment.cli.broker.commands`, which has the same options and looks like every other command.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from catchment.cli.failure import CommandError, print_failure, report_bug
 
 
 class _NotUnderstood(Exception):
-    """The arguments ask for help, or make no sense."""
+    """The arguments ask for help, or are invalid."""
 
 
 class _QuietParser(argparse.ArgumentParser):
@@ -32,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int | None:
-    """Run until a signal; 0 after a clean stop, 1 or 2 if the broker could not start, None if this parser cannot tell."""
+    """Run until a signal; 0 after a clean stop, 1 or 2 if the broker could not start, None if the arguments need the full parser."""
     sys.excepthook = report_bug
     try:
         options = make_parser().parse_args(arguments)

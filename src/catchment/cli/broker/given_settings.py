@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def parse_assignment(text: str) -> tuple[str, str]:
-    """Name and value; the value may hold further equal signs. ValueError says what is wrong."""
+    """Name and value; the value may hold further equal signs. Raises ValueError."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
         raise ValueError(f"{text!r} is not KEY=VALUE")

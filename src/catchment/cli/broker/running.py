@@ -1,4 +1,4 @@
-"""A broker that runs in this process until a signal, and what to tell people when it cannot start."""
+"""A broker that runs in this process until a signal, and the errors with advice if it cannot start."""
 
 import asyncio
 import errno
@@ -84,7 +84,7 @@ class RunningBroker:
             await self.server.start()
             self._closing.push_async_callback(self.server.close)
             self._serve_metrics()
-            # What is alive now lives as long as the broker: the collector need not look at it again.
+            # These objects live as long as the broker: the collector need not check them again.
             gc.freeze()
             # Requests that wait for a sync are thousands of objects at once, and reference counts free them all: looking for
             # cycles among them at every 700 was a tenth of the processor time.
@@ -112,7 +112,7 @@ class RunningBroker:
         self._stop.set()
 
     def _try_addresses(self) -> None:
-        """Fail before the data directory is created. The server itself takes its ports last, once its logs are read."""
+        """Fail before the data directory is created: the server itself binds its ports last, after it has loaded its logs."""
         wanted = [(listener.host, listener.port, self._remedies.port) for listener in self._settings.listeners]
         if address := self._settings.text("catchment.metrics.listener"):
             wanted.append((*parse_metrics_address(address), "--set catchment.metrics.listener=127.0.0.1:{port}"))
@@ -139,7 +139,7 @@ class RunningBroker:
 def startup_failure(
     error: OSError | InvalidSetting | UnusableDirectory, settings: BrokerSettings, remedies: Remedies = BY_SETTINGS
 ) -> CommandError:
-    """Why the broker could not start, for the person who tried to start it."""
+    """The reason why the broker could not start, with advice."""
     if isinstance(error, InvalidSetting):
         advice = "The settings are listed in docs/reference/settings.md."
         return CommandError(str(error), advice, exit_code=MISTAKEN)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Sample(NamedTuple):
-    """What the broker has counted up to one moment."""
+    """The broker's counters at one moment."""
 
     at_s: float
     topics: int
-    """Those of users; the broker's own are no news."""
+    """Without internal topics."""
     partitions: int
     records: int
     bytes_in: int
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
             services.clock.monotonic_s(),
             sum(topic not in INTERNAL_TOPICS for topic in topics),
             len(ours),
-            # Bytes are those that clients produce, so the broker's own notes are no records that came in.
+            # Only records of clients: internal topics are not traffic.
             sum(one.log.log_end_offset for one in ours),
             services.traffic.bytes_in,
             services.traffic.bytes_out,
@@ -54,7 +54,7 @@ class Rates(NamedTuple):
 
     @classmethod
     def between(cls, earlier: Sample, later: Sample) -> "Rates":
-        """Changes a second. A deleted topic takes its records with it, which is no negative traffic."""
+        """Changes per second. A deleted topic takes its records with it, which must not count as negative traffic."""
         elapsed_s = max(later.at_s - earlier.at_s, 1e-3)
         changes = (
             later.records - earlier.records,
@@ -78,7 +78,7 @@ def status_line(sample: Sample, rates: Rates) -> str:
 
 
 def _option(bootstrap_servers: str) -> str:
-    """What a command has to say to reach this broker."""
+    """The option with which a command reaches this broker."""
     return "" if bootstrap_servers == DEFAULT_BOOTSTRAP_SERVERS else f" -b {bootstrap_servers}"
 
 

@@ -68,7 +68,7 @@ def _describe(cluster: Cluster) -> dict[str, Any]:
 
 
 def _features(cluster: Cluster) -> list[dict[str, Any]]:
-    """What the cluster has agreed on (KIP-584); a broker before Kafka 2.7 names none."""
+    """The finalized features (KIP-584); a broker before Kafka 2.7 reports none."""
     answer = cluster.requests.ask(ApiVersionsRequest(client_software_name="catchment", client_software_version="cli"))
     if answer.error_code is not ErrorCode.none:
         raise refused("the features cannot be listed", answer.error_code, None)

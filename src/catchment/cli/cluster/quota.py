@@ -66,7 +66,7 @@ def list_quotas(
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """List quotas: all of them, or those that have to do with the entity named."""
+    """List quotas: all of them, or those of an entity."""
     entity = _entity(user, user_default, client_id, client_id_default, ip, ip_default)
     settings = read_client_settings(client_config, client_settings)
     with open_requests(bootstrap_servers, settings, timeout_s) as requests:
@@ -107,7 +107,7 @@ def set_quotas(
     timeout_s: TimeoutSeconds = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Set quotas of one entity; those that are not named stay as they are."""
+    """Set quotas of one entity; its other quotas do not change."""
     entity = _required(_entity(user, user_default, client_id, client_id_default, ip, ip_default))
     values = (produce_rate, consume_rate, request_percent, controller_mutation_rate, connection_rate)
     operations = [

@@ -1,4 +1,4 @@
-"""What coordinators and partitions say of transactions, and the marker that ends one."""
+"""Transactions as coordinators and partition leaders report them, and the marker that aborts one."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -81,37 +81,37 @@ def describe_transactions(requests: Requests, ids: Sequence[str], now_s: float) 
 def _unknown(transactional_id: str, code: ErrorCode) -> CommandError:
     if code is ErrorCode.transactional_id_not_found:
         return CommandError(
-            f"there is no transactional id {transactional_id}", "`catchment transaction list` shows those there are."
+            f"there is no transactional id {transactional_id}", "`catchment transaction list` shows the existing ones."
         )
     return refused(f"cannot describe transactional id {transactional_id}", code, None)
 
 
 def producers_of(requests: Requests, topic: str, partition: int) -> list[dict[str, Any]]:
-    """The producers that the leader of the partition remembers."""
-    place = (topic, partition)
+    """The producer states of the partition's leader."""
+    topic_partition = (topic, partition)
     leaders = _leaders(requests, [topic])
-    if place not in leaders:
+    if topic_partition not in leaders:
         raise CommandError(f"topic {topic} has no partition {partition}", "`catchment topic describe` shows them.")
-    if leaders[place] == _NO_LEADER:
+    if leaders[topic_partition] == _NO_LEADER:
         raise CommandError(f"{topic}-{partition} has no leader at the moment", "Start the brokers that have it.")
-    return _producers(requests, leaders[place], [place])[place]
+    return _producers(requests, leaders[topic_partition], [topic_partition])[topic_partition]
 
 
 def _producers(
-    requests: Requests, leader: int, places: Sequence[TopicPartition]
+    requests: Requests, leader: int, topic_partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[dict[str, Any]]]:
     topics = tuple(
         TopicRequest(name=TopicName(topic), partition_indexes=tuple(i32(number) for _, number in of_topic))
-        for topic, of_topic in groupby(sorted(places), key=lambda place: place[0])
+        for topic, of_topic in groupby(sorted(topic_partitions), key=lambda topic_partition: topic_partition[0])
     )
     found: dict[TopicPartition, list[dict[str, Any]]] = {}
     for topic in requests.ask(DescribeProducersRequest(topics=topics), to=leader).topics:
         for partition in topic.partitions:
-            place = (topic.name, partition.partition_index)
+            topic_partition = (topic.name, partition.partition_index)
             if partition.error_code is not ErrorCode.none:
-                subject = f"cannot read the producers of {place[0]}-{place[1]}"
+                subject = f"cannot read the producers of {topic_partition[0]}-{topic_partition[1]}"
                 raise refused(subject, partition.error_code, partition.error_message)
-            found[place] = [_producer(one) for one in partition.active_producers]
+            found[topic_partition] = [_producer(one) for one in partition.active_producers]
     return found
 
 
@@ -127,29 +127,29 @@ def _producer(one: Any) -> dict[str, Any]:
 
 
 def hanging_transactions(requests: Requests, topics: list[str] | None, before_s: float) -> list[dict[str, Any]]:
-    """Transactions that are open in a partition, and were so before that moment, of which no coordinator knows.
+    """Transactions that have been open in a partition since before that moment, and that no coordinator has.
 
-    The coordinators are asked first: what begins between the two questions is too young to be meant.
+    The coordinators are queried first: a transaction that begins between the two queries is too new to count.
     """
     known = _known_to_coordinators(requests, before_s)
     by_leader: dict[int, list[TopicPartition]] = {}
-    for place, leader in _leaders(requests, topics).items():
-        by_leader.setdefault(leader, []).append(place)
+    for topic_partition, leader in _leaders(requests, topics).items():
+        by_leader.setdefault(leader, []).append(topic_partition)
     by_leader.pop(_NO_LEADER, None)
     found = [
         {
-            "topic": place[0],
-            "partition": place[1],
+            "topic": topic_partition[0],
+            "partition": topic_partition[1],
             "producer_id": one["producer_id"],
             "epoch": one["epoch"],
             "start_offset": one["start_offset"],
         }
-        for leader, places in by_leader.items()
-        for place, producers in _producers(requests, leader, places).items()
+        for leader, topic_partitions in by_leader.items()
+        for topic_partition, producers in _producers(requests, leader, topic_partitions).items()
         for one in producers
         if one["start_offset"] is not None
         and one["last_timestamp_ms"] < before_s * 1000
-        and (one["producer_id"], *place) not in known
+        and (one["producer_id"], *topic_partition) not in known
     ]
     return sorted(found, key=lambda one: (one["topic"], one["partition"], one["start_offset"]))
 
@@ -160,7 +160,7 @@ def _known_to_coordinators(requests: Requests, now_s: float) -> set[tuple[int, s
     return {
         (described["producer_id"], topic, int(number))
         for described in describe_transactions(requests, ids, now_s)
-        for topic, _, number in (place.rpartition(":") for place in described["partitions"])
+        for topic, _, number in (topic_partition.rpartition(":") for topic_partition in described["partitions"])
     }
 
 
@@ -179,7 +179,7 @@ def abort_hanging(requests: Requests, topic: str, partition: int, start_offset: 
         producer_epoch=i16(producer["epoch"]),
         transaction_result=False,
         topics=(WritableTxnMarkerTopic(name=TopicName(topic), partition_indexes=(i32(partition),)),),
-        # A producer whose first transaction hangs has met no coordinator's marker yet.
+        # The first transaction of a producer has no coordinator epoch yet.
         coordinator_epoch=i32(max(producer["coordinator_epoch"], 0)),
         transaction_version=i8(0),
     )
@@ -193,9 +193,9 @@ def abort_hanging(requests: Requests, topic: str, partition: int, start_offset: 
 
 
 def abort_of_id(requests: Requests, transactional_id: str) -> None:
-    """Begin anew in the producer's name, as its successor would: that ends its transaction and fences it.
+    """Send InitProducerId for the transactional id: that aborts its transaction and fences its producer.
 
-    While the coordinator has decided to abort and is still at it, the request is repeated.
+    While the coordinator is still aborting, the request is repeated.
     """
     describe_transactions(requests, [transactional_id], 0)
     request = InitProducerIdRequest(

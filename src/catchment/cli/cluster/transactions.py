@@ -1,4 +1,4 @@
-"""`catchment transaction`: see open transactions and their producers, and end one that nobody else will end."""
+"""`catchment transaction`: show open transactions and their producers, and abort one that hangs."""
 
 import time
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def producers(
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show the producers that a partition remembers, and where their open transactions begin."""
+    """Show the producers of a partition, and where their open transactions begin."""
     with _requests(bootstrap_servers, client_config, client_settings, timeout_s) as requests:
         found = producers_of(requests, topic, partition)
     columns = [
@@ -127,7 +127,7 @@ def hanging(
     timeout_s: TimeoutSeconds = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Find transactions that are open in a partition though no coordinator knows of them. Readers wait behind them."""
+    """Find transactions that are open in a partition but unknown to every coordinator. They block read_committed consumers."""
     with _requests(bootstrap_servers, client_config, client_settings, timeout_s) as requests:
         found = hanging_transactions(requests, topics, time.time() - older_than_s)
     _print(found, ["topic", "partition:", "producer id:", "epoch:", "start offset:"], as_json)
@@ -155,9 +155,11 @@ def abort(
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Abort the transaction of a transactional id, or one that hangs in a partition and that no coordinator knows."""
-    place = (topic, partition, start_offset)
-    if (transactional_id is None) == (place == (None, None, None)) or (transactional_id is None and None in place):
+    """Abort the transaction of a transactional id, or one that hangs in a partition and is unknown to every coordinator."""
+    location = (topic, partition, start_offset)
+    if (transactional_id is None) == (location == (None, None, None)) or (
+        transactional_id is None and None in location
+    ):
         raise typer.BadParameter("give a transactional id, or all of --topic, --partition and --start-offset")
     with _requests(bootstrap_servers, client_config, client_settings, timeout_s) as requests:
         if topic is not None and partition is not None and start_offset is not None:

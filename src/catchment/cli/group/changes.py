@@ -60,23 +60,23 @@ def parse_topics(texts: Sequence[str]) -> dict[str, list[int] | None]:
 
 
 def plan(
-    places: Sequence[TopicPartition],
+    topic_partitions: Sequence[TopicPartition],
     current: Mapping[TopicPartition, int],
     targets: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> list[Move]:
-    """Where each partition goes: to its target, but never outside the log, and the note says where that made a difference."""
+    """Where each partition goes: to its target, but never outside the log, and a note says where the target was outside."""
     moves = []
-    for place in places:
-        wanted = targets[place]
-        kept = min(max(wanted, starts[place]), ends[place])
+    for topic_partition in topic_partitions:
+        wanted = targets[topic_partition]
+        kept = min(max(wanted, starts[topic_partition]), ends[topic_partition])
         note = ""
         if wanted < kept:
             note = f"{wanted} is before the start of the log"
         elif wanted > kept:
             note = f"{wanted} is beyond the end of the log"
-        moves.append(Move(*place, current.get(place), kept, note))
+        moves.append(Move(*topic_partition, current.get(topic_partition), kept, note))
     return moves
 
 
@@ -114,7 +114,7 @@ def read_csv(path: Path, group: str) -> dict[TopicPartition, int]:
 
 
 NEW = ""
-"""The state of a group that does not exist yet: moving it makes it."""
+"""The state of a group that does not exist yet: setting its offsets creates it."""
 
 _MOVABLE = frozenset({NEW, "Empty", "Dead"})
 _STOP_FIRST = "Stop its members first; `catchment group describe` shows who they are."
@@ -125,11 +125,11 @@ _ADVICE: Mapping[ErrorCode, str] = {
 
 
 class GroupRefused(CommandError):
-    """One group cannot be changed as asked; another may well be."""
+    """A group cannot be changed; the others are still processed."""
 
 
 def require_empty(group: Listed) -> None:
-    """A member that is still there would go on from where it is, and commit that."""
+    """Reject a group with members: they would continue from their own positions, and commit those."""
     if group.state not in _MOVABLE:
         raise CommandError(f"group {group.group} is {group.state.lower()}: it has members", _STOP_FIRST)
 
@@ -143,9 +143,9 @@ def move_group(cluster: Cluster, group: Listed, moves: Sequence[Move]) -> None:
     )
     futures = cluster.admin.alter_consumer_group_offsets([wanted], request_timeout=cluster.timeout_s)
     done = outcome(futures[group.group], f"cannot move group {group.group}")
-    for place in done.topic_partitions:
-        if place.error is not None:
-            raise CommandError(f"cannot move {place.topic}-{place.partition}: {place.error.str()}")
+    for committed in done.topic_partitions:
+        if committed.error is not None:
+            raise CommandError(f"cannot move {committed.topic}-{committed.partition}: {committed.error.str()}")
 
 
 def _move_share_group(requests: Requests, group: str, moves: Sequence[Move]) -> None:
@@ -166,8 +166,10 @@ def _move_share_group(requests: Requests, group: str, moves: Sequence[Move]) -> 
     _check(answer.error_code, answer.error_message, f"cannot move share group {group}")
     for topic in answer.responses:
         for partition in topic.partitions:
-            place = f"{topic.topic_name}-{partition.partition_index}"
-            _check(partition.error_code, partition.error_message, f"cannot move {place} of share group {group}")
+            topic_partition = f"{topic.topic_name}-{partition.partition_index}"
+            _check(
+                partition.error_code, partition.error_message, f"cannot move {topic_partition} of share group {group}"
+            )
 
 
 def delete_group(requests: Requests, group: Listed) -> None:

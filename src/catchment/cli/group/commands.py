@@ -42,9 +42,14 @@ from catchment.cli.output import confirm, format_count, print_json, print_note, 
 from catchment.cli.requests import GROUP, Coordinator, Requests, refused
 from catchment.cli.wire import outcome
 
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app.command("reset")(reset)
+
+GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.")]
+
 
 def describe_group(cluster: Cluster, group: Listed) -> dict[str, Any]:
-    """Everything that the group's coordinator says about it, ready for JSON."""
+    """The description of a group by its coordinator, ready for JSON."""
     if group.kind == SHARE:
         return _describe_share_group(cluster.requests, group)
     futures = cluster.admin.describe_consumer_groups([group.group], request_timeout=cluster.timeout_s)
@@ -100,9 +105,9 @@ def _describe_share_group(requests: Requests, group: Listed) -> dict[str, Any]:
     }
 
 
-def _by_topic(places: list[tuple[str, int]]) -> dict[str, list[int]]:
+def _by_topic(topic_partitions: list[tuple[str, int]]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for topic, number in sorted(places):
+    for topic, number in sorted(topic_partitions):
         found.setdefault(topic, []).append(number)
     return found
 
@@ -132,12 +137,6 @@ def print_group(description: dict[str, Any]) -> None:
             ],
         )
     typer.echo()
-
-
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-app.command("reset")(reset)
-
-GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.")]
 
 
 @app.command("list")
@@ -179,7 +178,7 @@ def describe(
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Describe groups: their members, and which partitions each has."""
+    """Describe groups: their members and assigned partitions."""
     with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
         found = [describe_group(cluster, listed) for listed in require_groups(cluster.requests, groups)]
     if as_json:
@@ -204,7 +203,7 @@ def lag(
     timeout_s: TimeoutSeconds = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far groups are behind, partition by partition."""
+    """Show the lag of groups for each partition."""
     settings = read_client_settings(client_config, client_settings)
     with _ended_by_interrupt() if watch_s is not None else contextlib.nullcontext():
         while True:
@@ -218,7 +217,7 @@ def lag(
 
 @contextlib.contextmanager
 def _ended_by_interrupt() -> Iterator[None]:
-    """Ctrl-C is the way out and no failure. Pressed twice, it must not break into the end of the command."""
+    """Ctrl-C ends the command with success. A second one must not interrupt its end."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)
@@ -232,7 +231,10 @@ def _ended_by_interrupt() -> Iterator[None]:
 def _print_lag(cluster: Cluster, groups: list[str] | None, as_json: bool) -> None:
     chosen = require_groups(cluster.requests, groups) if groups else list_groups(cluster.requests)
     found = [(listed, positions(cluster, listed)) for listed in chosen]
-    rows = lag_rows(found, ends_of(cluster, {place for _, places in found for place in places}))
+    rows = lag_rows(
+        found,
+        ends_of(cluster, {topic_partition for _, topic_partitions in found for topic_partition in topic_partitions}),
+    )
     if as_json:
         print_json(rows)
         return
@@ -304,7 +306,7 @@ def delete(
             try:
                 _delete(cluster, listed, topic)
             except GroupRefused as refusal:
-                # It does not keep the others from going.
+                # The other groups are still deleted.
                 failures.append(refusal)
                 results.append({"group": listed.group, "result": "failed", "message": refusal.message})
             else:

@@ -1,4 +1,4 @@
-"""Where groups stand: what they have committed, and the ends of the partitions behind it.
+"""The positions of groups: the offsets that they have committed, and the ends of the partitions.
 
 Consumer groups commit offsets; a share group has a start offset below which everything is done. Both are positions here.
 """
@@ -27,7 +27,7 @@ SHARE = "share"
 
 
 class Cluster(NamedTuple):
-    """Ways to ask a cluster: confluent-kafka, and single requests for what it has no call for."""
+    """Two clients of a cluster: confluent-kafka, and single requests for APIs that it does not offer."""
 
     admin: AdminClient
     requests: Requests
@@ -57,7 +57,7 @@ def list_groups(requests: Requests) -> list[Listed]:
         if answer.error_code is not ErrorCode.none:
             raise refused(f"cannot list the groups of broker {broker_id}", answer.error_code, None)
         found += [
-            # Brokers before 3.8 do not tell the type: they have one.
+            # Brokers before 3.8 report no type: all their groups are classic.
             Listed(one.group_id, (one.group_type or "classic").lower(), one.protocol_type, one.group_state)
             for one in answer.groups
         ]
@@ -70,14 +70,14 @@ def require_groups(requests: Requests, names: Iterable[str]) -> list[Listed]:
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in known:
-            raise CommandError(f"there is no group {name}", "`catchment group list` shows those there are.")
+            raise CommandError(f"there is no group {name}", "`catchment group list` shows the existing ones.")
     return [known[name] for name in wanted]
 
 
 class Position(NamedTuple):
     offset: int
     lag: int | None = None
-    """What the coordinator says is still to be done: a share group may be done with records beyond its start."""
+    """As the coordinator computes it: a share group may have acknowledged records beyond its start offset."""
 
 
 def positions(cluster: Cluster, group: Listed) -> dict[TopicPartition, Position]:
@@ -105,27 +105,31 @@ def _share_positions(requests: Requests, group: str) -> dict[TopicPartition, Pos
     }
 
 
-def offsets_at(cluster: Cluster, places: Sequence[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+def offsets_at(
+    cluster: Cluster, topic_partitions: Sequence[TopicPartition], spec: OffsetSpec
+) -> dict[TopicPartition, int]:
     """The offset that the specification finds in each partition, -1 where it finds none."""
-    if not places:
+    if not topic_partitions:
         return {}
-    wanted = {ConfluentTopicPartition(*place): spec for place in places}
+    wanted = {ConfluentTopicPartition(*topic_partition): spec for topic_partition in topic_partitions}
     futures = cluster.admin.list_offsets(
         wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=cluster.timeout_s
     )
     return {
-        (place.topic, place.partition): outcome(
-            future, f"cannot read offsets of {place.topic}-{place.partition}"
+        (topic_partition.topic, topic_partition.partition): outcome(
+            future, f"cannot read offsets of {topic_partition.topic}-{topic_partition.partition}"
         ).offset
-        for place, future in futures.items()
+        for topic_partition, future in futures.items()
     }
 
 
-def ends_of(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The ends of those partitions that are still there."""
+def ends_of(cluster: Cluster, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The end offsets of the partitions that still exist."""
     topics = read_metadata(cluster.admin, cluster.timeout_s).topics
     there = [
-        (topic, number) for topic, number in sorted(places) if topic in topics and number in topics[topic].partitions
+        (topic, number)
+        for topic, number in sorted(topic_partitions)
+        if topic in topics and number in topics[topic].partitions
     ]
     return offsets_at(cluster, there, OffsetSpec.latest())
 
@@ -133,18 +137,18 @@ def ends_of(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPar
 def lag_rows(
     groups: Iterable[tuple[Listed, Mapping[TopicPartition, Position]]], ends: Mapping[TopicPartition, int]
 ) -> list[dict[str, Any]]:
-    """For each position of each group, how much lies behind it; no end and no lag where the partition is gone."""
+    """For each position of each group, the end and the lag; both None if the partition no longer exists."""
     return [
         {
             "group": listed.group,
-            "topic": place[0],
-            "partition": place[1],
+            "topic": topic_partition[0],
+            "partition": topic_partition[1],
             "position": position.offset,
-            "end": ends.get(place),
-            "lag": _lag(position, ends.get(place)),
+            "end": ends.get(topic_partition),
+            "lag": _lag(position, ends.get(topic_partition)),
         }
         for listed, found in groups
-        for place, position in sorted(found.items())
+        for topic_partition, position in sorted(found.items())
     ]
 
 

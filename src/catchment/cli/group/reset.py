@@ -1,4 +1,4 @@
-"""`catchment group reset`: move a group that nobody is in, or show where it would go."""
+"""`catchment group reset`: reset the offsets of a group without members, or show the plan."""
 
 import time
 from pathlib import Path
@@ -65,7 +65,8 @@ def reset(
     ] = None,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
     from_file: Annotated[
-        Path | None, typer.Option("--from-file", metavar="FILE", help="To what a file says: topic,partition,offset.")
+        Path | None,
+        typer.Option("--from-file", metavar="FILE", help="To the offsets in a file: topic,partition,offset."),
     ] = None,
     share: Annotated[bool, typer.Option("--share", help="A group that does not exist yet is a share group.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, the plan is only shown.")] = False,
@@ -90,7 +91,7 @@ def reset(
     with open_cluster(bootstrap_servers, read_client_settings(client_config, client_settings), timeout_s) as cluster:
         listed = _known_or_new(cluster, group, share)
         found = {} if listed.state == NEW else positions(cluster, listed)
-        current = {place: position.offset for place, position in found.items()}
+        current = {topic_partition: position.offset for topic_partition, position in found.items()}
         moves = _plan(cluster, _places(cluster, chosen, current, filed), current, aim)
         if execute:
             require_empty(listed)
@@ -147,9 +148,11 @@ def _places(
     return wanted
 
 
-def _plan(cluster: Cluster, places: list[TopicPartition], current: dict[TopicPartition, int], aim: Aim) -> list[Move]:
-    starts = offsets_at(cluster, places, OffsetSpec.earliest())
-    ends = offsets_at(cluster, places, OffsetSpec.latest())
+def _plan(
+    cluster: Cluster, topic_partitions: list[TopicPartition], current: dict[TopicPartition, int], aim: Aim
+) -> list[Move]:
+    starts = offsets_at(cluster, topic_partitions, OffsetSpec.earliest())
+    ends = offsets_at(cluster, topic_partitions, OffsetSpec.latest())
     if aim.filed is not None:
         targets = aim.filed
     elif aim.earliest:
@@ -157,18 +160,21 @@ def _plan(cluster: Cluster, places: list[TopicPartition], current: dict[TopicPar
     elif aim.latest:
         targets = ends
     elif aim.time_ms is not None:
-        found = offsets_at(cluster, places, OffsetSpec.for_timestamp(aim.time_ms))
-        targets = {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
+        found = offsets_at(cluster, topic_partitions, OffsetSpec.for_timestamp(aim.time_ms))
+        targets = {
+            topic_partition: offset if offset >= 0 else ends[topic_partition]
+            for topic_partition, offset in found.items()
+        }
     elif aim.by is not None:
-        if missing := [place for place in places if place not in current]:
+        if missing := [topic_partition for topic_partition in topic_partitions if topic_partition not in current]:
             topic, number = missing[0]
             raise CommandError(
                 f"the group has no position in {topic}-{number} to count from", "Use --to-earliest or another way."
             )
-        targets = {place: current[place] + aim.by for place in places}
+        targets = {topic_partition: current[topic_partition] + aim.by for topic_partition in topic_partitions}
     else:
-        targets = dict.fromkeys(places, aim.offset or 0)
-    return plan(places, current, targets, starts, ends)
+        targets = dict.fromkeys(topic_partitions, aim.offset or 0)
+    return plan(topic_partitions, current, targets, starts, ends)
 
 
 def _print_moves(moves: list[Move], executed: bool, as_csv: bool, as_json: bool) -> None:

@@ -25,8 +25,15 @@ from catchment.storage.producers.snapshots import decode_snapshot
 from catchment.storage.segments.index import TransactionIndex
 
 _SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
+@app.callback()
+def log() -> None:
+    """Look into the files of a log, without a broker."""
+
+
+@app.command("dump")
 def dump(
     paths: Annotated[
         list[Path],
@@ -118,7 +125,7 @@ def _log(file: Path, records: bool, summary: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _checked_segment(log_file: Path) -> SegmentView:
-    """The segment that an index belongs to. Both indexes of a segment are looked at one after the other."""
+    """The segment that an index belongs to. The two indexes of a segment are checked one after the other."""
     segment = SegmentView(log_file, int(log_file.name[:20]))
     for _ in read_batches(segment):
         pass
@@ -126,7 +133,7 @@ def _checked_segment(log_file: Path) -> SegmentView:
 
 
 def _aborted(file: Path, summary: bool) -> dict[str, Any]:
-    # Read from a copy in memory: the broker's own reader cuts off a torn entry, and nothing may change here.
+    # Read from a copy in memory: the broker's own reader truncates a torn entry, and this command must not change files.
     disk, path = MemoryDisk(), "/copy"
     data = file.read_bytes()
     disk.open_file(path).append([data])
@@ -215,19 +222,8 @@ def _record_row(record: dict[str, Any]) -> list[object]:
 
 
 def _time(timestamp_ms: int) -> str:
-    """ISO time where the number is one; producers may send any."""
+    """The ISO time; the number itself if it is no valid time, since producers may send any."""
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
-
-
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-
-
-@app.callback()
-def log() -> None:
-    """Look into the files of a log, without a broker."""
-
-
-app.command("dump")(dump)

@@ -22,7 +22,7 @@ LARGEST_UNPACKED_BYTES = 1 << 30
 
 @dataclass
 class SegmentView:
-    """One segment as far as it is sound: where its batches lie, and what is wrong with it."""
+    """One segment up to the first damage: the positions of its batches, and its problems."""
 
     path: Path
     base_offset: int
@@ -62,7 +62,7 @@ def _read_batch(head: bytes, read: Any, left: int) -> bytes:
     if header.length < HEADER_SIZE - LOG_OVERHEAD:
         raise CorruptBatch(f"length {header.length}")
     if header.size > left:
-        raise CorruptBatch(f"a batch of {header.size} bytes, of which {left} are there")
+        raise CorruptBatch(f"a batch of {header.size} bytes, of which the file has {left}")
     body: bytes = read(header.size - HEADER_SIZE)
     return head + body
 

@@ -23,7 +23,7 @@ def backfill(
     since: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="TIME", help="Leave windows that end by then as they are, such as 2026-05-01T12:00."
+            "--from", metavar="TIME", help="Do not change windows that end by then, such as 2026-05-01T12:00."
         ),
     ] = None,
     version: Annotated[
@@ -32,7 +32,7 @@ def backfill(
             "--version", metavar="N", min=2, help="The version that the file must have: a safeguard for scripts."
         ),
     ] = None,
-    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
     servers: Servers = None,
     home: HomeFolder = None,
     master: Master = "local[*]",
@@ -40,8 +40,8 @@ def backfill(
 ) -> None:
     """Recompute a stage from the for-ever store with the code that the file has now.
 
-    The pipeline may go on running with the code it had. Readers of the store see the old history until all of the new one is
-    there. Then run the pipeline with this file, so that new events are counted by the new code too.
+    The pipeline may keep running with its old code. Readers of the store see the old history until the new one is
+    complete. Then run the pipeline with this file, so that new events are processed by the new code too.
     """
     from catchment.pipelines.command_context import opened
     from catchment.pipelines.history.backfill import backfill as recompute
@@ -53,7 +53,7 @@ def backfill(
         done: list[Backfilled] = []
         for one in recompute(context, stage, since=moment, is_dry_run=is_dry_run, tell=print_note):
             done.append(one)
-            # Before the next store is begun, which may fail: what is shown here must be gone on with.
+            # Before the next store, which may fail: this store shows the new version, so the pipeline must continue with it.
             if one.is_shown:
                 keep_version(context, one)
     rows = [
@@ -81,7 +81,7 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no time as in 2026-05-01T12:00:00", param_hint="--from") from error
+        raise typer.BadParameter(f"{text!r} is not a time such as 2026-05-01T12:00:00", param_hint="--from") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -98,11 +98,11 @@ def rollback(
     stage: StageName,
     as_json: AsJson = False,
 ) -> None:
-    """Show the version before the one that is shown now, in every store that keeps a stage, in one moment.
+    """Make every store of a stage show the version before the current one, atomically.
 
-    Only a version that was shown once is gone back to. Run the pipeline with the version lowered again, so that new events are
-    counted into what is shown. A run does not show again what was gone back from: a backfill does, or a later version that starts
-    from scratch.
+    Only a version that was shown before can be restored. Run the pipeline with the lower version again, so that new events are
+    added to what is shown. A run does not show the later version again: a backfill does, or a higher version that starts from
+    scratch.
     """
     from catchment.pipelines.command_context import read_graph
     from catchment.pipelines.history.backfill import rollback as go_back
@@ -114,4 +114,4 @@ def rollback(
     print_table(["table", "version:", "left:"], shown)
     for one in shown:
         again = f"a backfill shows version {one.left} again, or a later version that starts from scratch"
-        print_note(f"{one.table}: {again}; to run this file does not")
+        print_note(f"{one.table}: {again}; a run of this file does not")

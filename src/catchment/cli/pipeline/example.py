@@ -1,4 +1,4 @@
-"""`catchment example`: applications to look at, each with its broker, its pipeline, its generator and its actuator."""
+"""`catchment example`: applications with their own broker, pipeline, event generator and actuator."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DEFAULT_RATE = 1000.0
 
 @app.command("example")
 def example(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which one; `{_LIST}` names them.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"The example; `{_LIST}` lists them.")],
     seconds: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS",
             min=1,
-            help="End by itself after so long, check that everything adds up, and exit with 1 if not.",
+            help="Stop after this time, check that everything adds up, and exit with 1 if not.",
         ),
     ] = None,
     rate: Annotated[float, typer.Option(metavar="N", min=0.1, help="Events a second.")] = _DEFAULT_RATE,
@@ -44,7 +44,7 @@ def example(
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Keep all files here, and go on from them the next time.",
+            help="Keep all files here, and continue from them the next time.",
             show_default="a temporary one, deleted at the end",
         ),
     ] = None,
@@ -65,11 +65,11 @@ def example(
 
     from catchment.applications.running.show import show
 
-    # Its processes are stopped on the way out: so there must be a way out.
+    # Exit by an exception, so that the child processes are stopped.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         code = show(name, seconds=seconds, rate=rate, port=port, folder=keep, console=Console())
     except KeyboardInterrupt:
-        # Without a time the user ends it. With one, a run that is cut short has checked nothing.
+        # Without a time, the user ends the run. With one, an interrupted run has checked nothing.
         code = 0 if seconds is None else 130
     raise typer.Exit(code)

@@ -36,7 +36,7 @@ AnyHome = Annotated[
     typer.Option(
         "--home",
         metavar="DIRECTORY",
-        help="Look only in this home; by default, the usual home and every home with a running pipeline.",
+        help="Look only in this home. Default: the usual home, and every home with a running pipeline.",
     ),
 ]
 Servers = Annotated[
@@ -55,19 +55,19 @@ Master = Annotated[
 
 
 def pipeline_homes(root: Path | None, given: str | None) -> list[Home]:
-    """All pipelines that ever ran in a home, and without one also those that run in others; or the one of a name or file."""
+    """The pipelines that have run in a home; without a home, also those that run in others; with a name or file, only that one."""
     from catchment.pipelines.driving.supervision.run_file import running_homes, runs
     from catchment.pipelines.home import default_home
 
     name = None if given is None else _name(given)
-    place = (root or default_home()).resolve()
+    folder = (root or default_home()).resolve()
     elsewhere = [one for one in running_homes() if one.run_file.exists()] if root is None else []
-    found = list(dict.fromkeys([*runs(place), *elsewhere]))
-    return found if name is None else [_one_of(found, name, place)]
+    found = list(dict.fromkeys([*runs(folder), *elsewhere]))
+    return found if name is None else [_one_of(found, name, folder)]
 
 
 def _name(given: str) -> str:
-    """No name of a pipeline has a dot or a slash. To find the name in a file takes what runs the file."""
+    """The name of a pipeline, or that in its file. Names have no dot and no slash; reading a file needs the extra."""
     if "." not in given and "/" not in given:
         return given
     need_extra(f"the pipeline's file {given}", "pipelines")
@@ -76,27 +76,27 @@ def _name(given: str) -> str:
     return name_in(Path(given))
 
 
-def _one_of(homes: list[Home], name: str, place: Path) -> Home:
-    """The pipeline of a name: the one that runs, if one does."""
+def _one_of(homes: list[Home], name: str, folder: Path) -> Home:
+    """The pipeline with a name; the running one, if there are several."""
     from catchment.pipelines.driving.supervision.run_file import is_running
 
     named = [one for one in homes if one.pipeline == name]
     if not named:
         raise CommandError(
-            f"pipeline {name} never ran in {place}",
-            "Check its name, or say with --home where it keeps its checkpoints.",
+            f"pipeline {name} never ran in {folder}",
+            "Check its name, or give the directory of its checkpoints with --home.",
         )
     running = [one for one in named if is_running(one)]
     if len(running) > 1:
         raise CommandError(
             f"a pipeline {name} runs in {' and in '.join(str(one.root) for one in running)}",
-            "Say with --home which one is meant.",
+            "Choose one with --home.",
         )
     return (running or named)[0]
 
 
 def find_topics(specification: PipelineSpecification, servers: str | None) -> frozenset[str]:
-    """The topics that there are; ends the command where no broker answers."""
+    """The existing topics; ends the command if no broker answers."""
     from catchment.pipelines.checks.preflight import BrokersAway, topics_there
     from catchment.pipelines.declaration.addresses import broker_settings, brokers
 
@@ -107,7 +107,7 @@ def find_topics(specification: PipelineSpecification, servers: str | None) -> fr
 
 
 def require_topics(loaded: Loaded, there: frozenset[str]) -> None:
-    """Raise `Mistakes` with every topic that the pipeline reads and that is not there."""
+    """Raise `Mistakes` with every topic that the pipeline reads and that does not exist."""
     from catchment.pipelines.checks.preflight import missing_topics
     from catchment.pipelines.errors import Mistake, Mistakes
 

@@ -1,4 +1,4 @@
-"""`catchment lake`: look into the for-ever store, query it, and keep it in shape."""
+"""`catchment lake`: describe, query, compact and vacuum the for-ever store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from catchment.cli.failure import CommandError
 from catchment.cli.options import AsJson
 from catchment.cli.output import format_bytes, format_count, print_json, print_note, print_table
-from catchment.cli.wire import client_errors_told
+from catchment.cli.wire import client_errors_as_failures
 
 if TYPE_CHECKING:
     from catchment.pipelines.lakes.delta import DeltaLake
@@ -27,7 +27,7 @@ LakePath = Annotated[str, typer.Argument(metavar="PATH", help="The folder of the
 @app.command("describe")
 def describe(path: LakePath, as_json: AsJson = False) -> None:
     """Describe a lake: format, rows, files, columns."""
-    with client_errors_told():
+    with client_errors_as_failures():
         facts = dict(_find(path).describe())
     if as_json:
         print_json(facts)
@@ -46,8 +46,8 @@ def describe(path: LakePath, as_json: AsJson = False) -> None:
 
 @app.command("optimize")
 def optimize(path: LakePath, as_json: AsJson = False) -> None:
-    """Rewrite small files as few large ones. Writers and readers may go on meanwhile."""
-    with client_errors_told():
+    """Rewrite small files as few large ones. Writers and readers are not blocked."""
+    with client_errors_as_failures():
         compacted, written = _delta(path).optimize()
     if as_json:
         print_json({"files_compacted": compacted, "files_written": written})
@@ -66,15 +66,15 @@ def vacuum(
             "--older-than",
             min=1,
             metavar="HOURS",
-            help="Remove files that have not been part of the table for so long.",
+            help="Remove files that have not been part of the table for this long.",
             show_default="a week",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Name the files, remove none.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files, remove none.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove files of old versions, and what failed batches have left. Versions that need them can be read no more."""
-    with client_errors_told():
+    """Remove files of old versions and of failed batches. Versions that need them can no longer be read."""
+    with client_errors_as_failures():
         files = _delta(path).vacuum(older_than_h, dry_run=dry_run)
     if as_json:
         print_json({"removed": [] if dry_run else files, "would_remove": files if dry_run else []})
@@ -98,7 +98,7 @@ def sql(
     as_json: AsJson = False,
 ) -> None:
     """Query a lake with DuckDB."""
-    with client_errors_told():
+    with client_errors_as_failures():
         import duckdb
 
         rows = _find(path).dataset(version)
@@ -132,7 +132,7 @@ def _delta(path: str) -> DeltaLake:
 
 
 def _in_json(value: Any) -> Any:
-    """A value of DuckDB's as JSON takes it. Decimals become text, so that no digit is lost, and so does what is no number."""
+    """A value of DuckDB for JSON. Decimals become text, so that no digit is lost, and so do values that JSON does not have."""
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, as_json: AsJson = False) -> None:
     """Compare a pipeline with the state of its last run, and show what a run would reuse, start from scratch or refuse.
 
-    Nothing is changed. Exits with 0 if it may run, 2 if it is badly written or something is missing that it needs, 3 if it
-    may not go on with its state, 5 if the brokers do not answer.
+    Nothing is changed.
+
+    Exit status: 0 the pipeline may run, 2 invalid pipeline or missing topic, 3 incompatible state or schema, 5 brokers unreachable.
     """
     from catchment.pipelines.checks.owners import check_owners
     from catchment.pipelines.declaration.addresses import missing_variables
@@ -43,14 +44,14 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
     loaded = load(file.resolve(), is_to_plan=True)
     specification = loaded.specification
     if not any(missing_variables([specification.servers, specification.kafka])):
-        # Topics and variables that are missing are reported with the plan; brokers that are away end the command here.
+        # Missing topics and variables are reported with the plan; unreachable brokers end the command here.
         find_topics(specification, servers)
-    place = Home((home or default_home()).resolve(), specification.pipeline)
-    owned = check_owners(Graph(specification), loaded.folder, place, servers)
+    pipeline_home = Home((home or default_home()).resolve(), specification.pipeline)
+    owned = check_owners(Graph(specification), loaded.folder, pipeline_home, servers)
     if owned.objections:
         _refuse(specification, owned, as_json)
     with loaded.located():
-        decided = _decide(Graph(specification), loaded.folder, place, owned.begins)
+        decided = _decide(Graph(specification), loaded.folder, pipeline_home, owned.begins)
     graph = Graph(loaded.specification, decided.versions)
     needed = needs(graph, servers)
     needed = replace(needed, notes=(*owned.notes, *needed.notes))
@@ -62,7 +63,7 @@ def plan(file: PipelineFile, servers: Servers = None, home: HomeFolder = None, a
 
 
 def _refuse(specification: PipelineSpecification, owned: OwnerChecks, as_json: bool) -> NoReturn:
-    """Say who owns what, without Spark: nothing else matters before that is settled."""
+    """Report who owns what, without starting Spark: a conflict must be resolved before anything else."""
     from catchment.pipelines.ownership.owner import remedy
 
     if as_json:
@@ -155,7 +156,7 @@ def _show(graph: Graph, decided: Plan, needed: Needs) -> None:
     for missing in needed.missing:
         print_note(f"missing: {missing}")
     if needed.unknown:
-        print_note(f"note: {needed.unknown}; which topics are there was not looked at")
+        print_note(f"note: {needed.unknown}; existing topics were not checked")
 
 
 def _remark(action: str, version: int) -> str:
@@ -169,7 +170,10 @@ def graph(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a pipeline: its topics, stages, tables, stores and alerts, and what flows where. Exits with 2 if it is badly written."""
+    """Draw a pipeline: its topics, stages, tables, stores and alerts, and the flow between them.
+
+    Exit status: 0 success, 2 invalid pipeline.
+    """
     from catchment.pipelines.declaration.loading import load
     from catchment.pipelines.drawing.picture import picture
     from catchment.pipelines.drawing.svg import svg
@@ -193,13 +197,13 @@ def graph(
 def run_tests(
     file: PipelineFile,
     only: Annotated[
-        str | None, typer.Option("--only", "-k", metavar="TEXT", help="Run tests whose name has this in it.")
+        str | None, typer.Option("--only", "-k", metavar="TEXT", help="Run only tests whose name contains this.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try a pipeline on the rows of its tests, with Spark but without a broker.
+    """Run the tests of a pipeline, with Spark but without a broker.
 
-    Exits with 0 if all tests hold, 1 if one does not, 2 if the pipeline or a test is badly written or there is none.
+    Exit status: 0 all tests passed, 1 a test failed, 2 invalid pipeline or test, or no tests.
     """
     from catchment.pipelines.execution.session import silence
     from catchment.pipelines.trials.cases import run_test, tests_of
@@ -220,7 +224,7 @@ def run_tests(
     if as_json:
         print_json([{"test": one.name, "seconds": round(one.seconds, 3), "failure": one.failure} for one in outcomes])
     else:
-        typer.echo(f"{format_count(len(outcomes) - len(failed), 'test')} held, {len(failed)} did not")
+        typer.echo(f"{format_count(len(outcomes) - len(failed), 'test')} passed, {len(failed)} failed")
     raise typer.Exit(1 if failed else 0)
 
 

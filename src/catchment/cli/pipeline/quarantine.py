@@ -1,4 +1,4 @@
-"""`catchment quarantine`: what pipelines could not use, why, and the way back for what has been repaired."""
+"""`catchment quarantine`: list, show and replay the records that pipelines rejected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ ErrorText = Annotated[
 ]
 Places = Annotated[
     list[str] | None,
-    typer.Option("--at", metavar="PARTITION:OFFSET", help="Only the record there in the quarantine. May be repeated."),
+    typer.Option(
+        "--at",
+        metavar="PARTITION:OFFSET",
+        help="Only the record at this position in the quarantine. May be repeated.",
+    ),
 ]
 
 
@@ -74,7 +78,9 @@ def show(
     pipeline: PipelineName,
     error: ErrorText = None,
     at: Places = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many records.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Show at most this many records.")
+    ] = 20,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
     client_config: ClientSettingsFile = None,
@@ -102,12 +108,12 @@ def replay(
         typer.Option(
             "--with",
             metavar="COMMAND",
-            help="A program that repairs a value: it gets the bytes and prints the repaired ones. "
+            help="A program that repairs a value: it reads the bytes from stdin and prints the repaired ones. "
             "A record for which it fails, or prints nothing, stays where it is.",
         ),
     ] = None,
     is_run: Annotated[
-        bool, typer.Option("--execute", help="Send them. Without this, only say what would be sent.")
+        bool, typer.Option("--execute", help="Send them. Without this, only show what would be sent.")
     ] = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
@@ -154,7 +160,7 @@ def replay(
 
 
 def _warn_of_expired(pipeline: str, servers: str, settings: dict[str, str]) -> None:
-    """Warn of what is gone from the quarantine and from the late records, and of what will be."""
+    """Warn of records that are gone from the quarantine and late topics, or will be."""
     from catchment.client.cluster import Cluster
     from catchment.pipelines.naming import LATE_SUFFIX, QUARANTINE_SUFFIX
     from catchment.pipelines.quarantine import expired, expired_late
@@ -182,13 +188,13 @@ def _warn_of_expired(pipeline: str, servers: str, settings: dict[str, str]) -> N
 
 
 def _retention_ms(topics: list[str], servers: str, settings: dict[str, str]) -> dict[str, int]:
-    """For how long topics keep their records; -1 is for ever."""
+    """The retention of topics; -1 keeps records for ever."""
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     from catchment.cli.wire import open_admin, outcome
 
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    # It answers only as long as it lives.
+    # The futures complete only while the client exists.
     admin = open_admin(servers, settings)
     asked = admin.describe_configs(resources, request_timeout=_ASK_TIMEOUT_S)
     return {
@@ -233,7 +239,7 @@ def _described(one: Quarantined) -> dict[str, Any]:
 
 
 def _origin(facts: Mapping[str, str]) -> str:
-    """Where a record was; a row that was computed for a sink was nowhere before."""
+    """The origin of a record; a row that was computed for a sink has none."""
     if "sink" in facts:
         return f"sink {facts['sink']}"
     return f"{facts.get('topic', '?')}-{facts.get('partition', '?')}@{facts.get('offset', '?')}"

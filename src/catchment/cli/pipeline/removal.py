@@ -15,7 +15,9 @@ from catchment.cli.pipeline.files import HomeFolder, PipelineFile, Servers
 def reset(
     file: PipelineFile,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would go, and delete nothing.")] = False,
+    is_dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be deleted, and delete nothing.")
+    ] = False,
     servers: Servers = None,
     home: HomeFolder = None,
     as_json: AsJson = False,
@@ -30,8 +32,8 @@ def reset(
     from catchment.pipelines.home import Home, default_home
 
     graph, folder = read_graph(file)
-    place = Home((home or default_home()).resolve(), graph.specification.pipeline)
-    with closing(Resetting(graph, folder, place, servers, is_dry_run=is_dry_run)) as resetting:
+    pipeline_home = Home((home or default_home()).resolve(), graph.specification.pipeline)
+    with closing(Resetting(graph, folder, pipeline_home, servers, is_dry_run=is_dry_run)) as resetting:
         found = resetting.found()
         for note in found.notes:
             print_note(f"note: {note}")
@@ -40,19 +42,19 @@ def reset(
         elif found.things:
             print_table(["kind", "name"], [(one.kind, one.what.removeprefix(f"{one.kind} ")) for one in found.things])
         else:
-            print_note(f"pipeline {place.pipeline} has written nothing that is there")
+            print_note(f"pipeline {pipeline_home.pipeline} has no files, topics or tables to delete")
         if not found.things or is_dry_run:
             return
         if not yes:
-            _ask(place.pipeline)
+            _ask(pipeline_home.pipeline)
         resetting.delete(found)
-    print_note(f"pipeline {place.pipeline} starts from scratch with its next run")
+    print_note(f"pipeline {pipeline_home.pipeline} starts from scratch with its next run")
 
 
 def _ask(pipeline: str) -> None:
     if not sys.stdin.isatty():
         raise CommandError(
-            f"nothing was deleted of pipeline {pipeline}: there is no terminal to ask at",
+            f"nothing was deleted of pipeline {pipeline}: there is no terminal for the confirmation",
             "Add --yes to delete what is listed.",
             exit_code=MISTAKEN,
         )
@@ -67,14 +69,16 @@ def prune(
     topics: Annotated[
         bool, typer.Option("--topics", help="Delete the topics between queries too, with the events that they hold.")
     ] = False,
-    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")] = False,
+    is_dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
+    ] = False,
     servers: Servers = None,
     home: HomeFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete checkpoints and versions of tables that neither the file's version nor one of the last before it needs.
+    """Delete checkpoints and versions of tables, except those of the file's version and of the last ones before it.
 
-    What a table shows stays, and so do lakes. The pipeline must not be running.
+    The version that a table shows is kept, and so are lakes. The pipeline must not be running.
     """
     from catchment.pipelines.command_context import read_graph
     from catchment.pipelines.declaration.addresses import broker_settings, brokers
@@ -97,4 +101,4 @@ def prune(
     elif found:
         print_table(["kind", "of", "version:"], found)
     else:
-        print_note("nothing is left of versions that are not needed")
+        print_note("no earlier version to delete")

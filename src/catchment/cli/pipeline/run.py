@@ -30,9 +30,9 @@ def run(
     servers: Servers = None,
     home: HomeFolder = None,
     master: Master = "local[*]",
-    detach: Annotated[bool, typer.Option("--detach", help="Return once it runs, and leave it running.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background: return once it runs.")] = False,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Process what is there now, then end: for schedulers.")
+        bool, typer.Option("--available-now", help="Process the records that exist now, then exit: for schedulers.")
     ] = False,
     status_port: Annotated[
         int,
@@ -46,7 +46,7 @@ def run(
     ] = 0,
     patience_s: Annotated[
         float,
-        typer.Option("--patience", min=1, metavar="SECONDS", help="How long brokers or a store may be away."),
+        typer.Option("--patience", min=1, metavar="SECONDS", help="How long brokers or a store may be unreachable."),
     ] = 600.0,
     lineage: Annotated[
         str | None,
@@ -56,12 +56,12 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until it is asked to stop; Ctrl-C stops it within three seconds, a second one at once.
+    """Run a pipeline until it is stopped; Ctrl-C stops it within three seconds, a second one at once.
 
-    Brokers and topics are looked at before Spark starts.
+    Brokers and topics are checked before Spark starts.
 
-    Exit status: 0 done or stopped as asked, 1 failed, 2 invalid pipeline or missing topic, 3 incompatible state or schema,
-    4 stopped by a check, 5 brokers or a store away for too long, 130 interrupted.
+    Exit status: 0 success, 1 failed, 2 invalid pipeline or missing topic, 3 incompatible state or schema,
+    4 stopped by a check, 5 brokers or a store unreachable for too long, 130 interrupted.
     """
     from catchment.pipelines.declaration.addresses import brokers
     from catchment.pipelines.declaration.loading import load
@@ -90,14 +90,14 @@ def run(
 
 
 def _check_owners(loaded: "Loaded", options: "DriverOptions") -> None:
-    """Refuse before Spark starts what would write rows a second time."""
+    """Reject, before Spark starts, a run that would write rows a second time."""
     from catchment.pipelines.checks.owners import require_owner
     from catchment.pipelines.driving.supervision.run_file import is_running
     from catchment.pipelines.graph import Graph
     from catchment.pipelines.home import Home
 
     home = Home(options.home, loaded.specification.pipeline)
-    # A run that is there has claimed all of it, and the lock says so.
+    # A running pipeline has claimed all of it, which its lock shows.
     if not is_running(home):
         for note in require_owner(Graph(loaded.specification), loaded.folder, home, options.servers).notes:
             print_note(f"note: {note}")
@@ -117,7 +117,7 @@ def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: b
             home,
             options.command(),
             facts,
-            # On a terminal, what Spark says would tear the table apart.
+            # On a terminal, the output of Spark would break the table.
             log=home.folder / "driver.log" if is_watched else None,
             show=view.show,
             is_endless=options.is_endless,
@@ -140,7 +140,7 @@ def _supervise(options: "DriverOptions", pipeline: str, version: int, as_json: b
 
 
 def _prepare_next_start() -> None:
-    """On a thread, while Spark starts: to look whether its cache is there takes a moment."""
+    """In a thread, while Spark starts: checking its cache takes a moment."""
     from catchment.spark.launch.class_cache import train_if_missing
 
     train_if_missing()

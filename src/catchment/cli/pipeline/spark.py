@@ -1,4 +1,4 @@
-"""`catchment spark`: what Spark needs beyond what pip brings."""
+"""`catchment spark`: what Spark needs beside its pip package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 @app.command("jars")
 def jars(
     joined: Annotated[
-        bool, typer.Option("--joined", help="All paths on one line with commas between, as `spark.jars` takes them.")
+        bool,
+        typer.Option("--joined", help="Print the paths on one line, separated by commas, as `spark.jars` takes them."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`catchment pipeline status` and `stop`: the pipelines that run on this machine, or did."""
+"""`catchment pipeline status` and `stop`: the pipelines that run on this machine or have run."""
 
 import os
 import signal
@@ -12,12 +12,14 @@ from catchment.cli.options import AsJson
 from catchment.cli.output import print_json, print_note, print_table
 from catchment.cli.pipeline.files import AnyHome, PipelineOrFile, pipeline_homes
 
+_POLL_S = 0.2
+
 
 def status(
     name: PipelineOrFile = None,
     home: AnyHome = None,
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Only those that run on this master.")
+        str | None, typer.Option("--master", metavar="URL", help="Only pipelines that run on this master.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +54,7 @@ def status(
 
 
 def _rows(run: dict[str, Any]) -> list[tuple[object, ...]]:
-    """A line for each query, and one for a pipeline that has none to show."""
+    """A line for each query, and one for a pipeline without queries."""
     head = (run["pipeline"], _shown(run.get("version")), run["state"], _shown(run.get("pid")))
     queries = run.get("queries") or [{}]
     return [
@@ -68,21 +70,18 @@ def _shown(value: object) -> object:
     return "–" if value is None else value
 
 
-_POLL_S = 0.2
-
-
 def stop(
     name: PipelineOrFile = None,
     home: AnyHome = None,
     master: Annotated[
         str | None,
-        typer.Option("--master", metavar="URL", help="Stop all that run on this master, if none is named."),
+        typer.Option("--master", metavar="URL", help="Without a name, stop all pipelines that run on this master."),
     ] = None,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for the end.")
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait until it has stopped.")
     ] = 90.0,
 ) -> None:
-    """Stop a pipeline cleanly: its queries, then Spark. It goes on where it was when it is run again."""
+    """Stop a pipeline cleanly: its queries, then Spark. The next run continues where it stopped."""
     from catchment.pipelines.driving.supervision.run_file import is_running, report
 
     if name is None and master is None:
@@ -94,7 +93,7 @@ def stop(
         raise CommandError(f"pipeline {name} is not running", "`catchment pipeline status` shows those that are.")
     for one in homes:
         run = report(one)
-        # A driver whose supervisor was killed is about to stop by itself; it does no harm to say so again.
+        # A driver whose supervisor was killed stops by itself; a second signal does no harm.
         _signal(run.get("pid")) or _signal(run.get("driver_pid"))
     deadline = time.monotonic() + timeout_s
     for one in homes:

@@ -1,4 +1,4 @@
-"""`catchment profile`: name the clusters that one works with, and switch between them."""
+"""`catchment profile`: save the settings of several clusters, and switch between them."""
 
 from typing import Annotated, Any
 
@@ -119,7 +119,7 @@ def show(
     """Show the brokers and client settings of a profile."""
     current = current_name()
     if name is None and current is None:
-        raise CommandError("no profile is in use", "`catchment profile list` shows what there is.")
+        raise CommandError("no profile is in use", "`catchment profile list` shows the profiles.")
     profile = load_profile(name or current or "")
     settings = shown_settings(profile, with_secrets=secrets)
     if as_json:

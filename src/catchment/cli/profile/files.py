@@ -1,6 +1,6 @@
 """Profiles: the brokers and client settings of a cluster under a name, in the user's configuration directory.
 
-A profile is a properties file, as Kafka's own clients read it, that only its owner may read. Which one holds is decided in this
+A profile is a properties file, as Kafka's own clients read it, that only its owner may read. The profile is chosen in this
 order: `--profile`, the environment, and the one that `catchment profile use` chose.
 """
 
@@ -32,7 +32,7 @@ class Profile(NamedTuple):
 
 
 def config_directory() -> Path:
-    """Where the XDG base directory specification puts what a user configures."""
+    """The configuration directory, by the XDG base directory specification."""
     # A relative path there is invalid by that specification, and ignored.
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".config") / "catchment"
@@ -43,7 +43,7 @@ def profile_file(name: str) -> Path:
 
 
 def check_name(name: str) -> str:
-    """The name, if a file can have it; ValueError if not."""
+    """The name, if it is valid as a file name; raises ValueError otherwise."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"{name!r} is no name of a profile: use letters, digits, dots, underscores and hyphens")
     return name
@@ -54,7 +54,7 @@ def profile_names() -> list[str]:
 
 
 def complete_name(incomplete: str) -> list[str]:
-    """For a shell: the profiles whose names begin so."""
+    """For shell completion: the profiles whose names start with the given text."""
     return [name for name in profile_names() if name.startswith(incomplete)]
 
 
@@ -71,7 +71,7 @@ def load_profile(name: str) -> Profile:
 
 
 def save_profile(profile: Profile) -> Path:
-    """Write a profile in place of the one that has its name, and let only the user read it: it may hold a password."""
+    """Write a profile, replacing one of the same name. Only the user may read it: it may hold a password."""
     values = {SERVERS: profile.bootstrap_servers, **profile.settings} if profile.bootstrap_servers else profile.settings
     lines = [f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in values.items()]
     return _write(profile_file(profile.name), "".join(lines))
@@ -93,7 +93,7 @@ def current_name() -> str | None:
 
 
 def use_profile(name: str | None) -> None:
-    """Let commands use a profile from now on, or none."""
+    """Set the current profile, or none."""
     if name is None:
         (config_directory() / _CURRENT).unlink(missing_ok=True)
     else:
@@ -109,7 +109,7 @@ def shown_settings(profile: Profile, *, with_secrets: bool) -> dict[str, str]:
 
 
 def _escaped(text: str) -> str:
-    """As Java's properties have it: some characters after a backslash, other white space by its number."""
+    """Escape a value as Java's properties files do: a backslash before some characters, other white space by its code."""
     return "".join(
         f"\\{character}" if character in _SPECIAL else f"\\u{ord(character):04x}" if character.isspace() else character
         for character in text

@@ -1,4 +1,4 @@
-"""`catchment consume`: print the records of a topic, from wherever one likes, or as a member of a group."""
+"""`catchment consume`: print the records of a topic, from any position, or as a member of a group."""
 
 import contextlib
 import sys
@@ -91,7 +91,7 @@ GroupProtocolChoice = Annotated[
     GroupProtocol | None,
     typer.Option(
         "--group-protocol",
-        help="How the members of the group share partitions out; consumer is KIP-848.",
+        help="The group protocol; consumer is the one of KIP-848.",
         show_default="classic",
     ),
 ]
@@ -164,7 +164,7 @@ def _read(reader: Reader, source: Source, ends: Ends, timeout_s: float) -> None:
         with reader.stopped_by_signals():
             reader.run(source, ends, timeout_s)
     except BaseException:
-        # What went wrong first is the news.
+        # Report the first error.
         with contextlib.suppress(CommandError):
             source.close()
         raise
@@ -186,7 +186,7 @@ def _assigned(
 
 
 def _check_group(group: str | None, share_group: str | None, partition: list[int] | None, start: str | None) -> None:
-    """A group decides who reads what, and from where."""
+    """Reject options that contradict a group, which assigns partitions and has positions."""
     if group is not None and share_group is not None:
         raise typer.BadParameter("a record is read by a consumer group or by a share group: give one of the two")
     if group is None and share_group is None:
@@ -194,10 +194,10 @@ def _check_group(group: str | None, share_group: str | None, partition: list[int
     if group == "" or share_group == "":
         raise typer.BadParameter("the name of a group is not empty")
     if partition:
-        raise typer.BadParameter("a group decides which partitions we read", param_hint="--partition")
+        raise typer.BadParameter("a group assigns the partitions", param_hint="--partition")
     if group is not None and start is not None and start not in _GROUP_STARTS:
         raise typer.BadParameter(
-            "a group goes on where it was; beginning and end say where one begins that has no position yet."
+            "a group continues at its position; beginning and end apply only where it has none yet."
             " `catchment group reset` moves it.",
             param_hint="--from",
         )
@@ -210,20 +210,20 @@ def _check_share_group(
     protocol: GroupProtocol | None,
     isolation: Isolation | None,
 ) -> None:
-    """What all members of a share group have in common is a setting of the group."""
+    """Reject options that are settings of the share group, the same for all its members."""
     if share_group is None:
         return
     if until_end:
         raise typer.BadParameter("a share group has no end: use --idle-timeout", param_hint="--until-end")
     if start is not None:
         raise typer.BadParameter(
-            f"a share group goes on where it was: `catchment group reset {share_group} --share` moves it, and"
-            f" `catchment group alter {share_group} --set share.auto.offset.reset=earliest` says where it begins",
+            f"a share group continues at its position: `catchment group reset {share_group} --share` moves it, and"
+            f" `catchment group alter {share_group} --set share.auto.offset.reset=earliest` sets where it starts",
             param_hint="--from",
         )
     if isolation is not None:
         raise typer.BadParameter(
-            f"`catchment group alter {share_group} --set share.isolation.level=read_{isolation}` says it for all",
+            f"`catchment group alter {share_group} --set share.isolation.level=read_{isolation}` sets it for all members",
             param_hint="--isolation",
         )
     if protocol is not None:
@@ -248,7 +248,7 @@ def _share_config(share_group: str, max_messages: int | None) -> dict[str, Any]:
     return {
         "group.id": share_group,
         "share.acknowledgement.mode": "explicit",
-        # What we do not want to print should stay with the group for others.
+        # Records that will not be printed should stay available for other members.
         "max.poll.records": min(max_messages or _SHARE_BATCH, _SHARE_BATCH),
     }
 
@@ -257,18 +257,18 @@ def _consumer_config(
     group: str | None, protocol: GroupProtocol | None, start: str, until_end: bool, isolation: Isolation | None
 ) -> dict[str, Any]:
     return {
-        # librdkafka wants a group's name even where none is joined: partitions are assigned by hand, nothing is committed.
+        # librdkafka requires a group id even if no group is joined: partitions are assigned by hand, nothing is committed.
         "group.id": group or "catchment-cli",
         "group.protocol": protocol or GroupProtocol.CLASSIC,
         "isolation.level": f"read_{isolation or Isolation.COMMITTED}",
-        # Printing is what moves the position, not reading.
+        # The position moves when a record is printed, not when it is read.
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": until_end,
-        # The end is known once a fetch comes back empty, so it should not wait long for more.
+        # The end is detected by an empty fetch, so a fetch should not wait long for records.
         **({"fetch.wait.max.ms": 10} if until_end else {}),
         "auto.offset.reset": "error" if group is None else _GROUP_STARTS[start],
-        # With a full queue the library would wait a second before it fetches again, and a pipe would run dry.
+        # With a full queue librdkafka would wait a second before the next fetch, and a pipe would run dry.
         "fetch.queue.backoff.ms": 10,
     }
 

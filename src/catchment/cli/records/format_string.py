@@ -19,12 +19,12 @@ _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 
 
 class FormatStringError(ValueError):
-    """A format string that means nothing, with the reason."""
+    """An invalid format string, with the reason."""
 
 
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
-    """The headers as they came: the client library gives a list of pairs, or None."""
-    # Its types allow for a dictionary too, but only a producer's message has one.
+    """The headers: the client library gives a list of pairs, or None."""
+    # Its types also allow a dictionary, which only a message to be produced has.
     headers = cast("Iterable[tuple[str, str | bytes | None]]", message.headers() or ())
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in headers]
 

@@ -33,6 +33,15 @@ if TYPE_CHECKING:
 
 
 _REFRESH_S = 0.1
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+INTERRUPTED = 130
+_FLUSH_STEP_S = 0.1
+_RECORDS_A_LOOK = 256
+"""How often to check for failures and redraw: with every record it would take half of the time."""
+_LARGEST_REQUEST_BYTES = 104_857_600
+_CREATION_STEP_S = 0.05
+_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 
 
 class SendProgress:
@@ -77,17 +86,6 @@ class SendProgress:
             self._bar.stop()
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-INTERRUPTED = 130
-_FLUSH_STEP_S = 0.1
-_RECORDS_A_LOOK = 256
-"""How often to look for failures and redraw: at every record it would take half of the time."""
-_LARGEST_REQUEST_BYTES = 104_857_600
-_CREATION_STEP_S = 0.05
-_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
-
-
 class Compression(StrEnum):
     NONE = "none"
     GZIP = "gzip"
@@ -103,7 +101,7 @@ class Acks(StrEnum):
 
 
 class Sender:
-    """Hands records to the client library at a given rate and keeps count of what became of them."""
+    """Hands records to the client library, and counts those that failed."""
 
     def __init__(self, config: Mapping[str, Any], topic: str, rate: float | None, progress: SendProgress) -> None:
         self._producer: Producer = create_client(Producer, {**config, "on_delivery": self._note_delivery})
@@ -116,7 +114,7 @@ class Sender:
         self.failed = 0
         self.failure: KafkaError | None = None
         self.created_partitions: int | None = None
-        """Of a topic that was not there before."""
+        """Of a topic that this command has created."""
 
     def _note_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Called for failures alone, as `delivery.report.only.error` asks."""
@@ -136,7 +134,7 @@ class Sender:
         self.started_at = time.monotonic()
 
     def _create(self, timeout_s: float) -> int:
-        """How many partitions the new topic has. Until it is there, brokers answer as if it never will be."""
+        """The number of partitions of the new topic. Until it exists, brokers report that the topic is unknown."""
         deadline = time.monotonic() + timeout_s
         while True:
             topic = self._producer.list_topics(self._topic, timeout=timeout_s).topics[self._topic]
@@ -154,7 +152,7 @@ class Sender:
     def send_all(
         self, records: Iterable[RecordInput], headers: Sequence[tuple[str, bytes | None]], partition: int | None
     ) -> None:
-        """Send until the input ends or a record is refused: what follows would most likely share its fate."""
+        """Send until the input ends or a record is refused: those that follow would most likely be rejected too."""
         for record in records:
             self._wait_for_turn()
             self._send(record, headers, partition)
@@ -192,7 +190,7 @@ class Sender:
         self.size_bytes += len(record.value or b"") + len(record.key or b"")
 
     def finish(self) -> None:
-        """Wait for every record that is under way."""
+        """Wait for the acknowledgement of every record."""
         while self._producer.flush(_FLUSH_STEP_S):
             self._progress.update(self.records - len(self._producer), self.size_bytes)
 
@@ -290,7 +288,7 @@ def produce(
 
 
 def _print_notes(sender: Sender, topic: str, typed_format: InputFormat | None) -> None:
-    """What a person should know before the first record."""
+    """Print what the user should know before the first record."""
     if sender.created_partitions is not None:
         print_note(f"created topic {topic} with {format_count(sender.created_partitions, 'partition')}")
     if typed_format is not None:
@@ -299,7 +297,7 @@ def _print_notes(sender: Sender, topic: str, typed_format: InputFormat | None) -
 
 
 def _creation_wait_s(timeout_s: float) -> float:
-    """How long a topic may be unknown: shorter than the time-out, so that it is named as the cause."""
+    """How long a topic may be unknown: less than the timeout, so that the error names the topic as the cause."""
     return min(5.0, timeout_s / 2)
 
 
@@ -308,7 +306,7 @@ def _producer_config(compression: Compression, acks: Acks, timeout_s: float) -> 
         "partitioner": "murmur2_random",
         "compression.type": compression.value,
         "acks": acks.value,
-        # A retry must not write a record twice; Kafka's own producers choose the same.
+        # A retry must not write a record twice; Kafka's producer has the same default.
         "enable.idempotence": acks is Acks.ALL,
         "message.timeout.ms": int(timeout_s * 1000),
         "topic.metadata.propagation.max.ms": int(_creation_wait_s(timeout_s) * 1000),

@@ -1,4 +1,4 @@
-"""Where `catchment produce` finds its records: lines, whole files, or JSON lines, of files or standard input."""
+"""The input of `catchment produce`: lines, whole files, or JSON lines, of files or standard input."""
 
 import sys
 from collections.abc import Iterator
@@ -50,17 +50,17 @@ def read_records(files: list[Path], input_format: InputFormat, rules: LineRules)
                 raise CommandError(f"cannot read {file}: {error.strerror}") from error
 
 
-def _line_record(line: bytes, input_format: InputFormat, rules: LineRules, place: str) -> RecordInput:
+def _line_record(line: bytes, input_format: InputFormat, rules: LineRules, location: str) -> RecordInput:
     if input_format is InputFormat.LINES:
         return rules.record(line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line)
     try:
         return parse_record_line(line)
     except RecordJsonError as error:
-        raise CommandError(f"{place}: {error}", "Write a line as `catchment consume --json` does.") from error
+        raise CommandError(f"{location}: {error}", "Write a line as `catchment consume --json` does.") from error
 
 
 def total_bytes(files: list[Path]) -> int | None:
-    """The size of the input where it is known beforehand, for a progress bar with an end."""
+    """The size of the input, if it is known in advance, for the progress bar."""
     try:
         return sum(file.stat().st_size for file in files) or None
     except OSError:
@@ -68,7 +68,7 @@ def total_bytes(files: list[Path]) -> int | None:
 
 
 def is_typed_in(files: list[Path]) -> bool:
-    """Whether standard input is read, and is a terminal: what is drawn there would get into what is typed."""
+    """Whether standard input is read and is a terminal, where a progress bar would mix with what the user types."""
     return (not files or any(str(file) == "-" for file in files)) and sys.stdin.isatty()
 
 

@@ -58,7 +58,7 @@ def record_line(message: Message) -> bytes:
 
 
 def parse_record_line(line: bytes) -> RecordInput:
-    """The record in a line of JSON; topic and offset are ignored, for the command line and the log decide them."""
+    """The record in a line of JSON; topic and offset are ignored: the command line and the log determine them."""
     try:
         record = json.loads(line)
     except ValueError as error:

@@ -15,8 +15,8 @@ from catchment.cli.failure import CommandError
 from catchment.cli.output import print_note
 from catchment.cli.wire import create_client, explain, explained, require_reachable
 
-# The group goes on without us, or with us in a new generation. Whoever has the partitions next begins at what was committed
-# before, and prints what we could not commit again.
+# The group has rebalanced. The next owner of the partitions starts at the last committed offsets, and prints again what
+# could not be committed.
 _OVERTAKEN = frozenset(
     {
         KafkaError._NO_OFFSET,
@@ -27,7 +27,7 @@ _OVERTAKEN = frozenset(
         KafkaError.FENCED_MEMBER_EPOCH,
     }
 )
-# The coordinator may be back by the next interval.
+# The coordinator may be available again by the next interval.
 _UNREACHABLE = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -40,22 +40,27 @@ _UNREACHABLE = frozenset(
         KafkaError.NOT_COORDINATOR,
     }
 )
+_BATCH = 1000
+_POLL_S = 0.1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# The output was read so slowly that max.poll.interval.ms passed. The member left the group, and joins it again.
+_PASSING = frozenset({KafkaError._MAX_POLL_EXCEEDED})
 _ACKNOWLEDGE_TIMEOUT_S = 30.0
 _ANSWER_S = 0.05
 
 
 class Source(Protocol):
     def take(self, most: int, wait_s: float) -> list[Message]:
-        """The next records and events, at most so many records. All that was taken before has been printed."""
+        """The next records and events, at most `most` records. All earlier ones have been printed."""
 
     def printed(self, records: list[Message]) -> None:
-        """These are out."""
+        """Note that these records are printed."""
 
     def note_end(self, partition: int) -> None:
         """The partition has been read up to its end."""
 
     def is_at_end(self) -> bool:
-        """Whether that is so for all there are to read."""
+        """Whether every partition has been read to its end."""
 
     def close(self) -> None: ...
 
@@ -67,7 +72,7 @@ def _consume(consumer: Any, most: int, wait_s: float) -> list[Message]:
 
 
 class Assigned:
-    """Partitions that were chosen by hand; nobody remembers how far they were read."""
+    """Partitions that were assigned by hand; no position is committed."""
 
     def __init__(self, consumer: Any, partitions: list[int]) -> None:
         self._consumer = consumer
@@ -90,9 +95,10 @@ class Assigned:
 
 
 class Grouped:
-    """What the group gives us; how far we have printed is committed at intervals, before a partition goes, and at the end.
+    """The partitions that a consumer group assigns. The position is committed at intervals, before a partition is revoked, and at the
+    end.
 
-    Commits do not wait for their answer, or a lost broker would hold us for as long as it is away.
+    Commits do not wait for their response: an unreachable broker must not block the command.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str, commit_interval_s: float, timeout_s: float) -> None:
@@ -106,7 +112,10 @@ class Grouped:
         self._consumer: Any = create_client(Consumer, {**config, "on_commit": self._note_commit})
         with explained(f"cannot subscribe to topic {topic}"):
             self._consumer.subscribe(
-                [topic], on_assign=self._begin, on_revoke=self._commit_before_they_go, on_lost=self._begin
+                [topic],
+                on_assign=self._forget_ends,
+                on_revoke=self._commit_before_revocation,
+                on_lost=self._forget_ends,
             )
 
     def take(self, most: int, wait_s: float) -> list[Message]:
@@ -121,16 +130,16 @@ class Grouped:
             try:
                 self._consumer.store_offsets(last)
             except KafkaException as exception:
-                # The partition has left us since: its new reader prints these records again.
+                # The partition was revoked in the meantime: its new owner prints these records again.
                 if exception.args[0].code() != KafkaError._STATE:
-                    raise explain(exception.args[0], "cannot note the group's position") from exception
+                    raise explain(exception.args[0], "cannot store the group's position") from exception
         self._is_behind = True
 
     def note_end(self, partition: int) -> None:
         self._ended.add(partition)
 
     def is_at_end(self) -> bool:
-        assigned = {place.partition for place in self._consumer.assignment()}
+        assigned = {topic_partition.partition for topic_partition in self._consumer.assignment()}
         return bool(assigned) and assigned <= self._ended
 
     def close(self) -> None:
@@ -139,7 +148,7 @@ class Grouped:
             while (self._is_behind or self._commits_under_way) and time.monotonic() < deadline_s:
                 if not self._commits_under_way:
                     self._commit()
-                # Answers come with records, which nobody prints any more, so that they do not count as done.
+                # Polling is what delivers responses. Records that come with them are not printed, so their offsets are not stored.
                 _consume(self._consumer, 1, _ANSWER_S)
                 self._check()
             if self._is_behind or self._commits_under_way:
@@ -151,15 +160,15 @@ class Grouped:
             self._leave()
 
     def _leave(self) -> None:
-        """The client waits for ever for the answer to a commit before it leaves; we wait as long as we were told to."""
+        """Leave the group, and wait no longer than `--timeout`: librdkafka would wait for the response to a commit without a limit."""
         leaving = threading.Thread(target=self._consumer.close, daemon=True)
         leaving.start()
         leaving.join(self._timeout_s)
 
-    def _begin(self, consumer: Any, places: list[Any]) -> None:
-        self._ended -= {place.partition for place in places}
+    def _forget_ends(self, consumer: Any, topic_partitions: list[Any]) -> None:
+        self._ended -= {topic_partition.partition for topic_partition in topic_partitions}
 
-    def _commit_before_they_go(self, consumer: Any, places: list[Any]) -> None:
+    def _commit_before_revocation(self, consumer: Any, topic_partitions: list[Any]) -> None:
         if self._is_behind:
             self._commit()
 
@@ -169,9 +178,11 @@ class Grouped:
         self._commits_under_way += 1
         self._consumer.commit(asynchronous=True)
 
-    def _note_commit(self, error: KafkaError | None, places: list[Any]) -> None:
+    def _note_commit(self, error: KafkaError | None, topic_partitions: list[Any]) -> None:
         self._commits_under_way -= 1
-        failure = error or next((place.error for place in places if place.error is not None), None)
+        failure = error or next(
+            (topic_partition.error for topic_partition in topic_partitions if topic_partition.error is not None), None
+        )
         if failure is None or failure.code() in _OVERTAKEN:
             return
         if failure.retriable() or failure.code() in _UNREACHABLE:
@@ -185,9 +196,9 @@ class Grouped:
 
 
 class Shared:
-    """Records that the share group hands to us alone; each is acknowledged once it is printed.
+    """Records that a share group acquires for this member; each is acknowledged once it is printed.
 
-    What we hold and have not acknowledged when we close goes back to the group, as if it had never been delivered.
+    Records that are not acknowledged when the member closes are released to the group, as if they had never been delivered.
     """
 
     def __init__(self, consumer: Any, topic: str) -> None:
@@ -197,7 +208,7 @@ class Shared:
             consumer.subscribe([topic])
 
     def take(self, most: int, wait_s: float) -> list[Message]:
-        # Brokers give whole batches, which may be more than anybody asked for; the client wants no poll before all is done.
+        # Brokers return whole batches, which may exceed `most`; the client allows no poll before all records are acknowledged.
         if not self._polled:
             with explained("cannot read from the share group"):
                 self._polled = list(self._consumer.poll(wait_s))
@@ -209,18 +220,22 @@ class Shared:
             for record in records:
                 self._consumer.acknowledge(record)
             outcomes = self._consumer.commit_sync(_ACKNOWLEDGE_TIMEOUT_S)
-        for place, failure in outcomes.items():
-            # Where the broker could not be told, the records go to another member when their lock has run out.
+        for topic_partition, failure in outcomes.items():
+            # If the broker was unreachable, the records go to another member when their acquisition lock expires.
             if failure is None or failure.args[0].code() in _UNREACHABLE:
                 continue
             if failure.args[0].code() != KafkaError.INVALID_RECORD_STATE:
-                raise explain(failure.args[0], f"cannot acknowledge records of {place.topic}-{place.partition}")
+                raise explain(
+                    failure.args[0],
+                    f"cannot acknowledge records of {topic_partition.topic}-{topic_partition.partition}",
+                )
             print_note(
-                f"records of {place.topic}-{place.partition} were printed too late: the group gives them to others again"
+                f"records of {topic_partition.topic}-{topic_partition.partition} were printed after their lock had expired: "
+                "the group delivers them again"
             )
 
     def note_end(self, partition: int) -> None:
-        """A share group has no end: what others hold may come back."""
+        """A share group has no end: records of other members may be released."""
 
     def is_at_end(self) -> bool:
         return False
@@ -230,15 +245,8 @@ class Shared:
             self._consumer.close()
 
 
-_BATCH = 1000
-_POLL_S = 0.1
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# We were silent for too long, as somebody was slow to take our output, and the group went on without us: we join it again.
-_PASSING = frozenset({KafkaError._MAX_POLL_EXCEEDED})
-
-
 class Ends(NamedTuple):
-    """When to stop reading; without any of them, a signal is the end."""
+    """When to stop reading; without any of them, at a signal."""
 
     max_messages: int | None
     until_end: bool
@@ -246,7 +254,7 @@ class Ends(NamedTuple):
 
 
 class Reader:
-    """Writes what a source gives until one of the ends that were asked for is reached."""
+    """Prints the records of a source until one of the ends is reached."""
 
     def __init__(self, topic: str, write: Callable[[Message], bytes], bootstrap_servers: str) -> None:
         self._topic = topic
@@ -274,7 +282,7 @@ class Reader:
 
     @contextmanager
     def stopped_by_signals(self) -> Iterator[None]:
-        """The first signal asks for the end, after what is being printed; a second one does not wait for that."""
+        """The first signal stops after the records that are being printed; a second one stops at once."""
         before = {number: signal.signal(number, self._ask_to_stop) for number in _SIGNALS}
         try:
             yield
@@ -293,7 +301,7 @@ class Reader:
         self._asked_to_stop = True
 
     def _records(self, source: Source, messages: list[Message]) -> list[Message]:
-        """The messages that are records; what the others tell is seen to."""
+        """The messages that are records; events are handled, and errors raised."""
         records = []
         for message in messages:
             error = message.error()
@@ -303,8 +311,8 @@ class Reader:
                 source.note_end(message.partition() or 0)
             elif not error.retriable() and error.code() not in _PASSING:
                 partition = message.partition()
-                place = "" if partition is None or partition < 0 else f" partition {partition}"
-                raise explain(error, f"cannot read topic {self._topic}{place}")
+                where = "" if partition is None or partition < 0 else f" partition {partition}"
+                raise explain(error, f"cannot read topic {self._topic}{where}")
         return records
 
     def _print(self, records: list[Message]) -> None:
@@ -314,7 +322,7 @@ class Reader:
         sys.stdout.buffer.flush()
 
     def _check_connection(self, timeout_s: float) -> None:
-        """The client library tries for ever to find its brokers again; we give it as long as we were told to wait."""
+        """Fail if the brokers have been unreachable for the timeout: librdkafka would retry without a limit."""
         if self._lost_at is not None and time.monotonic() - self._lost_at >= timeout_s:
             require_reachable(self._bootstrap_servers)
             self._lost_at = None

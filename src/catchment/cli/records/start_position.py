@@ -1,4 +1,4 @@
-"""Where `catchment consume --from` begins, as people write it."""
+"""The position of `catchment consume --from` and similar options, as users write it."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -47,20 +47,23 @@ class StartPosition(NamedTuple):
         return cls(timestamp_ms=max(0, -((_EPOCH - moment) // timedelta(milliseconds=1))))
 
     def resolve(self, consumer: Any, topic: str, partitions: list[int], timeout_s: float) -> list[TopicPartition]:
-        """The place to start at in each partition, asking the cluster where a number alone does not say it."""
+        """The offset to start at in each partition; the cluster is asked where it depends on the log."""
         with explained(f"cannot find where to start in topic {topic}"):
             if self.timestamp_ms is not None:
                 wanted = [TopicPartition(topic, partition, self.timestamp_ms) for partition in partitions]
                 found: list[TopicPartition] = consumer.offsets_for_times(wanted, timeout=timeout_s)
-                return [TopicPartition(topic, place.partition, _or_end(place.offset)) for place in found]
+                return [
+                    TopicPartition(topic, topic_partition.partition, _or_end(topic_partition.offset))
+                    for topic_partition in found
+                ]
             if self.last is not None:
                 return [self._tail(consumer, TopicPartition(topic, partition), timeout_s) for partition in partitions]
         assert self.offset is not None
         return [TopicPartition(topic, partition, self.offset) for partition in partitions]
 
-    def _tail(self, consumer: Any, place: TopicPartition, timeout_s: float) -> TopicPartition:
-        start, end = consumer.get_watermark_offsets(place, timeout=timeout_s)
-        return TopicPartition(place.topic, place.partition, max(start, end - (self.last or 0)))
+    def _tail(self, consumer: Any, topic_partition: TopicPartition, timeout_s: float) -> TopicPartition:
+        start, end = consumer.get_watermark_offsets(topic_partition, timeout=timeout_s)
+        return TopicPartition(topic_partition.topic, topic_partition.partition, max(start, end - (self.last or 0)))
 
 
 def _bounded(number: int) -> int:
@@ -70,5 +73,5 @@ def _bounded(number: int) -> int:
 
 
 def _or_end(offset: int) -> int:
-    """No record is that young: what comes next is the answer."""
+    """No record is that new: the position is the end."""
     return OFFSET_END if offset < 0 else offset

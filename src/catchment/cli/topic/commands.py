@@ -203,7 +203,7 @@ app.command("trim")(trim)
 @app.command("delete")
 def delete(
     topics: TopicNames,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if a topic does not exist.")] = False,
     yes: Yes = False,
     bootstrap_servers: BootstrapServers = DEFAULT_BOOTSTRAP_SERVERS,
     client_settings: ClientSettings = None,
@@ -228,7 +228,7 @@ def _report(
     tolerated: int | None,
     tolerated_word: str,
 ) -> None:
-    """Say what became of each topic, and fail after the last if one of them failed."""
+    """Report the result for each topic, and fail after the last if one of them failed."""
     results: list[dict[str, str]] = []
     failures: list[CommandError] = []
     for topic, future in futures.items():

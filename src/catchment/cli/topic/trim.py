@@ -97,15 +97,15 @@ def _cuts(
     admin: AdminClient, topic: str, partitions: list[int], position: StartPosition, timeout_s: float
 ) -> list[Cut]:
     """Where each partition would start, between where it starts now and its end."""
-    places = [TopicPartition(topic, partition) for partition in partitions]
-    starts = list_offsets(admin, places, OffsetSpec.earliest(), timeout_s)
-    ends = list_offsets(admin, places, OffsetSpec.latest(), timeout_s)
+    topic_partitions = [TopicPartition(topic, partition) for partition in partitions]
+    starts = list_offsets(admin, topic_partitions, OffsetSpec.earliest(), timeout_s)
+    ends = list_offsets(admin, topic_partitions, OffsetSpec.latest(), timeout_s)
     if position.timestamp_ms is not None:
         spec = OffsetSpec.for_timestamp(position.timestamp_ms)
-        # No record is that young: all of them go.
+        # No record is that new: all of them are deleted.
         targets = {
             partition: ends[partition] if offset < 0 else offset
-            for partition, offset in list_offsets(admin, places, spec, timeout_s).items()
+            for partition, offset in list_offsets(admin, topic_partitions, spec, timeout_s).items()
         }
     elif position.last is not None:
         targets = {partition: end - position.last for partition, end in ends.items()}
@@ -126,15 +126,15 @@ def _cuts(
 
 
 def _delete(admin: AdminClient, topic: str, cuts: list[Cut], timeout_s: float) -> list[Cut]:
-    """The cuts as the brokers report them; one that fails does not keep the others from being made."""
+    """The new starts as the brokers report them; a partition that fails does not stop the others."""
     wanted = [TopicPartition(topic, cut.partition, cut.target) for cut in cuts if cut.offsets > 0]
     futures = admin.delete_records(wanted, request_timeout=timeout_s, operation_timeout=timeout_s)
     starts: dict[int, int] = {}
     failures: list[CommandError] = []
-    for place, future in futures.items():
+    for topic_partition, future in futures.items():
         try:
-            starts[place.partition] = outcome(
-                future, f"cannot trim topic {topic} partition {place.partition}"
+            starts[topic_partition.partition] = outcome(
+                future, f"cannot trim topic {topic} partition {topic_partition.partition}"
             ).low_watermark
         except CommandError as error:
             failures.append(error)

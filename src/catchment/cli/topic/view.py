@@ -12,14 +12,14 @@ from catchment.cli.wire import outcome
 
 
 def is_internal(topic: str) -> bool:
-    """Whether brokers keep a topic for themselves: the names of Kafka's own begin so, and so do those of Confluent's tools."""
+    """Whether a topic is internal: the names of Kafka's internal topics, and those of Confluent's tools, start with an underscore."""
     return topic.startswith("__")
 
 
 def describe_topics(
     admin: AdminClient, topics: Sequence[str], timeout_s: float, *, all_settings: bool
 ) -> list[dict[str, Any]]:
-    """Everything that the cluster says about these topics, ready for JSON."""
+    """The descriptions of these topics, ready for JSON."""
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
     configured = admin.describe_configs(
         [ConfigResource(ResourceType.TOPIC, topic) for topic in topics], request_timeout=timeout_s
@@ -34,9 +34,9 @@ def describe_topics(
 def _describe(
     admin: AdminClient, topic: Any, settings: dict[str, Any], timeout_s: float, all_settings: bool
 ) -> dict[str, Any]:
-    places = [TopicPartition(topic.name, partition.id) for partition in topic.partitions]
-    starts = list_offsets(admin, places, OffsetSpec.earliest(), timeout_s)
-    ends = list_offsets(admin, places, OffsetSpec.latest(), timeout_s)
+    topic_partitions = [TopicPartition(topic.name, partition.id) for partition in topic.partitions]
+    starts = list_offsets(admin, topic_partitions, OffsetSpec.earliest(), timeout_s)
+    ends = list_offsets(admin, topic_partitions, OffsetSpec.latest(), timeout_s)
     return {
         "topic": topic.name,
         "id": str(topic.topic_id).replace("+", "-").replace("/", "_"),
@@ -60,14 +60,20 @@ def _describe(
     }
 
 
-def list_offsets(admin: AdminClient, places: list[TopicPartition], spec: Any, timeout_s: float) -> dict[int, int]:
+def list_offsets(
+    admin: AdminClient, topic_partitions: list[TopicPartition], spec: Any, timeout_s: float
+) -> dict[int, int]:
     """An offset of each partition, the ends being those of all records, committed or not."""
     futures = admin.list_offsets(
-        dict.fromkeys(places, spec), isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=timeout_s
+        dict.fromkeys(topic_partitions, spec),
+        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+        request_timeout=timeout_s,
     )
     return {
-        place.partition: outcome(future, f"cannot read offsets of {place.topic}-{place.partition}").offset
-        for place, future in futures.items()
+        topic_partition.partition: outcome(
+            future, f"cannot read offsets of {topic_partition.topic}-{topic_partition.partition}"
+        ).offset
+        for topic_partition, future in futures.items()
     }
 
 
