@@ -21,8 +21,7 @@ from tests.pipelines.everywhere.story import Story, outcome, write_story
 from tests.spark.standalone import SHORT_LIVED, SparkServer, start_master, start_worker
 
 from catchment import Broker
-from catchment.pipelines.declaration.loading import pipeline_in
-from catchment.pipelines.declaration.python_files import run_file
+from catchment.pipelines.declaration.loading import pipeline_in, run_file
 from catchment.pipelines.execution.session import carry_modules
 
 if TYPE_CHECKING:

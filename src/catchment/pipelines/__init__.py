@@ -8,16 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from catchment.pipelines.declaration.nodes import FunctionStage, Source, Stage, Table
     from catchment.pipelines.declaration.parts import (
         AlertTarget,
         Check,
+        FunctionStage,
         InputTopic,
         Lake,
         Mail,
         OutputTopic,
+        Source,
+        Stage,
         StageTopic,
         Store,
+        Table,
         Webhook,
         check,
         env,
@@ -61,7 +64,6 @@ if not TYPE_CHECKING:
         "Pipeline": "declaration.pipeline",
         "Mistake": "errors",
         "Mistakes": "errors",
-        **dict.fromkeys(("FunctionStage", "Source", "Stage", "Table"), "declaration.nodes"),
     }
 
     def __getattr__(name: str) -> object:

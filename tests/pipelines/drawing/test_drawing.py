@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.pipelines.emergency import YAML, write_emergency
 
 from catchment.pipelines.declaration.loading import load
-from catchment.pipelines.drawing.layout import layout
 from catchment.pipelines.drawing.picture import Node, Picture, length, picture
-from catchment.pipelines.drawing.svg import svg
+from catchment.pipelines.drawing.svg import layout, svg
 from catchment.pipelines.drawing.terminal import drawn
 from catchment.pipelines.graph import Graph
 

@@ -15,7 +15,7 @@ from tests.pipelines.event_time.stories import SECOND_US, Event
 from typing_extensions import override
 
 from catchment.pipelines import Pipeline, store, topic
-from catchment.pipelines.declaration.nodes import Node
+from catchment.pipelines.declaration.parts import Node
 from catchment.pipelines.stores.store_opening import open_store
 
 if TYPE_CHECKING:

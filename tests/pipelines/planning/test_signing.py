@@ -15,7 +15,7 @@ from catchment.pipelines import Pipeline, lake, store, topic
 from catchment.pipelines.declaration.loading import load
 from catchment.pipelines.graph import Graph
 from catchment.pipelines.home import Home
-from catchment.pipelines.planning.differences import differences
+from catchment.pipelines.planning.comparing import differences
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

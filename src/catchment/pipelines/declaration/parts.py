@@ -1,16 +1,40 @@
-"""What a pipeline reads from and writes to: topics, stores, lakes and receivers of alerts; and the checks of its stages."""
+"""What a pipeline is declared of.
+
+Parts are what it reads from and writes to, topics, stores, lakes and receivers of alerts, and the checks of its stages. Nodes are its
+sources, tables and stages, for later stages, sinks and alerts to read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, overload
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, TypeVar, overload
+
+from typing_extensions import override
 
 from catchment.pipelines.declaration.calls import Part, caller, declares, given
 from catchment.pipelines.declaration.specification import Format, LakeFormat, OnError, Otherwise, RowFormat
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 63
+Arguments = ParamSpec("Arguments")
+Rows = TypeVar("Rows", bound="DataFrame")
+
 
 class Topic(Part):
     """A topic that is read or written."""
+
+    @property
+    def default_name(self) -> str:
+        """The name of a source or a table without one: that of the topic, with `_` for dots."""
+        name = _NOT_IN_NAMES.sub("_", str(self.declared["topic"]))[:_LONGEST_NAME]
+        # A name begins with a letter.
+        return name if name[:1].isalpha() else f"topic_{name}"[:_LONGEST_NAME]
 
 
 class InputTopic(Topic):
@@ -47,6 +71,47 @@ class Mail(AlertTarget):
 
 class Check(Part):
     """A condition on the rows of a source, for `Pipeline.stage`."""
+
+
+class Node:
+    """A source, table or stage."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """Its name in the pipeline."""
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class Source(Node):
+    """A stream of events, as `Pipeline.source` returns it."""
+
+
+class Table(Node):
+    """The last value of each key of a topic, as `Pipeline.table` returns it."""
+
+
+class Stage(Node):
+    """Rows computed from rows, as `Pipeline.stage` returns it."""
+
+
+class FunctionStage(Stage, Generic[Arguments, Rows]):
+    """A stage around a function, as the decorator `Pipeline.stage` returns it.
+
+    It stays callable with DataFrames, so that a test may call the function alone. `__wrapped__` is the function itself.
+    """
+
+    __wrapped__: Callable[Arguments, Rows]
+
+    def __init__(self, function: Callable[Arguments, Rows], name: str) -> None:
+        functools.update_wrapper(self, function)
+        super().__init__(name)
+
+    def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> Rows:
+        """Compute the rows of the stage from those of its inputs."""
+        return self.__wrapped__(*arguments, **named)
 
 
 @overload

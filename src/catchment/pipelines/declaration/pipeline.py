@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from catchment.pipelines.declaration.calls import Part, caller, declares, given
 from catchment.pipelines.declaration.declared import Declared
-from catchment.pipelines.declaration.nodes import Arguments, FunctionStage, Node, Rows, Source, Stage, Table
 from catchment.pipelines.declaration.parts import (
     AlertTarget,
+    Arguments,
     Check,
+    FunctionStage,
     InputTopic,
     Lake,
+    Node,
     OutputTopic,
+    Rows,
+    Source,
+    Stage,
     StageTopic,
     Store,
+    Table,
     Topic,
 )
 from catchment.pipelines.declaration.specification import (
@@ -34,9 +39,6 @@ from catchment.pipelines.errors import Location, Mistake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_NAME: Final = 63
 
 
 class Pipeline:
@@ -353,7 +355,7 @@ class Pipeline:
         if not isinstance(topic, Topic):
             raise TypeError(f"{kind} are read from a topic, not from {_shown(topic)}")
         self.mistakes.extend(topic.mistakes)
-        name = name or _name_of(topic)
+        name = name or topic.default_name
         self._add(kind, name, topic.declared | options)
         return name
 
@@ -394,10 +396,3 @@ def _listed(parts: Any) -> list[Any]:
 
 def _shown(value: object) -> str:
     return f"{value.name} ({type(value).__name__})" if isinstance(value, Node) else f"a {type(value).__name__}"
-
-
-def _name_of(topic: Topic) -> str:
-    """A name for a source or a table, from that of its topic."""
-    name = _NOT_IN_NAMES.sub("_", str(topic.declared["topic"]))[:_LONGEST_NAME]
-    # A name begins with a letter.
-    return name if name[:1].isalpha() else f"topic_{name}"[:_LONGEST_NAME]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path as FilePath
-from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 import yaml
 from yaml.reader import ReaderError
 
 from catchment.pipelines.declaration.declared import Declared
-from catchment.pipelines.declaration.python_files import run_file
 from catchment.pipelines.errors import Location, Mistake, Mistakes, Path
 
 TESTS: Final = "tests"
@@ -24,7 +22,6 @@ def read_yaml(file: FilePath) -> Declared:
     """The declarations of a pipeline; raises if the file is no YAML at all."""
     declared = read_tree(file)
     declared.tree.pop(TESTS, None)
-    _find_functions(declared, file)
     return declared
 
 
@@ -103,48 +100,3 @@ def _note_locations(
         # Each line of such a text is one of the file: a mistake in a stage's SQL is in one of them.
         for number in range(1, node.value.count("\n") + 2):
             locations[*path, number] = Location(file, node.start_mark.line + 1 + number)
-
-
-def _find_functions(declared: Declared, file: FilePath) -> None:
-    """`function: steps.py:board` names a function of a Python file beside this one, which is run once for all stages."""
-    stages = declared.tree.get("stages")
-    modules: dict[str, ModuleType | Mistakes] = {}
-    for name, stage in stages.items() if isinstance(stages, dict) else ():
-        if not isinstance(stage, dict) or not isinstance(named := stage.get("function"), str):
-            continue
-        path = ("stages", name, "function")
-        beside = named.partition(":")[0]
-        if beside not in modules:
-            modules[beside] = _module(file.parent / beside)
-        try:
-            stage["function"] = _function(named, modules[beside])
-        except Mistakes as error:
-            stage["function"] = _not_found
-            location = declared.location(path)
-            declared.mistakes += [
-                one if one.location else Mistake(location, f"{'.'.join(map(str, path))}: {one.what}")
-                for one in error.found
-            ]
-
-
-def _module(file: FilePath) -> ModuleType | Mistakes:
-    try:
-        return run_file(file)
-    except Mistakes as error:
-        return error
-
-
-def _function(named: str, module: ModuleType | Mistakes) -> Callable[..., Any]:
-    file, _, function = named.partition(":")
-    if not function:
-        raise Mistakes([Mistake(None, f"{named!r} names no function; write it like steps.py:board")])
-    if isinstance(module, Mistakes):
-        raise module
-    found: Callable[..., Any] | None = getattr(module, function, None)
-    if found is None:
-        raise Mistakes([Mistake(None, f"{file} has no function {function}")])
-    return found
-
-
-def _not_found(*rows: Any) -> Any:
-    """Stands where a function cannot be found, so that its stage is not reported as well for having none."""

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from catchment.pipelines.declaration.loading import Loaded, load
-from catchment.pipelines.declaration.python_files import run_file
+from catchment.pipelines.declaration.loading import Loaded, load, run_file
 from catchment.pipelines.declaration.specification import Declaration
 from catchment.pipelines.declaration.yaml_form import TESTS, read_tree
 from catchment.pipelines.errors import Mistake, Mistakes

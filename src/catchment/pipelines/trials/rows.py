@@ -1,4 +1,4 @@
-"""Rows of a test as records of a topic, and records as rows again."""
+"""Rows of a test as records of a topic, records as rows again, and the topics of a trial: lists of batches, kept on the driver."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
 
 from catchment.pipelines.declaration.specification import Source, Table
-from catchment.pipelines.trials.log import Record
 
 Row = Mapping[str, Any]
 Given = Row | str | bytes | None
@@ -26,6 +27,20 @@ ERROR: Final = "_error"
 STAGE: Final = "_stage"
 VALUE: Final = "_value"
 _SPARK_TIMES: Final = (TimestampType, TimestampNTZType, DateType)
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_RECORD: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(_HEADER)),
+    ]
+)
+"""A record, in the columns of the source."""
 
 
 def event_record(row: Given, source: Source, schema: StructType) -> Record:
@@ -117,3 +132,51 @@ def _typed(value: Any, kind: Any) -> Any:
 
 def _bytes(value: Any) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of a topic."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: datetime
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def header(self, name: str) -> str:
+        """The value of a header as text; nothing if there is none."""
+        return next(((value or b"").decode() for key, value in self.headers if key == name), "")
+
+
+@dataclass(frozen=True)
+class TrialLog:
+    """All topics of one trial. Every topic has one partition."""
+
+    topics: dict[str, list[list[Record]]] = field(default_factory=dict)
+
+    def append(self, topic: str, batches: Sequence[Sequence[Record]]) -> None:
+        """Add batches behind those that a topic has."""
+        self.topics.setdefault(topic, []).extend(list(batch) for batch in batches)
+
+    def read(self, topic: str) -> list[pa.RecordBatch]:
+        """The records of each batch, with their offsets."""
+        found = []
+        offset = 0
+        for batch in self.topics.get(topic, []):
+            rows = [_row(topic, offset + place, record) for place, record in enumerate(batch)]
+            found.append(pa.RecordBatch.from_pylist(rows, _RECORD))
+            offset += len(batch)
+        return found
+
+
+def _row(topic: str, offset: int, record: Record) -> dict[str, Any]:
+    return {
+        "key": record.key,
+        "value": record.value,
+        "topic": topic,
+        "partition": 0,
+        "offset": offset,
+        "timestamp": record.timestamp,
+        "timestampType": 0,
+        "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
+    }

@@ -6,6 +6,7 @@ Each is the query that would run with a broker, of the same functions: only what
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from catchment.pipelines.declaration.specification import Source, Table
+from catchment.client.errors import SettingsError
+from catchment.pipelines.alerts.candidates import candidate_rows
+from catchment.pipelines.alerts.decisions import Candidate, Memory
+from catchment.pipelines.alerts.rule import AlertRule
+from catchment.pipelines.declaration.specification import Alert, Source, Table
+from catchment.pipelines.execution.alerting import event_time_of
 from catchment.pipelines.execution.quarantine import broken_records
 from catchment.pipelines.execution.rows.boundaries import to_records, with_watermark
 from catchment.pipelines.execution.rows.decoding import decoding_options
@@ -28,12 +34,19 @@ from catchment.pipelines.execution.rows.row_values import encoding_options, row_
 from catchment.pipelines.execution.run_context import RunContext
 from catchment.pipelines.execution.source_stage import cleaned_records
 from catchment.pipelines.execution.stages import apply
-from catchment.pipelines.graph import Graph, ProcessingStage, SourceStage, TableQuarantine
+from catchment.pipelines.graph import Graph, ProcessingStage, Sink, SourceStage, TableQuarantine
 from catchment.pipelines.home import Home
+from catchment.pipelines.naming import alert_name
 from catchment.pipelines.planning.resolving import columns_of
-from catchment.pipelines.trials.alerts import alert_collector
-from catchment.pipelines.trials.log import Record, TrialLog
-from catchment.pipelines.trials.rows import aside_row, event_record, result_row, table_record
+from catchment.pipelines.trials.rows import (
+    Record,
+    TrialLog,
+    aside_row,
+    event_record,
+    result_row,
+    table_record,
+    typed_row,
+)
 from catchment.pipelines.trials.streams import TrialStreams
 from catchment.spark import session
 from catchment.spark.formats.decoding import Decoding
@@ -51,6 +64,7 @@ _FOR_SESSION: Final = {
     # State of one's own needs it.
     STATE_STORE: ROCKSDB,
 }
+MESSAGE: Final = "_message"
 
 
 @dataclass
@@ -251,3 +265,32 @@ def trial_session() -> SparkSession:
     for name, value in _FOR_SESSION.items():
         own.conf.set(name, value)
     return own
+
+
+def alert_collector(
+    graph: Graph, sink: Sink, schema: StructType, fired: list[list[dict[str, Any]]]
+) -> Callable[[DataFrame, int], None]:
+    """What takes the batches of the rows that an alert looks at, and adds what each of them fires."""
+    alert = sink.target
+    assert isinstance(alert, Alert), "only alerts are asked about"
+    if alert.when is None:
+        raise SettingsError(f"alert {sink.name} goes by the clock", "Only alerts with `when` can be tried.")
+    rule = AlertRule(
+        pipeline=graph.specification.pipeline,
+        name=alert_name(sink.name),
+        when=alert.when,
+        key=alert.key,
+        event_time=event_time_of(graph, sink.reads, schema.fieldNames()),
+        cooldown_ms=alert.cooldown,
+        message=alert.message,
+    )
+    memory = Memory(alert.cooldown * 1000)
+
+    def collect(rows: DataFrame, batch_id: int) -> None:
+        found = candidate_rows(rows, rule).toArrow().to_pylist()
+        # A row without a time fires no alert: alerts are identified by it.
+        decided = memory.decide(Candidate(**row) for row in found if row["event_time_us"] is not None)
+        alerts = [json.loads(one.value) for one in decided.fired]
+        fired.append([typed_row(one["row"], schema) | {MESSAGE: one["message"]} for one in alerts])
+
+    return collect

@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from catchment.pipelines.execution.session import read_stream
-from catchment.pipelines.trials.log import TrialLog
+from catchment.pipelines.trials.rows import TrialLog
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 from catchment.spark.formats.decoding import Decoding
 from catchment.spark.source.columns import BATCH_ID, BATCH_TIME, WATERMARK, source_schema
