@@ -1,9 +1,8 @@
-"""Tell the readers of streams that a batch is finished, as soon as it is.
+"""Notify the readers of streams as soon as a batch is finished.
 
-Spark tells a source so only when the next batch with data begins, which may be never; a listener in the driver process hears
-of it at once. The readers live in processes of their own, so the listener publishes what it hears on a Unix socket: each
-notice is a line of JSON. The socket lies in a directory that only its owner can enter. A reader that cannot connect, on the
-server of Spark Connect for instance, does without.
+Spark calls a source's `commit` only when the next batch with data begins, which may be never; a listener in the driver process gets
+the event at once. The readers run in other processes, so the listener publishes each event as a line of JSON on a Unix socket, in a
+directory that only its owner can enter. A reader that cannot connect, on a Spark Connect server for instance, works without.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Notice(NamedTuple):
 
 
 class Publisher:
-    """The driver's end: sends every notice to all who are connected, and the last of each running query to who comes late."""
+    """The driver's side: sends every notice to all subscribers, and the last notice of each running query to a new one."""
 
     def __init__(self) -> None:
         self._process_id = os.getpid()
@@ -198,7 +197,7 @@ def stop_publishing() -> None:
 
 
 class Subscription:
-    """The reader's end: a thread that hands on every notice until it is closed or the driver is gone."""
+    """The reader's side: a thread that passes on every notice until it is closed or the driver has ended."""
 
     def __init__(self, connection: socket.socket | None, on_notice: Callable[[Notice], None]) -> None:
         self._connection = connection
@@ -221,7 +220,7 @@ class Subscription:
 
 
 def subscribe(address: str | None, on_notice: Callable[[Notice], None]) -> Subscription:
-    """Hear of finished batches; from an address that cannot be reached from here nothing is heard."""
+    """Subscribe to finished batches; a subscription to an unreachable address is never called."""
     if address is None:
         return Subscription(None, on_notice)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

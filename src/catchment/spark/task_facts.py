@@ -1,4 +1,4 @@
-"""Which task this is: the query or job, the batch, the Spark partition and the attempt, as Spark tells a running task."""
+"""The running task: its query or job, batch, Spark partition and attempt, from the local properties that Spark sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the few rows that spoil a whole column, for work that is fast on many rows and says only that something is wrong."""
+"""Find the few invalid rows of a column by bisection, for vectorised work that reports only that some row is invalid."""
 
 from __future__ import annotations
 

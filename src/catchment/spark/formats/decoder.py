@@ -1,4 +1,4 @@
-"""What every format is to the rest: something that turns payloads into a column of one Spark type."""
+"""The interface of a format: it turns payloads into a column of one Spark type."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Decoding:
         return cls(tuple(decoders), on_decode_error(options) == "null", includes_bytes(options))
 
     def fields(self) -> list[tuple[str, DataType]]:
-        """What stands in place of the columns key and value, and behind all others the columns of errors."""
+        """What stands in place of the columns key and value, and after all others the columns of errors."""
         types = dict(self.decoders)
         fields: list[tuple[str, DataType]] = [
             (column, types[column].data_type if column in types else BinaryType()) for column in COLUMNS

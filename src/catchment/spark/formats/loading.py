@@ -1,7 +1,7 @@
 """From options to a decoder, on the driver: the schema is parsed, or fetched from the registry, once for the whole query.
 
-Every streaming query starts a process that plans, and it comes by here. So a format is loaded where it is asked for: Avro's loops
-bring a compiler with them, which takes longer to load than all the rest.
+The planning process of every streaming query runs this. So a format is imported only where it is used: Avro's loops import a compiler,
+which takes longer to load than everything else.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Payloads:
         return Payloads(self.data, self.starts, self.ends, self.present & ~rejected)
 
     def binary(self) -> Any:
-        """An Arrow column of their bytes, which shares the buffer where they lie in it one behind the other."""
+        """An Arrow column of their bytes, which shares the buffer where they are contiguous."""
         if not len(self) or not np.array_equal(self.starts[1:], self.ends[:-1]):
             return pa.array(self.rows(), pa.binary())
         edges = np.append(self.starts, self.ends[-1]).astype(np.int32)

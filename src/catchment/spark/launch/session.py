@@ -1,6 +1,6 @@
-"""A Spark session that is ready for the log: Java found, the fast settings made, the format registered.
+"""A Spark session for topics: it finds Java, applies the settings, and registers the format.
 
-It keeps to `getOrCreate`: where the process has a session on the same master already, that one is returned.
+Like `getOrCreate`, it returns the session of the process if there is one on the same master.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The time of the records of a batch: later than that of every batch before it, whatever the clock does.
 
-A query that reads what another writes distinguishes its batches by the time of their records, which is the time that Spark has planned the
-batch at. A clock that is set back would give a batch the time of an earlier one, or one before it. So the order of batches is that of
-their ids: the list of a batch says which time its records have, and the records of the next one are a millisecond later at least.
+A query that reads another query's output distinguishes batches by the timestamp of their records, which is the time at which Spark planned
+the batch. After a clock was set back, a batch would get the time of an earlier one. So times follow batch ids: the commit list of a batch
+holds the time of its records, and the records of the next batch are at least a millisecond later.
 """
 
 from __future__ import annotations

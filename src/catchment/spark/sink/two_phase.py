@@ -1,12 +1,12 @@
-"""Exactly once in two phases, as decisions alone: lists and transactions are behind two ports.
+"""The two-phase commit of the sink, without I/O: commit lists and transactions are reached through two protocols.
 
-Phase one: every task writes its rows in a transaction of its own. Phase two, on the driver: the list of these transactions
-is stored, and with that the batch is decided; then they are committed. After a crash before the decision the batch is
-repeated. After one behind it, the list is finished first, and of the repeated batch only those Spark partitions are written
-whose transactions were lost, such as by their time-out. What was lost is read from the log, never guessed from an error.
+Phase one: every task writes its rows in a transaction of its own. Phase two, on the driver: the list of these transactions is
+stored, which decides the batch; then they are committed. After a crash before the decision the batch is repeated. After a crash
+that follows it, the list is finished first, and the repeated batch writes only those Spark partitions whose transactions were lost, for
+example by a time-out. Lost transactions are found in the log, never guessed from an error.
 
-Two drivers with one checkpoint cannot both decide a batch: a driver writes only the list that follows those it knew of when
-its tasks began, and a list can be created only once.
+Two drivers with one checkpoint cannot both decide a batch: a driver writes only the list after those that existed when its tasks
+began, and a list can be created only once.
 """
 
 from __future__ import annotations

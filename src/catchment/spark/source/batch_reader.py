@@ -48,7 +48,7 @@ class BatchReader(DataSourceReader):
         return self._reading.read(partition)
 
     def _existing(self, ends: Offsets, cluster: Cluster) -> Offsets:
-        """The ends, but none behind the last record: a task would wait there in vain."""
+        """The ends, limited to the end of each partition: a task would wait for later offsets for ever."""
         if not isinstance(self._options.end, AtOffsets) or self._options.end.by_place is None:
             return ends
         latest = AtOffsets(LATEST).resolve(cluster, ends, self._options.read_committed)

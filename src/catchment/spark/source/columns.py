@@ -43,7 +43,7 @@ BATCH_COLUMNS: Final[dict[str, DataType]] = {
 
 
 def source_schema(decoding: Decoding, *, include_headers: bool, include_facts: bool = False) -> StructType:
-    """All columns, in the order of Spark's own source, and those that are new behind them."""
+    """All columns, in the order of Spark's own source, followed by those that are new."""
     key, value, *others = decoding.fields()
     columns = dict([key, value]) | _RAW_TYPES | (_HEADERS if include_headers else {}) | dict(others)
     if include_facts:

@@ -1,7 +1,7 @@
 """Filters of a batch query that cut what is read: on topic, partition, offset and timestamp.
 
 They only narrow the ranges. Spark evaluates every filter again, so a range may be too wide, but never too narrow. Of time only
-a lower bound helps: records are not in the order of their timestamps, so none behind the first late one can be left out.
+a lower bound helps: records are not in the order of their timestamps, so no record after the first late one can be left out.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class RecordReading:
                 return
 
     def _after_loss(self, left: OffsetRange, gone: OffsetOutOfRange) -> OffsetRange:
-        """What can still be read behind the records that are gone."""
+        """What can still be read after the records that are gone."""
         start = min(gone.log_start, left.end) if gone.offset < gone.log_start else left.end
         data_lost(
             f"{_named(left._replace(start=gone.offset, end=start))} cannot be read: "

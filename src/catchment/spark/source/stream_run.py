@@ -110,7 +110,7 @@ class StreamRun:
                 self._planned.append(end)
 
     def begins_now(self) -> bool:
-        """Whether a batch is to be run though it may have no rows, because the run has had none yet."""
+        """Whether the run's first batch must run even without rows (`batchAtStart`)."""
         is_first, self._is_first = self._is_first, False
         return is_first and self._options.batch_at_start
 
@@ -150,7 +150,7 @@ class StreamRun:
         return self._admissible
 
     def _not_before(self, start: Offsets, readable: Offsets) -> Offsets:
-        """An end that takes back nothing of what was read, unless it is no longer there."""
+        """An end that is not before the start of any partition, except where records are gone."""
         kept = {place: min(offset, self.available[place]) for place, offset in start.items() if place in self.available}
         return readable | {place: max(offset, readable.get(place, 0)) for place, offset in kept.items()}
 

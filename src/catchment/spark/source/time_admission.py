@@ -4,9 +4,8 @@ A query that has fallen behind must not read one partition ahead of the others, 
 event, makes late what the others still hold. And where records of one time belong together, as those of one batch of another
 query do, they stay together.
 
-The cut is searched for by asking where each partition stands at a time, and with every answer comes the time of the next
-records, so that few questions are needed. If they run out the best cut so far is taken: it is smaller or larger than wished,
-but a cut between times.
+The search asks for the offset of each partition at a time. Every answer carries the time of the next record, so that few requests are
+needed. After `MOST_QUESTIONS` the best cut so far is used: it is smaller or larger than the target, but still between times.
 """
 
 from __future__ import annotations

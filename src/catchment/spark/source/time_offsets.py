@@ -1,8 +1,8 @@
-"""Where partitions stand at a time: the offset before which all records are older, and none behind it belongs to them.
+"""Offsets of partitions at a time: every record before the offset is older than the time, and every record from it on is not.
 
-Brokers find the first entry of a log that is as late as asked for. That may be the mark that ended a transaction, which has the
-time at which it was written, while records of an earlier time stand behind it: a task that failed has left its mark, and the
-one that took its place wrote after it. So where a batch is to be cut, the records themselves are looked at.
+ListOffsets returns the first entry of a log at or after a time. That may be a transaction marker, whose timestamp is the time at which
+it was written, while older records follow it: a failed task left its marker, and its replacement wrote afterwards. So the records
+around a cut are read.
 """
 
 from __future__ import annotations

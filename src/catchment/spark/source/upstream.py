@@ -1,4 +1,4 @@
-"""How far the query has come that writes what this one reads: the time of its last batch that is done.
+"""The progress of the query that writes what this one reads: the time of its last finished batch.
 
 All records that such a query writes in one batch have the time of the batch, which rises with the batch's id (`batch_times`). A batch
 that is not done may be visible in some partitions and not in others; a query that reads no further than the last one that is done gets

@@ -31,7 +31,7 @@ _METADATA_AGE_S: Final = 1.0
 
 @dataclass(frozen=True)
 class TableShape:
-    """What is read of a topic, and what tells its rows apart."""
+    """The columns that are read of a topic, and the key of its rows."""
 
     topic: str
     table_key: tuple[str, ...]
@@ -120,7 +120,7 @@ def _last_of_each_key(shape: TableShape, rows: pa.Table) -> pa.Table:
             f"topic {shape.topic}, partition {place['partition']}, offset {place['offset']}: a record of a table has no key",
             "Write it with a key, or set tableKey to the fields of the value that are the key.",
         )
-    # Fields of the value tell only those rows apart that have no key of their own.
+    # Fields of the value are the key only of rows without a record key.
     columns = shape.key_columns(rows)
     fields = {
         name: pc.if_else(has_key, pa.scalar(None, column.type), column)

@@ -1,7 +1,7 @@
-"""Payloads in Avro to an Arrow column: room for the compiled loops, and the arrays that are made of what they wrote.
+"""Avro payloads to an Arrow column: buffers for the compiled loops, and the arrays that are built from them.
 
-The room is reserved for as many entries as there can be, which costs nothing where it is not written: a column gets one entry
-a record, and inside arrays and maps at most one a byte. Where that were very much, the records are decoded in parts.
+Buffers are allocated for the largest possible number of entries; pages that are not written cost nothing. A column gets one entry
+per record, and inside arrays and maps at most one per byte. Very large batches are decoded in parts.
 """
 
 from __future__ import annotations
@@ -130,29 +130,29 @@ def _depth(node: Node) -> int:
 
 
 def _array(node: Node, index: int, written: _Written) -> tuple[Any, int]:
-    """The array of a node, and the index of the node behind it."""
+    """The array of a node, and the index of the node after it."""
     children: list[Any] = []
-    behind = index + 1
+    following = index + 1
     for child in node.children:
-        array, behind = _array(child, behind, written)
+        array, following = _array(child, following, written)
         children.append(array)
     base, length = int(written.table[index]["base"]), int(written.lengths[index])
     target = arrow_type(node.data_type)
     if node.kind == kernels.NULL:
-        return pa.nulls(length), behind
+        return pa.nulls(length), following
     valid = bitmap(written.valid[base : base + length])
     if node.kind == kernels.UNION and not isinstance(node.data_type, spark.StructType):
-        return pc.coalesce(*(child.cast(target) for child in children)), behind
+        return pc.coalesce(*(child.cast(target) for child in children)), following
     if node.kind in (kernels.RECORD, kernels.UNION):
-        return pa.Array.from_buffers(target, length, [valid], children=children), behind
+        return pa.Array.from_buffers(target, length, [valid], children=children), following
     width = 2 if node.kind in _WIDE else 1
     numbers = written.numbers[base : base + length * width]
     if node.kind in (kernels.ARRAY, kernels.MAP):
-        return _container(target, valid, numbers, children), behind
+        return _container(target, valid, numbers, children), following
     if node.kind == kernels.ENUM:
         indices = pa.Array.from_buffers(pa.int32(), length, [valid, pa.py_buffer(numbers.astype(np.int32))])
-        return pa.DictionaryArray.from_arrays(indices, pa.array(node.symbols, pa.string())).cast(target), behind
-    return pa.Array.from_buffers(target, length, [valid, *_leaf_buffers(node, index, written, numbers)]), behind
+        return pa.DictionaryArray.from_arrays(indices, pa.array(node.symbols, pa.string())).cast(target), following
+    return pa.Array.from_buffers(target, length, [valid, *_leaf_buffers(node, index, written, numbers)]), following
 
 
 def _leaf_buffers(node: Node, index: int, written: _Written, numbers: Longs) -> Sequence[Any]:

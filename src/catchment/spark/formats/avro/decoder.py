@@ -1,8 +1,8 @@
 """The format `avro`: payloads of one schema, or of the schemas that their frames name, as a column of the pinned schema.
 
-Records go through the compiled loops by the schema that they were written with. If that is another than the reader's, their
-columns are put in the place of the reader's where that is enough. Else fastavro resolves the records one by one, they are
-written again with the reader's schema, and go through the same loops, so that there is one way from Avro to Arrow.
+The compiled loops decode records by the schema that they were written with. If the reader's schema differs, columns are projected where
+that is enough. Otherwise fastavro resolves the records one by one, writes them with the reader's schema, and the same loops decode
+them, so that there is one path from Avro to Arrow.
 """
 
 from __future__ import annotations

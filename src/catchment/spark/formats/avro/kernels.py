@@ -45,7 +45,7 @@ NODE: Final = np.dtype(
         ("text_base", np.int64),
     ]
 )
-"""A node: the index behind its children; of how many branches its union has, which is null; a size, a number of symbols or a
+"""A node: the index after its children; of how many branches its union has, which is null; a size, a number of symbols or a
 factor; and where its column begins among all numbers, all flags and all texts."""
 
 SOUND: Final = 0
@@ -66,7 +66,7 @@ REASONS: Final = {
     BAD_BOOLEAN: "a boolean is neither 0 nor 1",
     BAD_DECIMAL: "a decimal has more digits than its precision",
     BAD_TIME: "a time is beyond what microseconds can hold",
-    BYTES_LEFT: "bytes are left behind the last field",
+    BYTES_LEFT: "bytes are left after the last field",
 }
 
 _LARGEST: Final = 2**63 - 1
@@ -74,7 +74,7 @@ _LARGEST: Final = 2**63 - 1
 
 @compiled
 def read_length(position: int, end: int) -> tuple[int, int]:
-    """The length of a text and the address behind it, which is below zero if the text would not fit."""
+    """The length of a text and the address after it, which is below zero if the text would not fit."""
     length, position = read_varint(position, end, 64)
     if position < 0:
         return 0, -BAD_NUMBER
@@ -103,7 +103,7 @@ def read_decimal(position: int, length: int, target: int, numbers: Longs) -> int
 
 @compiled
 def read_number(node: Any, position: int, end: int, target: int, numbers: Longs) -> int:
-    """A value of fixed width, or one that is kept as a number; returns the address behind it or an error below zero."""
+    """A value of fixed width, or one that is kept as a number; returns the address after it or an error below zero."""
     kind = node.kind
     if kind in (INT, LONG, ENUM):
         value, position = read_varint(position, end, 64 if kind == LONG else 32)
@@ -143,7 +143,7 @@ def read_number(node: Any, position: int, end: int, target: int, numbers: Longs)
 def read_text(
     node: Any, position: int, end: int, target: int, used: int, numbers: Longs, texts: Bytes
 ) -> tuple[int, int]:
-    """Bytes, text or fixed bytes: appends them, notes where they end, and returns that with the address behind them."""
+    """Bytes, text or fixed bytes: appends them, notes where they end, and returns that with the address after them."""
     length = node.parameter
     if node.kind == TEXT:
         length, position = read_length(position, end)
@@ -222,7 +222,7 @@ def close_frames(
     lengths: Longs,
     numbers: Longs,
 ) -> tuple[int, int, int]:
-    """Go on behind the item that ends here: to the next item, or behind those frames of which it was the last."""
+    """Continue after the item that ends here: to the next item, or after those frames of which it was the last."""
     while depth and index == frames[depth - 1, 2]:
         owner, frames[depth - 1, 3] = frames[depth - 1, 0], frames[depth - 1, 3] - 1
         if not frames[depth - 1, 3] and nodes[owner].kind != UNION:

@@ -21,7 +21,7 @@ _EXACT: Final[dict[type, str]] = {float: "double", str: "string"}
 
 
 class Resolver:
-    """From a writer's schema to a reader's. Each is a text, and behind it those of the schemas that it refers to."""
+    """From a writer's schema to a reader's. Each is a text, followed by those of the schemas that it refers to."""
 
     def __init__(self, writer: tuple[str, ...], reader: tuple[str, ...]) -> None:
         self._writer, _ = _plain_schema(writer)

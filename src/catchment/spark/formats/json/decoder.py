@@ -1,12 +1,12 @@
 """The format `json`. Arrow's own reader parses a whole column at once, several times as fast as Python does row by row.
 
-It says only that something in the rows is wrong; so they are tried again in smaller pieces, and Python's reader, which gives the reasons,
-reads the last few around what is wrong. Both accept the same records and give the same values, so that what becomes of a record does not
-depend on those beside it.
+It reports only that some row is invalid. The rows are then split and retried, and Python's reader, which gives the reasons, reads the last
+few around an invalid one. Both readers accept the same records and give the same values, so the result of a record does not depend on its
+neighbours.
 
-What Arrow has no reader for is read as something that it has one for, and made what it is to be afterwards, a column at a time: floats as
-doubles, and dates and times without a zone as text. Maps are the exception: those that are columns are filled by Python, row by row, beside
-the columns that Arrow reads. Maps within other values, and types that consist of maps alone, are left to Python's reader.
+A type that Arrow cannot read is read as another and converted afterwards, a column at a time: floats as doubles, dates and times
+without a zone as text. Python fills maps that are columns row by row, beside the columns that Arrow reads. Maps within other values, and
+types that consist of maps alone, are left to Python's reader.
 """
 
 from __future__ import annotations

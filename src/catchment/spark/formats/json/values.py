@@ -1,7 +1,7 @@
 """A parsed JSON value as one that Arrow takes for a Spark type, or the reason why it is not of that type.
 
 What is missing or null is null, fields that the type does not have are ignored, anything else of a wrong type is an error:
-to bend values silently is how data is lost.
+silent conversions lose data.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _compile(text: str, references: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=256)
 def _pool(descriptors: str) -> tuple[Any, str]:
-    """The messages of a compiled schema, and the name of its own file, which comes behind what it imports."""
+    """The messages of a compiled schema, and the name of its own file, which comes after what it imports."""
     files = FileDescriptorSet.FromString(b64decode(descriptors)).file
     pool = descriptor_pool.DescriptorPool()
     try:

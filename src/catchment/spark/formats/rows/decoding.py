@@ -1,4 +1,4 @@
-"""Records that `row_encoding` wrote, as rows of Spark again, each by the schema that it says it was written with.
+"""Decode records that `rows.encoding` wrote into Spark rows, each by the schema that its frame names.
 
 A column that a row's own schema does not have is null, and one that the query does not ask for is left out. Text is given back as
 it was written, UTF-8 or not: Spark has such text, and another format would have to change it.
@@ -39,7 +39,7 @@ class RowDecoder:
         return decode_by_schema(self._unframed(payloads), self._decode_written_with)
 
     def _unframed(self, payloads: Payloads) -> Framed:
-        """Without frames, and with the place of each row's schema among those that are known, or the one behind them."""
+        """Without frames, and with the place of each row's schema among those that are known, or the number after the last."""
         framed = payloads.present & (payloads.ends - payloads.starts >= FRAME_BYTES)
         starts = np.where(framed, payloads.starts, 0)
         prints = np.zeros(len(payloads), np.uint64)
@@ -88,7 +88,7 @@ def _print_of(schema: str) -> np.uint64:
 
 
 def _decoded(schema: str, payloads: Payloads) -> Decoded:
-    # The compiler takes longer to load than all the rest, and processes that only plan do not come by here.
+    # The compiler takes longer to load than everything else, and planning processes never call this.
     from catchment.spark.formats.avro import columns as avro_columns
 
     return avro_columns.decode(_tree(schema), payloads)

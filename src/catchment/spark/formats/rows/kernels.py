@@ -38,7 +38,7 @@ NODE: Final = np.dtype(
         ("offsets", np.int64),
     ]
 )
-"""A node: the index behind its children, whether it is in a union with null, how many bytes a value has, and of its column the
+"""A node: the index after its children, whether it is in a union with null, how many bytes a value has, and of its column the
 first entry and the addresses of the bitmap, which is 0 if there are no nulls, of the values and of the offsets."""
 
 
@@ -73,7 +73,7 @@ def write_decimal(position: int, source: int) -> int:
 
 @compiled
 def write_value(node: Any, position: int, entry: int) -> int:
-    """A value that has no others inside; returns the address behind it."""
+    """A value that has no others inside; returns the address after it."""
     kind = node.kind
     if kind == INTEGER:
         if node.width == 8:
@@ -98,7 +98,7 @@ def write_value(node: Any, position: int, entry: int) -> int:
 
 @compiled
 def write_row(nodes: NDArray[Any], row: int, position: int, frames: NDArray[np.int64]) -> int:
-    """One row; returns the address behind it. A frame is the node that it belongs to, the entry of its item, and the last one's end."""
+    """One row; returns the address after it. A frame is the node that it belongs to, the entry of its item, and the last one's end."""
     index, depth, entry = 1, 0, row
     while True:
         while depth and index == nodes[frames[depth - 1, 0]].end:
@@ -145,7 +145,7 @@ def write_row(nodes: NDArray[Any], row: int, position: int, frames: NDArray[np.i
 def write_rows(
     nodes: NDArray[Any], rows: int, frame: Bytes, frames: NDArray[np.int64], target: Bytes, offsets: Longs
 ) -> int:
-    """Every row behind the frame that all have, none for a row that is null; returns how many bytes they take."""
+    """Every row after the frame that all have, none for a row that is null; returns how many bytes they take."""
     root = nodes[0]
     begin = address_of(target)
     position = begin
