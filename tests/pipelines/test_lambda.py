@@ -103,7 +103,7 @@ def test_rows_that_a_store_can_never_take_are_left_out_of_the_history_and_told(c
         city.send([Report(f"{seconds}-{one}", seconds, one) for one in ("harbour", "hills")], seconds=seconds)
         city.drain(city.pipeline())
     told: list[str] = []
-    (done,) = backfill(city.context(city.pipeline(count_nowhere, version=2)), "board", tell=told.append)
+    (done,) = backfill(city.context(city.pipeline(count_nowhere, version=2)), "board", report=told.append)
     assert (done.rows, done.changes) == (1, Changes(same=1, changed=0, added=0, removed=1))
     assert {district for district, _ in city.board()} == {"harbour"}
     reason = "column 'district' is NULL, and the table finds its rows by it"

@@ -51,7 +51,7 @@ def backfill(
     with opened(file, home, servers, master) as context:
         _check_version(context, version, file)
         done: list[Backfilled] = []
-        for one in recompute(context, stage, since=moment, is_dry_run=is_dry_run, tell=print_note):
+        for one in recompute(context, stage, since=moment, is_dry_run=is_dry_run, report=print_note):
             done.append(one)
             # Before the next store, which may fail: this store shows the new version, so the pipeline must continue with it.
             if one.is_shown:

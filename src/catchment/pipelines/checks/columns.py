@@ -110,8 +110,8 @@ def of_alert(name: str, alert: Alert, columns: Columns) -> Findings:
             yield from missing((*path, "to", number, "key"), target.key, owner, given)
     if alert.message is not None:
         for column, why in mistakes_in(alert.message, given):
-            told = with_owner(why, owner) if column is None else no_column(owner, column, given)
-            yield finding((*path, "message"), told)
+            message = with_owner(why, owner) if column is None else no_column(owner, column, given)
+            yield finding((*path, "message"), message)
 
 
 def missing(path: Path, wanted: Sequence[str], owner: str, given: Sequence[str]) -> Findings:

@@ -102,7 +102,7 @@ def _column_type() -> type[exp.Column]:
     return exp.Column
 
 
-def foreseen(specification: PipelineSpecification, folder: FilePath) -> Found:
+def early_mistakes(specification: PipelineSpecification, folder: FilePath) -> Found:
     """What would fail once it runs, with the keys that lead to it; `folder` is what paths are relative to."""
     for number, sink in enumerate(specification.sinks):
         if isinstance(sink, StoreSink):

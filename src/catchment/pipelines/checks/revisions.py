@@ -40,7 +40,7 @@ def revised(stages: Mapping[str, Stage]) -> dict[str, str]:
         found |= more
 
 
-def misplaced(specification: PipelineSpecification) -> Iterator[tuple[Path, str]]:
+def misplaced_revisions(specification: PipelineSpecification) -> Iterator[tuple[Path, str]]:
     """Revisions that would be kept, or sent, as if they were rows of their own."""
     found = revised(specification.stages)
     for name in found:
@@ -49,24 +49,24 @@ def misplaced(specification: PipelineSpecification) -> Iterator[tuple[Path, str]
         if has_topic(specification, name) and not is_keyed and not is_source_stage(specification, stage):
             yield (
                 ("stages", name, "key"),
-                f"stages.{name}: {_said(name, found)}. Without a key they lose their order in the stage's topic: "
+                f"stages.{name}: {_explained(name, found)}. Without a key they lose their order in the stage's topic: "
                 "give the stage the key that identifies a row",
             )
     for number, sink in enumerate(specification.sinks):
         if sink.from_ not in found:
             continue
         path: Path = ("sinks", number)
-        said = f"sinks.{number}: {_said(sink.from_, found)}"
+        explained = f"sinks.{number}: {_explained(sink.from_, found)}"
         kept = specification.stages[sink.from_]
         match sink:
             case LakeSink():
-                yield path, f"{said}. A lake only adds rows, and would keep every revision as a row. {_WAYS_OUT}"
+                yield path, f"{explained}. A lake only adds rows, and would keep every revision as a row. {_WAYS_OUT}"
             case StoreSink() if not (sink.key or kept.key):
-                yield path, f"{said}. Without a key, the store would keep every revision as a row: give it one"
+                yield path, f"{explained}. Without a key, the store would keep every revision as a row: give it one"
             case TopicSink() if not (sink.key or kept.key or (kept.to and kept.to.key)):
                 yield (
                     path,
-                    f"{said}. Without a key, no reader of the topic can tell what a record replaces: give it one",
+                    f"{explained}. Without a key, no reader of the topic can tell what a record replaces: give it one",
                 )
 
 
@@ -80,12 +80,12 @@ def counted(
         if kind in _COUNTING:
             yield (
                 ("stages", stage),
-                f"stages.{stage}: {_said(read[0], found)}, and {_COUNTING[kind]}. "
+                f"stages.{stage}: {_explained(read[0], found)}, and {_COUNTING[kind]}. "
                 f"Set the mode of {found[read[0]]} to append, which gives each row once, or compute {stage} from what {read[0]} reads",
             )
 
 
-def _said(name: str, found: Mapping[str, str]) -> str:
+def _explained(name: str, found: Mapping[str, str]) -> str:
     if found[name] == name:
         return f"stage {name} is in mode update, and gives a row again whenever it changes"
     return f"stage {name} passes on the rows of {found[name]}, which is in mode update and gives a row again whenever it changes"

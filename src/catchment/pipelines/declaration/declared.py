@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from catchment.pipelines.checks.early import foreseen, unknown_columns
-from catchment.pipelines.checks.revisions import misplaced
+from catchment.pipelines.checks.early import early_mistakes, unknown_columns
+from catchment.pipelines.checks.revisions import misplaced_revisions
 from catchment.pipelines.checks.shared_names import shared
 from catchment.pipelines.declaration.addresses import missing_variables
 from catchment.pipelines.declaration.specification import (
@@ -64,7 +64,7 @@ class Declared:
         keys = (lambda _: ()) if under else _keys_of
         found = [((*under, *_written(one["loc"])), one) for one in error.errors()]
         return [
-            Mistake(self.location(path), f"{_named(path)}: {(known or {}).get(path) or _said(one, keys)}")
+            Mistake(self.location(path), f"{_named(path)}: {(known or {}).get(path) or _message(one, keys)}")
             for path, one in found
         ]
 
@@ -97,15 +97,15 @@ class Declared:
         except ValidationError as error:
             found += self.invalid(error, known=unreadable)
             broken = {_declaration(_written(one["loc"])) for one in error.errors()}
-        told = [*misnamed(tree), *(missing_variables(self.tree) if is_to_run else ())]
-        if (sound := specification or _sound(tree, broken)) is not None:
-            of_sound = [*misfits(sound, kinds_in(tree)), *(foreseen(sound, folder) if folder else ())]
-            columns = list(unknown_columns(sound, folder)) if folder else []
+        reported = [*misnamed(tree), *(missing_variables(self.tree) if is_to_run else ())]
+        if (valid := specification or _valid_rest(tree, broken)) is not None:
+            of_valid = [*mismatches(valid, kinds_in(tree)), *(early_mistakes(valid, folder) if folder else ())]
+            columns = list(unknown_columns(valid, folder)) if folder else []
             whole = [number for number in _section(tree, "sinks") if ("sinks", number) not in broken]
-            told += [(_renumbered(path, whole), what) for path, what in of_sound]
-            if has_columns_checked or found or told:
-                told += [(_renumbered(path, whole), what) for path, what, _ in columns]
-        found += [Mistake(self.location(path), what) for path, what in told]
+            reported += [(_renumbered(path, whole), what) for path, what in of_valid]
+            if has_columns_checked or found or reported:
+                reported += [(_renumbered(path, whole), what) for path, what, _ in columns]
+        found += [Mistake(self.location(path), what) for path, what in reported]
         if specification is None or found:
             raise Mistakes(sorted(dict.fromkeys(found), key=lambda one: one.location or Location("", 0)))
         return specification
@@ -124,7 +124,7 @@ def _declaration(path: Path) -> Path:
     return path[:2] if path[:1] and path[0] in _SECTIONS else path[:1]
 
 
-def _sound(tree: dict[str, Any], broken: set[Path]) -> PipelineSpecification | None:
+def _valid_rest(tree: dict[str, Any], broken: set[Path]) -> PipelineSpecification | None:
     """The declarations without those in which something is wrong; None if the rest is no valid pipeline either."""
     kept = {key: value for key, value in tree.items() if (key,) not in broken}
     for kind in _SECTIONS:
@@ -183,22 +183,22 @@ def misnamed(tree: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
                     yield (kind, name, "from"), _unknown(wanted, known)
 
 
-def misfits(specification: PipelineSpecification, kinds: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def mismatches(specification: PipelineSpecification, kinds: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Cycles, and what does not fit together across declarations; `kinds` has the names of all, valid or not."""
     for name in specification.stages:
-        yield from _misfits_of_stage(specification, name, kinds)
+        yield from _mismatches_of_stage(specification, name, kinds)
     for name in _in_cycles(specification.stages):
         by_way_of = ", ".join(specification.stages[name].from_)
         yield ("stages", name, "from"), f"stage {name} reads itself by way of {by_way_of}"
     yield from shared(specification)
-    yield from misplaced(specification)
+    yield from misplaced_revisions(specification)
     names = [one.name for one in specification.sinks if one.name]
     for number, one in enumerate(specification.sinks):
         if one.name and names.count(one.name) > 1:
             yield ("sinks", number), f"two sinks are named {one.name}"
 
 
-def _misfits_of_stage(
+def _mismatches_of_stage(
     specification: PipelineSpecification, name: str, kinds: Mapping[str, str]
 ) -> Iterator[tuple[Path, str]]:
     stage = specification.stages[name]
@@ -262,7 +262,7 @@ def _named(path: tuple[Any, ...]) -> str:
     return ".".join(str(one) for one in path) or "pipeline"
 
 
-def _said(error: Mapping[str, Any], keys: Callable[[tuple[Any, ...]], Iterable[str]]) -> str:
+def _message(error: Mapping[str, Any], keys: Callable[[tuple[Any, ...]], Iterable[str]]) -> str:
     """Pydantic's message; shorter for the most frequent mistakes."""
     match error["type"]:
         case "extra_forbidden":

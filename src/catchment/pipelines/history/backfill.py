@@ -39,7 +39,7 @@ from catchment.pipelines.execution.stages import apply, table_rows_once
 from catchment.pipelines.execution.store_writer import store_layout
 from catchment.pipelines.graph import Graph, ProcessingStage, Sink
 from catchment.pipelines.history.changes import Changes, changes_between, taken_over
-from catchment.pipelines.history.switching import Shown, Tell, reference_version, switch_when_caught_up
+from catchment.pipelines.history.switching import Report, Shown, reference_version, switch_when_caught_up
 from catchment.pipelines.lakes.lake_opening import open_lake
 from catchment.pipelines.naming import sink_query
 from catchment.pipelines.planning import Decision, Plan, examine, keep
@@ -91,7 +91,7 @@ def backfill(
     *,
     since: datetime | None = None,
     is_dry_run: bool = False,
-    tell: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> Iterator[Backfilled]:
     """Recompute a stage for each store that keeps it. The pipeline may run meanwhile, with the code it had before.
 
@@ -102,7 +102,7 @@ def backfill(
     with authors_mistakes():
         Run(context).build(())
     for sink, target in store_sinks(context.graph, stage):
-        yield _backfill_store(context, processing_stage, sink, target, since, is_dry_run, tell)
+        yield _backfill_store(context, processing_stage, sink, target, since, is_dry_run, report)
 
 
 def rollback(graph: Graph, folder: Path, stage: str) -> Iterator[RolledBack]:
@@ -167,7 +167,7 @@ def _backfill_store(
     target: StoreSink,
     since: datetime | None,
     is_dry_run: bool,
-    tell: Tell,
+    report: Report,
 ) -> Backfilled:
     query = sink.query
     version = context.graph.specification.version
@@ -180,11 +180,11 @@ def _backfill_store(
                 f"table {target.table} shows a recomputed version {live.version} already",
                 f"Set the pipeline's version to {live.version + 1}.",
             )
-        reference = reference_version(context, query, live, tell)
+        reference = reference_version(context, query, live, report)
         plan = _finished_plan(str(context.home.checkpoint(query, reference)), query)
         until = datetime.fromtimestamp(plan.watermark_ms / 1000, UTC)
-        tell(f"{target.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are recomputed")
-        history = [_history(context, one, plan, until, tell) for one in processing_stage.inputs]
+        report(f"{target.table}: windows that end by {until:%Y-%m-%d %H:%M:%S} are recomputed")
+        history = [_history(context, one, plan, until, report) for one in processing_stage.inputs]
         with authors_mistakes():
             result = apply(context, processing_stage, history)
         layout = store_layout(processing_stage.declaration, target, result.schema, version)
@@ -195,7 +195,7 @@ def _backfill_store(
             )
         with computing(f"stage {processing_stage.name} over its history"):
             rows = result.where(F.col(f"`{layout.window_end}`") <= F.lit(until)).toArrow()
-        rows = _storable(store, rows, layout, tell)
+        rows = _storable(store, rows, layout, report)
         before = store.definition(live.version)
         shown = store.read().select(before.schema.names)
         if since is not None:
@@ -211,10 +211,10 @@ def _backfill_store(
             store.write_batch_layer(rows.slice(begin, _ROWS_AT_ONCE), version)
         if version > reference:
             with computing(f"stage {processing_stage.name} over new rows"):
-                switch_when_caught_up(context, query, store, Shown(reference, version, until), tell)
+                switch_when_caught_up(context, query, store, Shown(reference, version, until), report)
         else:
             store.switch(version, until)
-        tell(f"{target.table}: version {version} is shown")
+        report(f"{target.table}: version {version} is shown")
         return Backfilled(sink.name, target.table, version, until, rows.num_rows, changes, is_shown=True)
 
 
@@ -227,13 +227,13 @@ def _require_own_table(store: RealTimeStore, sink: StoreSink, pipeline: str) -> 
             )
 
 
-def _storable(store: RealTimeStore, rows: pyarrow.Table, layout: Layout, tell: Tell) -> pyarrow.Table:
+def _storable(store: RealTimeStore, rows: pyarrow.Table, layout: Layout, report: Report) -> pyarrow.Table:
     """Without rows that the store can never take. The stream has quarantined such rows."""
     reasons = store.unstorable(rows, Definition.of(rows.schema, layout))
     is_storable = compute.is_null(reasons)
     if count := len(reasons) - reasons.null_count:
         first = reasons.filter(compute.invert(is_storable))[0].as_py()
-        tell(f"{layout.table}: rows that the store cannot take are left out, {count:,} of them: {first}")
+        report(f"{layout.table}: rows that the store cannot take are left out, {count:,} of them: {first}")
     return rows.filter(is_storable)
 
 
@@ -248,7 +248,7 @@ def _finished_plan(checkpoint: str, query: str) -> BatchPlan:
     return plan
 
 
-def _history(context: RunContext, name: str, plan: BatchPlan, until: datetime, tell: Tell) -> DataFrame:
+def _history(context: RunContext, name: str, plan: BatchPlan, until: datetime, report: Report) -> DataFrame:
     """All rows up to a moment of what a stage reads: from a lake if one keeps them, else from their topic."""
     if name in context.graph.tables:
         return table_rows_once(context, name)
@@ -264,7 +264,7 @@ def _history(context: RunContext, name: str, plan: BatchPlan, until: datetime, t
         rows = read_boundary_once(context, name, {boundary.topic: ends})
     else:
         assert isinstance(lake.target, LakeSink), "it was chosen so"
-        _wait_for_lake(context, lake, boundary.topic, ends, tell)
+        _wait_for_lake(context, lake, boundary.topic, ends, report)
         kept = open_lake(
             expanded(lake.target.lake, context.folder), kind=lake.target.format, partition_by=lake.target.partition_by
         )
@@ -272,7 +272,7 @@ def _history(context: RunContext, name: str, plan: BatchPlan, until: datetime, t
     return rows if boundary.event_time is None else rows.where(F.col(boundary.event_time) <= F.lit(until))
 
 
-def _wait_for_lake(context: RunContext, lake: Sink, topic: str, ends: Mapping[str, int], tell: Tell) -> None:
+def _wait_for_lake(context: RunContext, lake: Sink, topic: str, ends: Mapping[str, int], report: Report) -> None:
     """Until the lake has read as far as the store."""
     query = lake.query
     notes = SparkCheckpoint.at(context.checkpoint(query))
@@ -287,7 +287,7 @@ def _wait_for_lake(context: RunContext, lake: Sink, topic: str, ends: Mapping[st
                 f"the lake {lake.name} is behind the store: it has read {topic} up to {reached} of {ends}",
                 "Run the pipeline until it has caught up.",
             )
-        tell(f"waiting for the lake {lake.name}")
+        report(f"waiting for the lake {lake.name}")
         time.sleep(_LOOK_S)
 
 
@@ -309,10 +309,10 @@ def computing(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise _told(what, judge(error)) from error
+        raise _raised(what, judge(error)) from error
 
 
-def _told(what: str, failure: Failure) -> ClientError:
+def _raised(what: str, failure: Failure) -> ClientError:
     advice = _CORRECT if failure.kind is FailureKind.PERMANENT else _AGAIN
     error = _ERRORS.get(failure.exit_code, ClientError)
     return error(f"{what} fails: {failure.message.rstrip('.')}", f"{advice} {_UNCHANGED}")

@@ -27,7 +27,7 @@ from catchment.spark.source.positions import Offsets
 _FOLLOW_S: Final = 120.0
 _LOOK_S: Final = 0.05
 _PAUSE_S: Final = 1.0
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Shown:
     until: datetime
 
 
-def reference_version(context: RunContext, query: str, live: Version, tell: Tell) -> int:
+def reference_version(context: RunContext, query: str, live: Version, report: Report) -> int:
     """The version whose query says how far the history goes: the one that is shown, if it reads what the new one is to read.
 
     Where a query above started from scratch, that is the one that a run of this file writes, once it has got as far as events are. So it is
@@ -56,7 +56,7 @@ def reference_version(context: RunContext, query: str, live: Version, tell: Tell
     while read_by(context.checkpoint(query)) and time.monotonic() < deadline_s:
         if catching_up.is_done():
             return version
-        tell(f"waiting for the pipeline to catch up in {new[0]}")
+        report(f"waiting for the pipeline to catch up in {new[0]}")
         time.sleep(_PAUSE_S)
     raise ClientError(
         f"{query} starts from scratch with {new[0]}, and has not caught up",
@@ -71,7 +71,7 @@ def _runs(context: RunContext) -> bool:
     return is_this and is_running(context.home)
 
 
-def switch_when_caught_up(context: RunContext, query: str, store: RealTimeStore, shown: Shown, tell: Tell) -> None:
+def switch_when_caught_up(context: RunContext, query: str, store: RealTimeStore, shown: Shown, report: Report) -> None:
     """Show the new version as soon as its speed layer is where the old one is."""
     beside = replace(context, versions={**context.versions, query: shown.version}, shows_new_versions=False)
     old = SparkCheckpoint.at(str(context.home.checkpoint(query, shown.old_version)))
@@ -82,11 +82,11 @@ def switch_when_caught_up(context: RunContext, query: str, store: RealTimeStore,
 
     run = Run(beside)
     run.build([query])
-    tell("the speed layer of the new version catches up")
+    report("the speed layer of the new version catches up")
     run.drain()
     if has_switched():
         return
-    tell("the speed layer of the new version follows the running pipeline")
+    report("the speed layer of the new version follows the running pipeline")
     following = run.start_query(query)
     deadline_s = time.monotonic() + _FOLLOW_S
     try:
