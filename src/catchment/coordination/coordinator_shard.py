@@ -98,6 +98,25 @@ class ShardOutput:
         return writes
 
 
+class ShardBase:
+    """The methods of a shard that read its output."""
+
+    __slots__ = ("_output",)
+
+    def __init__(self, output: ShardOutput) -> None:
+        self._output = output
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._output.timers.next_deadline_ms
+
+    def take_writes(self) -> list[Write]:
+        return self._output.take_writes()
+
+    def run_timers(self, now: Moment) -> None:
+        self._output.timers.run_due(now)
+
+
 def is_too_long(text: str | None) -> bool:
     """Whether a record cannot hold the text and the suffix that a member id adds to it."""
     return text is not None and len(text.encode()) > MAX_NAME_BYTES

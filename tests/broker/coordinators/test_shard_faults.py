@@ -19,7 +19,7 @@ from tests.broker.coordinators.test_shard_runner import partition_on, until_load
 from catchment.broker.coordinators.loading import replay_log
 from catchment.broker.coordinators.shard_runner import ShardRunner
 from catchment.coordination.coordinator_shard import NO_PRODUCER, Producer, Write
-from catchment.coordination.groups.classic.commands import JoinAnswer, JoinRequest
+from catchment.coordination.groups.classic.commands import JoinRequest, JoinResponse
 from catchment.coordination.groups.offset_commands import CommitRequest
 from catchment.coordination.groups.records import OffsetToCommit
 from catchment.coordination.groups.shard import GroupShard
@@ -115,7 +115,7 @@ def _commit(runner: ShardRunner[FaultyShard], offset: int, producer: Producer | 
 
 
 def _join(runner: ShardRunner[FaultyShard]) -> Awaitable[Any]:
-    def command(shard: FaultyShard, now: Moment, reply: Callable[[JoinAnswer], None]) -> None:
+    def command(shard: FaultyShard, now: Moment, reply: Callable[[JoinResponse], None]) -> None:
         shard.classic.join(_JOIN, reply, now)
 
     return runner.ask(command)
@@ -141,7 +141,7 @@ async def _asked(runner: ShardRunner[FaultyShard]) -> None:
             await asyncio.sleep(0)
     async with asyncio.timeout(_TIMEOUT_S):
         for outcome in await asyncio.gather(*answers, return_exceptions=True):
-            assert outcome is None or isinstance(outcome, (ApiError, list, JoinAnswer)), outcome
+            assert outcome is None or isinstance(outcome, (ApiError, list, JoinResponse)), outcome
 
 
 def _content(shard: GroupShard) -> tuple[object, ...]:
@@ -169,7 +169,7 @@ async def _run(config: LogConfig, faults: Faults) -> None:
     partition = partition_on(MemoryDisk(), config)
     runner = ShardRunner(partition, partial(FaultyShard, faults), SystemClock(), 30_000)
     runner.start()
-    await runner.ready()
+    await runner.wait_loaded()
     await _asked(runner)
     faults.stop()
     assert await _served(runner) == await _replayed(partition)
@@ -212,7 +212,7 @@ async def test_requests_do_not_wait_for_a_shard_that_can_never_be_loaded() -> No
     runner = ShardRunner(partition_on(MemoryDisk()), partial(FaultyShard, faults), SystemClock(), 30_000)
     runner.start()
     async with asyncio.timeout(_TIMEOUT_S):
-        await runner.ready()
+        await runner.wait_loaded()
     with pytest.raises(ApiError) as refused:
         _commit(runner, 1)
     assert refused.value.code is ErrorCode.not_coordinator

@@ -102,7 +102,7 @@ async def test_a_response_and_a_read_wait_for_the_high_watermark() -> None:
     disk = SlowDisk()
     runner = await loaded(partition_on(disk))
     answered = commit(runner, 7)
-    read = asyncio.ensure_future(runner.settled())
+    read = asyncio.ensure_future(runner.wait_committed())
     await asyncio.sleep(0.01)
     assert committed(runner) == 7
     assert not answered.done()
@@ -116,7 +116,7 @@ async def test_a_sync_that_takes_too_long_is_an_error_and_not_a_hang() -> None:
     runner = await loaded(partition_on(SlowDisk()), commit_timeout_ms=20)
     assert await commit(runner, 7) == [ErrorCode.coordinator_not_available]
     with pytest.raises(ApiError) as late:
-        await runner.settled()
+        await runner.wait_committed()
     assert late.value.code is ErrorCode.coordinator_not_available
 
 

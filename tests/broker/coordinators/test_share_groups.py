@@ -14,7 +14,7 @@ from catchment.broker.coordinators import share_groups
 from catchment.broker.coordinators.share_state import ShareStateCoordinator
 from catchment.broker.server import BrokerServer
 from catchment.cluster.new_topic import NewTopic
-from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest
+from catchment.coordination.groups.share.heartbeat import HeartbeatRequest, HeartbeatResponse
 from catchment.ports.memory_disk import MemoryDisk
 from catchment.protocol.errors import ApiError
 from catchment.settings.broker import BrokerSettings
@@ -38,7 +38,7 @@ async def services(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
     await server.close()
 
 
-async def beat(services: Services, epoch: int, topics: tuple[str, ...] | None = None) -> HeartbeatAnswer:
+async def beat(services: Services, epoch: int, topics: tuple[str, ...] | None = None) -> HeartbeatResponse:
     """One heartbeat, repeated while the coordinator loads its log."""
     request = HeartbeatRequest("g", "member", epoch, None, topics, "client", "/host")
     deadline_s = asyncio.get_running_loop().time() + _DEADLINE_S
@@ -86,7 +86,7 @@ async def test_a_heartbeat_waits_for_a_slow_initialization_up_to_a_limit(
     assert joined.assignment == {}
     may_go_on.set()
     topic_id = services.controller.image.topics["t"].id
-    given: list[HeartbeatAnswer] = []
+    given: list[HeartbeatResponse] = []
     deadline_s = asyncio.get_running_loop().time() + _DEADLINE_S
     while not given or given[-1].assignment is None:
         assert asyncio.get_running_loop().time() < deadline_s

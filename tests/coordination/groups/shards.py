@@ -9,11 +9,11 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.logged_shard import Logged
 
 from catchment.coordination.groups.classic.commands import (
-    JoinAnswer,
     JoinRequest,
+    JoinResponse,
     LeavingMember,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
 )
 from catchment.coordination.groups.classic.group import GroupState
 from catchment.coordination.groups.offset_commands import CommitRequest
@@ -49,7 +49,7 @@ class LoggedShard(Logged[GroupShard]):
         rebalance_timeout_ms: int = 60_000,
         requires_known_member_id: bool = False,
         supports_skipping_assignment: bool = True,
-    ) -> list[JoinAnswer]:
+    ) -> list[JoinResponse]:
         """Send a join, and return the responses so far: an empty list is a join that waits."""
         request = JoinRequest(
             group_id,
@@ -65,7 +65,7 @@ class LoggedShard(Logged[GroupShard]):
             requires_known_member_id,
             supports_skipping_assignment,
         )
-        answers: list[JoinAnswer] = []
+        answers: list[JoinResponse] = []
         self.call(lambda shard, now: shard.classic.join(request, answers.append, now))
         self.advance(0)
         return answers
@@ -80,11 +80,11 @@ class LoggedShard(Logged[GroupShard]):
         instance_id: str | None = None,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
-    ) -> list[SyncAnswer]:
+    ) -> list[SyncResponse]:
         request = SyncRequest(
             group_id, generation, member_id, instance_id, protocol_type, protocol_name, assignments or {}
         )
-        answers: list[SyncAnswer] = []
+        answers: list[SyncResponse] = []
         self.call(lambda shard, now: shard.classic.sync(request, answers.append, now))
         return answers
 
@@ -145,7 +145,7 @@ class LoggedShard(Logged[GroupShard]):
         group = self.shard.state.groups.get(group_id)
         return GroupState.DEAD if group is None else group.state
 
-    def stable_group(self, count: int = 1, **options: Any) -> list[JoinAnswer]:
+    def stable_group(self, count: int = 1, **options: Any) -> list[JoinResponse]:
         """Bring a new group to its first stable generation, and return the join responses, the leader's first.
 
         They join within the delay of an empty group, so the limits must set one if there are several.

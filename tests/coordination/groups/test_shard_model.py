@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 from tests.coordination.groups.shards import LoggedShard
 
-from catchment.coordination.groups.classic.commands import JoinAnswer, LeavingMember, SyncAnswer
+from catchment.coordination.groups.classic.commands import JoinResponse, LeavingMember, SyncResponse
 from catchment.coordination.groups.classic.group import GroupState
 from catchment.coordination.groups.records import GroupKey, OffsetKey, decode_group, decode_key, decode_offset
 from catchment.coordination.groups.state import GroupLimits
@@ -31,8 +31,8 @@ class ShardMachine(RuleBasedStateMachine):
     def start(self, delay_ms: int, max_size: int) -> None:
         self.shard = LoggedShard(GroupLimits(initial_rebalance_delay_ms=delay_ms, max_size=max_size))
         self.known: dict[str, list[tuple[str, int]]] = {group: [("", 0), ("unknown", 1)] for group in GROUPS}
-        self.joins: list[tuple[str, list[JoinAnswer]]] = []
-        self.syncs: list[list[SyncAnswer]] = []
+        self.joins: list[tuple[str, list[JoinResponse]]] = []
+        self.syncs: list[list[SyncResponse]] = []
         self.commits: list[tuple[str, int, int, list[list[ErrorCode]]]] = []
         self.acknowledged: dict[tuple[str, int], int] = {}
         self.next_offset = 0

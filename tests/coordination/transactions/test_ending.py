@@ -7,18 +7,18 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.transactions.transaction_log import TIMEOUT_MS, V1, V2, LoggedTransactions
 
 from catchment.coordination.coordinator_shard import Producer
-from catchment.coordination.transactions.commands import LAST_EPOCH, MarkersToWrite, ProducerAnswer
+from catchment.coordination.transactions.commands import LAST_EPOCH, MarkersToWrite, ProducerResponse
 from catchment.coordination.transactions.records import TransactionState
 
-FENCED = [ProducerAnswer(ErrorCode.producer_fenced)]
-BUSY = [ProducerAnswer(ErrorCode.concurrent_transactions)]
-WRONG_STATE = [ProducerAnswer(ErrorCode.invalid_txn_state)]
-NOT_MAPPED = [ProducerAnswer(ErrorCode.invalid_producer_id_mapping)]
+FENCED = [ProducerResponse(ErrorCode.producer_fenced)]
+BUSY = [ProducerResponse(ErrorCode.concurrent_transactions)]
+WRONG_STATE = [ProducerResponse(ErrorCode.invalid_txn_state)]
+NOT_MAPPED = [ProducerResponse(ErrorCode.invalid_producer_id_mapping)]
 T0, T1 = ("t", 0), ("t", 1)
 
 
-def granted(producer_id: int, epoch: int) -> list[ProducerAnswer]:
-    return [ProducerAnswer(ErrorCode.none, Producer(producer_id, epoch))]
+def granted(producer_id: int, epoch: int) -> list[ProducerResponse]:
+    return [ProducerResponse(ErrorCode.none, Producer(producer_id, epoch))]
 
 
 def with_open_transaction(version: int = V2) -> tuple[LoggedTransactions, Producer]:
@@ -107,7 +107,7 @@ def test_only_the_current_producer_may_end_a_transaction(version: int) -> None:
     assert shard.end(producer._replace(epoch=producer.epoch + 1), version=version) == FENCED
     assert shard.end(producer._replace(epoch=producer.epoch - 1), version=version) == FENCED
     assert shard.end(producer, "y", version=version) == NOT_MAPPED
-    assert shard.end(producer, "", version=version) == [ProducerAnswer(ErrorCode.invalid_request)]
+    assert shard.end(producer, "", version=version) == [ProducerResponse(ErrorCode.invalid_request)]
 
 
 def test_the_end_of_a_client_without_bumps_is_not_mistaken_for_a_repetition() -> None:
@@ -193,7 +193,7 @@ def test_a_decision_whose_write_timed_out_is_completed_nevertheless() -> None:
     shard.holds_commits = True
     answers = shard.end(producer)
     shard.fail_all(ErrorCode.coordinator_not_available)
-    assert answers == [ProducerAnswer(ErrorCode.coordinator_not_available)]
+    assert answers == [ProducerResponse(ErrorCode.coordinator_not_available)]
     shard.advance(1000)
     assert shard.markers == []
     shard.commit_all()

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.coordination.transactions.transaction_log import LoggedTransactions
 
-from catchment.coordination.transactions.commands import ProducerAnswer, TransactionLimits
+from catchment.coordination.transactions.commands import ProducerResponse, TransactionLimits
 from catchment.protocol.errors import ApiError
 
 LIMITS = TransactionLimits(expiration_ms=1000)
@@ -29,7 +29,7 @@ def test_an_unused_id_expires_and_can_be_used_again() -> None:
     shard.advance(1)
     expire(shard)
     assert known(shard) == []
-    assert shard.end(producer) == [ProducerAnswer(ErrorCode.invalid_producer_id_mapping)]
+    assert shard.end(producer) == [ProducerResponse(ErrorCode.invalid_producer_id_mapping)]
     assert shard.producer() != producer
     shard.crash()
     assert known(shard) == ["x"]

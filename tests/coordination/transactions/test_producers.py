@@ -7,15 +7,15 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.transactions.transaction_log import TIMEOUT_MS, V1, V2, LoggedTransactions
 
 from catchment.coordination.coordinator_shard import Producer
-from catchment.coordination.transactions.commands import LAST_EPOCH, ProducerAnswer, TransactionLimits
+from catchment.coordination.transactions.commands import LAST_EPOCH, ProducerResponse, TransactionLimits
 from catchment.coordination.transactions.records import TransactionState
 
-FENCED = [ProducerAnswer(ErrorCode.producer_fenced)]
-BUSY = [ProducerAnswer(ErrorCode.concurrent_transactions)]
+FENCED = [ProducerResponse(ErrorCode.producer_fenced)]
+BUSY = [ProducerResponse(ErrorCode.concurrent_transactions)]
 
 
-def granted(producer_id: int, epoch: int) -> list[ProducerAnswer]:
-    return [ProducerAnswer(ErrorCode.none, Producer(producer_id, epoch))]
+def granted(producer_id: int, epoch: int) -> list[ProducerResponse]:
+    return [ProducerResponse(ErrorCode.none, Producer(producer_id, epoch))]
 
 
 def test_a_new_id_begins_with_epoch_0_and_each_new_instance_bumps_it() -> None:
@@ -38,19 +38,19 @@ def test_a_failed_write_is_answered_with_its_error() -> None:
     shard.holds_commits = True
     answers = shard.init()
     shard.fail_all(ErrorCode.coordinator_not_available)
-    assert answers == [ProducerAnswer(ErrorCode.coordinator_not_available)]
+    assert answers == [ProducerResponse(ErrorCode.coordinator_not_available)]
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 901])
 def test_a_timeout_above_the_limit_is_rejected(timeout_ms: int) -> None:
     shard = LoggedTransactions(TransactionLimits(max_timeout_ms=900))
-    assert shard.init(timeout_ms=timeout_ms) == [ProducerAnswer(ErrorCode.invalid_transaction_timeout)]
+    assert shard.init(timeout_ms=timeout_ms) == [ProducerResponse(ErrorCode.invalid_transaction_timeout)]
     assert shard.init(timeout_ms=900) == granted(1000, 0)
 
 
 @pytest.mark.parametrize("transactional_id", ["", "x" * 32_001])
 def test_an_id_that_no_record_can_hold_is_rejected(transactional_id: str) -> None:
-    assert LoggedTransactions().init(transactional_id) == [ProducerAnswer(ErrorCode.invalid_request)]
+    assert LoggedTransactions().init(transactional_id) == [ProducerResponse(ErrorCode.invalid_request)]
 
 
 def test_a_producer_that_sends_its_id_gets_the_next_epoch_and_may_repeat_the_request() -> None:

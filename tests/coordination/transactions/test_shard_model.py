@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.transactions.transaction_log import TIMEOUT_MS, V1, V2, LoggedTransactions
 
 from catchment.coordination.coordinator_shard import Producer
-from catchment.coordination.transactions.commands import LAST_EPOCH, ProducerAnswer, TransactionLimits
+from catchment.coordination.transactions.commands import LAST_EPOCH, ProducerResponse, TransactionLimits
 from catchment.coordination.transactions.records import (
     TopicPartition,
     Transaction,
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
     transactional_id: str
     instance: Instance
     owner_number: int
-    answers: list[ErrorCode] | list[ProducerAnswer]
+    answers: list[ErrorCode] | list[ProducerResponse]
 
     @property
     def is_done(self) -> bool:
@@ -77,7 +77,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.shard = LoggedTransactions(TransactionLimits(expiration_ms=10 * TIMEOUT_MS))
         self.instances: dict[str, list[Instance]] = {name: [Instance(0, Producer(7, 0))] for name in IDS}
-        self.inits: list[tuple[str, int, list[ProducerAnswer]]] = []
+        self.inits: list[tuple[str, int, list[ProducerResponse]]] = []
         self.asked: list[Asked] = []
         self.ends: list[tuple[Asked, bool]] = []
         self.adds: list[tuple[Asked, TopicPartition]] = []
@@ -92,10 +92,10 @@ class TransactionMachine(RuleBasedStateMachine):
                 self.know(name, number, answer)
         for asked, _ in self.ends:
             for response in asked.answers:
-                if isinstance(response, ProducerAnswer):
+                if isinstance(response, ProducerResponse):
                     self.know(asked.transactional_id, asked.instance.number, response)
 
-    def know(self, name: str, number: int, answer: ProducerAnswer) -> None:
+    def know(self, name: str, number: int, answer: ProducerResponse) -> None:
         instance = Instance(number, answer.producer)
         if answer.error is ErrorCode.none and instance not in self.instances[name]:
             self.instances[name].append(instance)

@@ -15,8 +15,8 @@ from catchment.coordination.transactions.commands import (
     FreshProducerIdNeeded,
     InitRequest,
     MarkersToWrite,
-    ProducerAnswer,
     ProducerReply,
+    ProducerResponse,
     TransactionLimits,
 )
 from catchment.coordination.transactions.records import TopicPartition, Transaction
@@ -45,14 +45,14 @@ class LoggedTransactions(Logged[TransactionShard]):
 
     def init(
         self, transactional_id: str = "x", expected: Producer | None = None, *, timeout_ms: int = TIMEOUT_MS
-    ) -> list[ProducerAnswer]:
+    ) -> list[ProducerResponse]:
         """Send a request, and return the responses so far: an empty list is a request that waits for its record."""
         request = InitRequest(transactional_id, timeout_ms, expected)
         return self._ask(lambda shard, fresh, reply, now: shard.producers.init(request, fresh, reply, now))
 
     def end(
         self, producer: Producer, transactional_id: str = "x", *, is_commit: bool = True, version: int = V2
-    ) -> list[ProducerAnswer]:
+    ) -> list[ProducerResponse]:
         request = EndRequest(transactional_id, producer, is_commit, version)
         return self._ask(lambda shard, fresh, reply, now: shard.ending.end(request, fresh, reply, now))
 
@@ -106,8 +106,8 @@ class LoggedTransactions(Logged[TransactionShard]):
         self.markers = []
         super().crash(kept)
 
-    def _ask(self, command: _ProducerCommand) -> list[ProducerAnswer]:
-        answers: list[ProducerAnswer] = []
+    def _ask(self, command: _ProducerCommand) -> list[ProducerResponse]:
+        answers: list[ProducerResponse] = []
         try:
             try:
                 self.call(lambda shard, now: command(shard, None, answers.append, now))
@@ -115,7 +115,7 @@ class LoggedTransactions(Logged[TransactionShard]):
                 fresh = next(self._fresh_ids)
                 self.call(lambda shard, now: command(shard, fresh, answers.append, now))
         except ApiError as error:
-            return [ProducerAnswer(error.code)]
+            return [ProducerResponse(error.code)]
         return answers
 
     def _abort(self, transactional_id: str) -> None:

@@ -30,13 +30,13 @@ from catchment.storage.control_record import TransactionMarker
 
 if TYPE_CHECKING:
     from catchment.coordination.groups.classic.commands import (
-        JoinAnswer,
         JoinRequest,
+        JoinResponse,
         LeavingMember,
-        SyncAnswer,
         SyncRequest,
+        SyncResponse,
     )
-    from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
+    from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatRequest, HeartbeatResponse
     from catchment.coordination.groups.consumer.group import CurrentAssignment
     from catchment.coordination.groups.modern import GroupDescription
     from catchment.coordination.groups.offset_commands import CommitRequest
@@ -108,14 +108,14 @@ class GroupCoordinator:
         """The partition of the group. The topic is created with the first group."""
         return await self._runtime.find(group_id)
 
-    async def join(self, request: JoinRequest) -> JoinAnswer:
-        def command(shard: GroupShard, now: Moment, reply: Callable[[JoinAnswer], None]) -> None:
+    async def join(self, request: JoinRequest) -> JoinResponse:
+        def command(shard: GroupShard, now: Moment, reply: Callable[[JoinResponse], None]) -> None:
             shard.classic.join(request, reply, now)
 
         return await self._runtime.ask(request.group_id, command)
 
-    async def sync(self, request: SyncRequest) -> SyncAnswer:
-        def command(shard: GroupShard, now: Moment, reply: Callable[[SyncAnswer], None]) -> None:
+    async def sync(self, request: SyncRequest) -> SyncResponse:
+        def command(shard: GroupShard, now: Moment, reply: Callable[[SyncResponse], None]) -> None:
             shard.classic.sync(request, reply, now)
 
         return await self._runtime.ask(request.group_id, command)
@@ -127,10 +127,7 @@ class GroupCoordinator:
         )
 
     async def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> list[ErrorCode]:
-        runner = self._runtime.runner_of(group_id)
-        outcomes = answer_now(runner, lambda shard, now: shard.classic.leave(group_id, leaving, now))
-        await runner.settled()
-        return outcomes
+        return await self._runtime.read(group_id, lambda shard, now: shard.classic.leave(group_id, leaving, now))
 
     def commit(self, request: CommitRequest) -> asyncio.Future[list[ErrorCode]]:
         """Commit offsets in this step; the future has an error code for each offset, once they are durable.
@@ -154,10 +151,9 @@ class GroupCoordinator:
         self, group_id: str, member_id: str | None = None, epoch: int = NO_EPOCH
     ) -> Mapping[TopicPartition, CommittedOffset]:
         """All offsets that the group has committed. Members of a consumer group send their id and epoch."""
-        runner = self._runtime.runner_of(group_id)
-        found = answer_now(runner, lambda shard, _: dict(shard.offsets.fetch(group_id, member_id, epoch)))
-        await runner.settled()
-        return found
+        return await self._runtime.read(
+            group_id, lambda shard, _: dict(shard.offsets.fetch(group_id, member_id, epoch))
+        )
 
     def pending_offsets(self, group_id: str) -> frozenset[TopicPartition]:
         """The partitions whose offsets an open transaction may still change."""
@@ -172,17 +168,7 @@ class GroupCoordinator:
 
     async def listing(self) -> Sequence[ListedGroup]:
         """The groups of all loaded shards; ApiError while one is still loading."""
-        found: list[ListedGroup] = []
-        for runner in self._runtime:
-            try:
-                listed = answer_now(runner, lambda shard, _: shard.groups.listing())
-                await runner.settled()
-            except ApiError as error:
-                if error.code is not ErrorCode.not_coordinator:
-                    raise
-            else:
-                found += listed
-        return found
+        return await self._runtime.read_all(lambda shard, _: shard.groups.listing())
 
     async def consumed(self, topic: TopicImage) -> tuple[dict[str, Positions], list[str]]:
         """The positions of all groups in the topic, and the share groups that read it; ApiError unless all shards are loaded."""
@@ -193,16 +179,13 @@ class GroupCoordinator:
             interested = answer_now(
                 runner, lambda shard, _: shard.share_groups.offsets.interested_in(topic.name, topic.id)
             )
-            await runner.settled()
+            await runner.wait_committed()
             found.update(positions)
             share_groups += interested
         return found, share_groups
 
     async def describe(self, group_id: str) -> ClassicGroupDescription:
-        runner = self._runtime.runner_of(group_id)
-        described = answer_now(runner, lambda shard, _: shard.groups.describe(group_id))
-        await runner.settled()
-        return described
+        return await self._runtime.read(group_id, lambda shard, _: shard.groups.describe(group_id))
 
     async def delete(self, group_id: str) -> ErrorCode:
         def command(shard: GroupShard, _: Moment, reply: Callable[[ErrorCode], None]) -> None:
@@ -237,21 +220,18 @@ class ConsumerGroupCoordinator:
     def __init__(self, shards: CoordinatorRuntime[GroupShard]) -> None:
         self._runtime = shards
 
-    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
-        def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatAnswer], None]) -> None:
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatResponse], None]) -> None:
             shard.consumer.heartbeats.heartbeat(request, reply, now)
 
         runner = self._runtime.runner_of(request.group_id)
         answer = await self._runtime.ask(request.group_id, command)
         # The response may depend on records of earlier requests, which must be committed too.
-        await runner.settled()
+        await runner.wait_committed()
         return answer
 
     async def describe(self, group_id: str) -> GroupDescription[CurrentAssignment]:
-        runner = self._runtime.runner_of(group_id)
-        described = answer_now(runner, lambda shard, _: shard.consumer.describe(group_id))
-        await runner.settled()
-        return described
+        return await self._runtime.read(group_id, lambda shard, _: shard.consumer.describe(group_id))
 
 
 def consumer_group_limits(settings: BrokerSettings, image: Callable[[], MetadataImage]) -> ConsumerGroupLimits:

@@ -89,6 +89,27 @@ class CoordinatorRuntime(Generic[ShardT]):
             raise ApiError(ErrorCode.not_coordinator)
         return list(self._runners.values())
 
+    async def read(self, key: str, command: Callable[[ShardT, Moment], Answer]) -> Answer:
+        """Run a command that returns its reply, and wait until all that it has seen is committed."""
+        runner = self.runner_of(key)
+        answer = answer_now(runner, command)
+        await runner.wait_committed()
+        return answer
+
+    async def read_all(self, command: Callable[[ShardT, Moment], list[Answer]]) -> list[Answer]:
+        """The replies of all shards of this broker, joined; ApiError while one is still loading."""
+        found: list[Answer] = []
+        for runner in self:
+            try:
+                answers = answer_now(runner, command)
+                await runner.wait_committed()
+            except ApiError as error:
+                if error.code is not ErrorCode.not_coordinator:
+                    raise
+            else:
+                found += answers
+        return found
+
     async def ask(self, key: str, command: Callable[[ShardT, Moment, Callable[[Answer], None]], None]) -> Answer:
         """Run a command that replies now or later."""
         return await self.begin(key, command)

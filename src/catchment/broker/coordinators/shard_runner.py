@@ -132,12 +132,12 @@ class ShardRunner(Generic[ShardT]):
         """The offset after the last record that the shard has replayed."""
         return self._end_offset
 
-    async def ready(self) -> None:
+    async def wait_loaded(self) -> None:
         """Wait until the log has been replayed, if it is being loaded."""
         if self._loading is not None and not self._loading.done():
             await asyncio.wait([self._loading])
 
-    async def settled(self) -> None:
+    async def wait_committed(self) -> None:
         """Wait until all replayed records are committed; ApiError if they may be lost."""
         self._active_shard()
         if self._end_offset > self.partition.high_watermark:

@@ -28,12 +28,8 @@ from catchment.settings.groups import GroupSettings
 if TYPE_CHECKING:
     from catchment.coordination.groups.modern import GroupDescription, PartitionsByTopic
     from catchment.coordination.groups.shard import GroupShard
-    from catchment.coordination.groups.share.commands import (
-        HeartbeatAnswer,
-        HeartbeatRequest,
-        ShareGroupLimits,
-    )
-    from catchment.coordination.groups.share.group import ShareAssignment
+    from catchment.coordination.groups.share.group import ShareAssignment, ShareGroupLimits
+    from catchment.coordination.groups.share.heartbeat import HeartbeatRequest, HeartbeatResponse
     from catchment.coordination.timers import Moment
 
 _logger = logging.getLogger(__name__)
@@ -60,7 +56,7 @@ class ShareGroupCoordinator:
         for task in self._initializing:
             task.cancel()
 
-    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         answer = await self._heartbeat(request)
         if answer.error is not ErrorCode.none or not answer.to_initialize:
             return answer
@@ -81,10 +77,7 @@ class ShareGroupCoordinator:
         return again._replace(assignment=answer.assignment if again.assignment is None else again.assignment)
 
     async def describe(self, group_id: str) -> GroupDescription[ShareAssignment]:
-        runner = self._runtime.runner_of(group_id)
-        described = answer_now(runner, lambda shard, _: shard.share_groups.describe(group_id))
-        await runner.settled()
-        return described
+        return await self._runtime.read(group_id, lambda shard, _: shard.share_groups.describe(group_id))
 
     def exists(self, group_id: str) -> bool:
         """Whether this broker coordinates such a share group."""
@@ -111,16 +104,16 @@ class ShareGroupCoordinator:
                 )
         return error
 
-    async def _heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
-        def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatAnswer], None]) -> None:
+    async def _heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        def command(shard: GroupShard, now: Moment, reply: Callable[[HeartbeatResponse], None]) -> None:
             shard.share_groups.membership.heartbeat(request, reply, now)
 
         answer = await self._runtime.ask(request.group_id, command)
         # A response without records of its own may depend on earlier records.
-        await self._runtime.runner_of(request.group_id).settled()
+        await self._runtime.runner_of(request.group_id).wait_committed()
         return answer
 
-    async def _initialize(self, group_id: str, answer: HeartbeatAnswer) -> bool:
+    async def _initialize(self, group_id: str, answer: HeartbeatResponse) -> bool:
         """Initialize the state of new partitions, and record the result in the group; whether that succeeded."""
 
         async def one(topic_id: UUID, number: int) -> None:
@@ -169,7 +162,7 @@ class ShareGroupCoordinator:
 
 
 def share_group_limits(settings: BrokerSettings, controller: Controller) -> ShareGroupLimits:
-    from catchment.coordination.groups.share.commands import ShareGroupLimits
+    from catchment.coordination.groups.share.group import ShareGroupLimits
 
     def of_group(group_id: str, name: str) -> int:
         return GroupSettings(settings, controller.image.group_settings.get(group_id, {})).integer(name)

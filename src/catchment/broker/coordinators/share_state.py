@@ -92,7 +92,7 @@ class ShareStateCoordinator:
         key = ShareKey(group_id, topic_id, partition)
         runner = await self._runner(key)
         state = answer_now(runner, lambda shard, now: shard.read(key, leader_epoch, now))
-        await runner.settled()
+        await runner.wait_committed()
         return state
 
     async def read_summary(self, group_id: str, topic_id: UUID, partition: int) -> ShareState:
@@ -100,7 +100,7 @@ class ShareStateCoordinator:
         key = ShareKey(group_id, topic_id, partition)
         runner = await self._runner(key)
         state = answer_now(runner, lambda shard, _: shard.summary(key))
-        await runner.settled()
+        await runner.wait_committed()
         return state
 
     async def write(
@@ -136,7 +136,7 @@ class ShareStateCoordinator:
             with contextlib.suppress(ApiError):
                 needed_count = answer_now(runner, lambda shard, _: shard.states.needed_count)
                 offset = runner.end_offset - needed_count
-                await runner.settled()
+                await runner.wait_committed()
                 if offset > partition.log.log_start_offset:
                     partition.log.advance_log_start(offset)
                     has_pruned = True
@@ -164,7 +164,7 @@ class ShareStateCoordinator:
         if SHARE_STATE_TOPIC not in self._controller.image.topics:
             await self._runtime.find(coordinator_key)
         runner = self._runtime.runner_of(coordinator_key)
-        await runner.ready()
+        await runner.wait_loaded()
         return runner
 
     def _has_partition(self, topic_id: UUID, partition: int) -> bool:

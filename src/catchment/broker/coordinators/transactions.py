@@ -25,8 +25,8 @@ from catchment.coordination.transactions.commands import (
     FreshProducerIdNeeded,
     InitRequest,
     MarkersToWrite,
-    ProducerAnswer,
     ProducerReply,
+    ProducerResponse,
     TransactionLimits,
 )
 from catchment.coordination.transactions.records import NO_PRODUCER_ID, TopicPartition, Transaction
@@ -132,42 +132,27 @@ class TransactionCoordinator:
             if adds:
                 await self.add_partitions(transactional_id, producer, partitions, FIRST_VERSION_WITH_EPOCH_BUMP)
                 return dict.fromkeys(partitions, ErrorCode.none)
-            runner = self._runtime.runner_of(transactional_id)
-            missing = answer_now(
-                runner, lambda shard, _: shard.partitions.missing(transactional_id, producer, partitions)
+            missing = await self._runtime.read(
+                transactional_id, lambda shard, _: shard.partitions.missing(transactional_id, producer, partitions)
             )
-            await runner.settled()
         except ApiError as error:
             return dict.fromkeys(partitions, error.code)
         return {**dict.fromkeys(partitions, ErrorCode.none), **dict.fromkeys(missing, ErrorCode.transaction_abortable)}
 
     async def describe(self, transactional_id: str) -> Transaction:
-        runner = self._runtime.runner_of(transactional_id)
-        described = answer_now(runner, lambda shard, _: shard.queries.describe(transactional_id))
-        await runner.settled()
-        return described
+        return await self._runtime.read(transactional_id, lambda shard, _: shard.queries.describe(transactional_id))
 
     async def listing(self) -> list[tuple[str, Transaction]]:
         """The transactional ids of all loaded shards; ApiError while one is still loading."""
-        found: list[tuple[str, Transaction]] = []
-        for runner in self._runtime:
-            try:
-                listed = answer_now(runner, lambda shard, _: shard.queries.listing())
-                await runner.settled()
-            except ApiError as error:
-                if error.code is not ErrorCode.not_coordinator:
-                    raise
-            else:
-                found += listed
-        return found
+        return await self._runtime.read_all(lambda shard, _: shard.queries.listing())
 
     async def _ask(self, transactional_id: str, command: _ProducerCommand) -> Producer:
         def with_id(
-            fresh: int | None, shard: TransactionShard, now: Moment, reply: Callable[[ProducerAnswer], None]
+            fresh: int | None, shard: TransactionShard, now: Moment, reply: Callable[[ProducerResponse], None]
         ) -> None:
             command(shard, fresh, reply, now)
 
-        answer: ProducerAnswer
+        answer: ProducerResponse
         try:
             answer = await self._runtime.ask(transactional_id, partial(with_id, None))
         except FreshProducerIdNeeded:

@@ -25,7 +25,7 @@ from kio.static.primitive import i32, i32Timedelta
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.groups.consumer.commands import HeartbeatAnswer, HeartbeatRequest
+from catchment.coordination.groups.consumer.commands import HeartbeatRequest, HeartbeatResponse
 from catchment.coordination.groups.modern import JOINING, PartitionsByTopic
 from catchment.protocol.errors import ApiError
 
@@ -42,7 +42,7 @@ async def consumer_group_heartbeat(
             raise ApiError(ErrorCode.invalid_request, "A group needs an id.")
         answer = await context.services.groups.consumer_groups.heartbeat(_request(context, request))
     except ApiError as error:
-        answer = HeartbeatAnswer(error.code, error.message)
+        answer = HeartbeatResponse(error.code, error.message)
     return ConsumerGroupHeartbeatResponse(
         throttle_time=NO_THROTTLE,
         error_code=answer.error,

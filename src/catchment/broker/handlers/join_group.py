@@ -19,7 +19,7 @@ from kio.static.primitive import i32
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.groups.classic.commands import JoinAnswer, JoinRequest
+from catchment.coordination.groups.classic.commands import JoinRequest, JoinResponse
 from catchment.protocol.errors import ApiError
 
 _FIRST_REQUIRING_A_MEMBER_ID = 4
@@ -32,7 +32,7 @@ async def join_group(context: RequestContext, request: JoinGroupRequest) -> Join
     try:
         answer = await context.services.groups.join(_request(context, request))
     except ApiError as error:
-        answer = JoinAnswer(error.code, request.member_id)
+        answer = JoinResponse(error.code, request.member_id)
     return JoinGroupResponse(
         throttle_time=NO_THROTTLE,
         error_code=answer.error,

@@ -20,7 +20,7 @@ from kio.static.primitive import i32, i32Timedelta
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
 from catchment.coordination.groups.modern import PartitionsByTopic
-from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest
+from catchment.coordination.groups.share.heartbeat import HeartbeatRequest, HeartbeatResponse
 from catchment.protocol.errors import ApiError
 
 
@@ -41,7 +41,7 @@ async def share_group_heartbeat(
     try:
         answer = await context.services.share_groups.heartbeat(asked)
     except ApiError as error:
-        answer = HeartbeatAnswer(error.code, error.message)
+        answer = HeartbeatResponse(error.code, error.message)
     has_failed = answer.error is not ErrorCode.none
     return ShareGroupHeartbeatResponse(
         throttle_time=NO_THROTTLE,

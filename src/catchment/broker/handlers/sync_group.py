@@ -15,7 +15,7 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 
 from catchment.broker.context import NO_THROTTLE, RequestContext
 from catchment.broker.network.routing import api
-from catchment.coordination.groups.classic.commands import SyncAnswer, SyncRequest
+from catchment.coordination.groups.classic.commands import SyncRequest, SyncResponse
 from catchment.protocol.errors import ApiError
 
 _FIRST_VERSION_WITH_PROTOCOL = 5
@@ -43,7 +43,7 @@ async def sync_group(context: RequestContext, request: SyncGroupRequest) -> Sync
             )
         )
     except ApiError as error:
-        answer = SyncAnswer(error.code)
+        answer = SyncResponse(error.code)
     return SyncGroupResponse(
         throttle_time=NO_THROTTLE,
         error_code=answer.error,

@@ -14,7 +14,6 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from catchment.broker.context import Services
-from catchment.broker.coordinators.runtime import answer_now
 from catchment.cluster.metadata import TopicImage
 from catchment.coordination.groups.shard import GroupShard
 from catchment.coordination.groups.share.group import StateTopic
@@ -29,10 +28,9 @@ Failures = dict[SharePartition, ApiError]
 
 async def initialized(services: Services, group_id: str) -> Mapping[UUID, StateTopic]:
     """The partitions for which the group has a state."""
-    runner = services.groups.runtime.runner_of(group_id)
-    topics = answer_now(runner, lambda shard, _: shard.share_groups.offsets.initialized(group_id))
-    await runner.settled()
-    return topics
+    return await services.groups.runtime.read(
+        group_id, lambda shard, _: shard.share_groups.offsets.initialized(group_id)
+    )
 
 
 async def alter(services: Services, group_id: str, starts: Mapping[SharePartition, int]) -> Failures:

@@ -14,12 +14,12 @@ from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.assignors import simple
-from catchment.coordination.coordinator_shard import NO_PRODUCER, Write
+from catchment.coordination.coordinator_shard import NO_PRODUCER, ShardBase
 from catchment.coordination.groups.classic.commands import (
     NO_MEMBER,
-    JoinAnswer,
     JoinReply,
     JoinRequest,
+    JoinResponse,
     LeavingMember,
     SyncReply,
     SyncRequest,
@@ -38,8 +38,7 @@ from catchment.coordination.groups.consumer.sessions import MemberSessions
 from catchment.coordination.groups.modern import GroupDescription
 from catchment.coordination.groups.offset_commands import OffsetCommands
 from catchment.coordination.groups.queries import Consumed, GroupQueries
-from catchment.coordination.groups.share.commands import DEFAULT_SHARE_LIMITS, ShareGroupLimits
-from catchment.coordination.groups.share.group import ShareAssignment
+from catchment.coordination.groups.share.group import DEFAULT_SHARE_LIMITS, ShareAssignment, ShareGroupLimits
 from catchment.coordination.groups.share.heartbeat import ShareMembership
 from catchment.coordination.groups.share.records import ShareGroups
 from catchment.coordination.groups.share.state_partitions import Initialization, ShareGroupOffsets
@@ -47,7 +46,7 @@ from catchment.coordination.groups.state import GroupKind, GroupLimits, ShardSta
 from catchment.coordination.timers import Moment
 
 
-class GroupShard:
+class GroupShard(ShardBase):
     __slots__ = ("_rebalance", "_state", "classic", "consumed", "consumer", "groups", "offsets", "share_groups")
 
     def __init__(
@@ -58,6 +57,7 @@ class GroupShard:
         share_group_limits: ShareGroupLimits = DEFAULT_SHARE_LIMITS,
     ) -> None:
         self._state = ShardState(limits, image)
+        super().__init__(self._state)
         self._rebalance = Rebalance(self._state)
         joining = Join(self._state, self._rebalance)
         membership = Membership(self._state, self._rebalance)
@@ -72,13 +72,6 @@ class GroupShard:
     @property
     def state(self) -> ShardState:
         return self._state
-
-    @property
-    def next_deadline_ms(self) -> int | None:
-        return self._state.timers.next_deadline_ms
-
-    def take_writes(self) -> list[Write]:
-        return self._state.take_writes()
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
         self._state.replay(key, value, producer_id)
@@ -96,9 +89,6 @@ class GroupShard:
                 self._rebalance.begin(group, now)
         self.consumer.loaded(now)
         self.share_groups.loaded(now)
-
-    def run_timers(self, now: Moment) -> None:
-        self._state.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
         """Answer all waiting requests with the error: the shard is unloaded."""
@@ -135,7 +125,7 @@ class ClassicRequests:
             if request.member_id == NO_MEMBER:
                 self._state.write(group.tombstones())
         elif kind is GroupKind.SHARE:
-            reply(JoinAnswer(ErrorCode.inconsistent_group_protocol, request.member_id))
+            reply(JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id))
             return
         self._joining.join(request, reply, now)
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.coordinator_shard import NO_PRODUCER, EncodedRecord, ShardOutput, Write
+from catchment.coordination.coordinator_shard import NO_PRODUCER, EncodedRecord, ShardBase, ShardOutput
 from catchment.coordination.share_state.batches import (
     ACKNOWLEDGED,
     ARCHIVED,
@@ -44,22 +44,15 @@ _MAX_TOMBSTONES_PER_WRITE: Final = 500
 _UNINITIALIZED: Final = ShareState(0, 0, 0, NO_START, 0, 0, ())
 
 
-class ShareStateShard:
-    __slots__ = ("_has_partition", "_output", "_updates_per_snapshot", "states")
+class ShareStateShard(ShardBase):
+    __slots__ = ("_has_partition", "_updates_per_snapshot", "states")
 
     def __init__(self, updates_per_snapshot: int, has_partition: Callable[[UUID, int], bool]) -> None:
         """`has_partition` returns whether the topic with this id has such a partition."""
         self.states = ShareStates()
         self._updates_per_snapshot = updates_per_snapshot
         self._has_partition = has_partition
-        self._output = ShardOutput()
-
-    @property
-    def next_deadline_ms(self) -> int | None:
-        return self._output.timers.next_deadline_ms
-
-    def take_writes(self) -> list[Write]:
-        return self._output.take_writes()
+        super().__init__(ShardOutput())
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
         """Apply a record. No record of this topic belongs to a transaction."""
@@ -71,9 +64,6 @@ class ShareStateShard:
     def loaded(self, now: Moment) -> None:
         """Delete the states of topics that were deleted while no shard was loaded."""
         self.delete_topics({key.topic_id for key in self.states if not self._has_partition(key.topic_id, 0)})
-
-    def run_timers(self, now: Moment) -> None:
-        self._output.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
         """Requests wait for writes only, and the runner answers those."""

@@ -41,7 +41,7 @@ class EndRequest(NamedTuple):
     """The transaction version of the client: 2 since EndTxn 5."""
 
 
-class ProducerAnswer(NamedTuple):
+class ProducerResponse(NamedTuple):
     """The error code, and the id and epoch that the producer continues with."""
 
     error: ErrorCode
@@ -65,7 +65,7 @@ class FreshProducerIdNeeded(ApiError):
         super().__init__(ErrorCode.coordinator_not_available)
 
 
-ProducerReply = Callable[[ProducerAnswer], None]
+ProducerReply = Callable[[ProducerResponse], None]
 ErrorReply = Callable[[ErrorCode], None]
 SendMarkers = Callable[[MarkersToWrite], None]
 

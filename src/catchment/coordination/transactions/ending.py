@@ -22,8 +22,8 @@ from catchment.coordination.transactions.commands import (
     LAST_EPOCH,
     EndRequest,
     MarkersToWrite,
-    ProducerAnswer,
     ProducerReply,
+    ProducerResponse,
     SendMarkers,
     require_fresh,
 )
@@ -56,7 +56,7 @@ class Ending:
         bumps_epoch = request.client_version >= FIRST_VERSION_WITH_EPOCH_BUMP
         is_new = self._is_new_end(request, known) if bumps_epoch else self._is_new_end_without_bump(request, known)
         if not is_new:
-            reply(ProducerAnswer(ErrorCode.none, producer_of(known)))
+            reply(ProducerResponse(ErrorCode.none, producer_of(known)))
             return
         self._decide(
             request.transactional_id, known, request.is_commit, request.client_version, fresh_producer_id, reply, now
@@ -192,11 +192,11 @@ class Ending:
 
     def _log_decision(self, transactional_id: str, outcome: Transaction, reply: ProducerReply) -> None:
         def committed(now: Moment) -> None:
-            reply(ProducerAnswer(ErrorCode.none, producer_of(completed(outcome, now.wall_ms))))
+            reply(ProducerResponse(ErrorCode.none, producer_of(completed(outcome, now.wall_ms))))
             self._send_markers(transactional_id, outcome, now)
 
         def failed(error: ErrorCode, now: Moment) -> None:
-            reply(ProducerAnswer(error))
+            reply(ProducerResponse(error))
             if self._state.logged.get(transactional_id) == outcome:
                 # It is in the log, but may not be committed. Once the repetition is committed, so is the first record.
                 self._state.timers.set(

@@ -12,8 +12,8 @@ from catchment.coordination.coordinator_shard import Producer, is_too_long
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import (
     InitRequest,
-    ProducerAnswer,
     ProducerReply,
+    ProducerResponse,
     require_fresh,
 )
 from catchment.coordination.transactions.ending import Ending
@@ -85,10 +85,10 @@ class Producers:
 
     def _log(self, transactional_id: str, begun: Transaction, last_epoch: int, reply: ProducerReply) -> None:
         def committed(_: Moment) -> None:
-            reply(ProducerAnswer(ErrorCode.none, producer_of(begun)))
+            reply(ProducerResponse(ErrorCode.none, producer_of(begun)))
 
         self._state.last_epochs[transactional_id] = last_epoch
-        self._state.log(transactional_id, begun, committed, lambda error, _: reply(ProducerAnswer(error)))
+        self._state.log(transactional_id, begun, committed, lambda error, _: reply(ProducerResponse(error)))
 
 
 def _is_same_producer(known: Transaction, expected: Producer) -> bool:
@@ -101,8 +101,8 @@ def _is_same_producer(known: Transaction, expected: Producer) -> bool:
 def _as_concurrent(reply: ProducerReply) -> ProducerReply:
     """Answer with CONCURRENT_TRANSACTIONS once the abort is prepared: the client has to retry."""
 
-    def answered(answer: ProducerAnswer) -> None:
+    def answered(answer: ProducerResponse) -> None:
         is_aborting = answer.error is ErrorCode.none
-        reply(ProducerAnswer(ErrorCode.concurrent_transactions if is_aborting else answer.error))
+        reply(ProducerResponse(ErrorCode.concurrent_transactions if is_aborting else answer.error))
 
     return answered

@@ -12,7 +12,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from catchment.coordination.coordinator_shard import NO_PRODUCER, EncodedRecord, Producer, Write
+from catchment.coordination.coordinator_shard import NO_PRODUCER, EncodedRecord, Producer, ShardBase
 from catchment.coordination.timers import Moment
 from catchment.coordination.transactions.commands import ErrorReply, SendMarkers, TransactionLimits
 from catchment.coordination.transactions.ending import Ending
@@ -22,7 +22,7 @@ from catchment.coordination.transactions.state import TransactionShardState, bus
 from catchment.protocol.errors import ApiError
 
 
-class TransactionShard:
+class TransactionShard(ShardBase):
     __slots__ = ("_state", "_stop_sending", "ending", "partitions", "producers", "queries")
 
     def __init__(
@@ -30,6 +30,7 @@ class TransactionShard:
     ) -> None:
         self._stop_sending = stop_sending
         self._state = TransactionShardState(limits)
+        super().__init__(self._state)
         self.ending = Ending(self._state, send)
         self.producers = Producers(self._state, self.ending)
         self.partitions = TransactionPartitions(self._state)
@@ -38,13 +39,6 @@ class TransactionShard:
     @property
     def state(self) -> TransactionShardState:
         return self._state
-
-    @property
-    def next_deadline_ms(self) -> int | None:
-        return self._state.timers.next_deadline_ms
-
-    def take_writes(self) -> list[Write]:
-        return self._state.take_writes()
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:
         """Apply a record. No record of this topic belongs to a transaction."""
@@ -55,9 +49,6 @@ class TransactionShard:
 
     def loaded(self, now: Moment) -> None:
         self.ending.resume_decided()
-
-    def run_timers(self, now: Moment) -> None:
-        self._state.timers.run_due(now)
 
     def close(self, error: ErrorCode) -> None:
         """Wake the requests that wait for other transactions. The runner reports the outcome of writes."""

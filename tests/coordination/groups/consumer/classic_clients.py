@@ -13,11 +13,11 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.groups.consumer.consumer_shards import ConsumerShard
 
 from catchment.coordination.groups.classic.commands import (
-    JoinAnswer,
     JoinRequest,
+    JoinResponse,
     LeavingMember,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
 )
 from catchment.coordination.groups.classic.consumer_protocol import read_assignment, read_subscription, write_assignment
 
@@ -56,7 +56,7 @@ class ClassicClient:
         self.owned: dict[str, list[int]] = {}
         self.error: ErrorCode | None = None
         self._next = "join"
-        self._joined: JoinAnswer | None = None
+        self._joined: JoinResponse | None = None
         self._made = 0
         self._topic_ids: dict[str, UUID] = {}
         self._topics_seen: dict[UUID, int] = {}
@@ -123,7 +123,7 @@ class ClassicClient:
         self.shard.call(lambda shard, now: shard.classic.join(request, self._on_join, now))
         self.shard.advance(0)
 
-    def _on_join(self, answer: JoinAnswer) -> None:
+    def _on_join(self, answer: JoinResponse) -> None:
         self.error = answer.error
         self._next = "join"
         if answer.error is ErrorCode.member_id_required:
@@ -135,7 +135,7 @@ class ClassicClient:
             self._joined = answer
             self._next = "sync"
 
-    def _sync(self, joined: JoinAnswer) -> None:
+    def _sync(self, joined: JoinResponse) -> None:
         self._next = "wait"
         assignments = self._assign(joined) if joined.leader_id == self.member_id else {}
         request = SyncRequest(
@@ -143,7 +143,7 @@ class ClassicClient:
         )
         self.shard.call(lambda shard, now: shard.classic.sync(request, self._on_sync, now))
 
-    def _on_sync(self, answer: SyncAnswer) -> None:
+    def _on_sync(self, answer: SyncResponse) -> None:
         self.error = answer.error
         self._next = "join"
         if answer.error in _LOST:
@@ -175,7 +175,7 @@ class ClassicClient:
         self.owned = {}
         self._next = "join"
 
-    def _assign(self, joined: JoinAnswer) -> dict[str, bytes]:
+    def _assign(self, joined: JoinResponse) -> dict[str, bytes]:
         """The assignment of a leader: all partitions in turn, except those that another member has to revoke first."""
         self._topics_seen = self._topics_now()
         metadata = {member_id: read_subscription(data) for member_id, _, data in joined.members}

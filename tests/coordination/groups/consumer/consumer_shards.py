@@ -13,8 +13,8 @@ from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.coordination.groups.consumer.commands import (
     DEFAULT_LIMITS,
     ConsumerGroupLimits,
-    HeartbeatAnswer,
     HeartbeatRequest,
+    HeartbeatResponse,
 )
 from catchment.coordination.groups.consumer.group import ConsumerGroup
 from catchment.coordination.groups.shard import GroupShard
@@ -55,19 +55,19 @@ class ConsumerShard(LoggedShard):
     def group(self, group_id: str = "g") -> ConsumerGroup:
         return self.shard.consumer.groups.find(group_id)
 
-    def beat(self, member_id: str, epoch: int, **options: Any) -> HeartbeatAnswer:
+    def beat(self, member_id: str, epoch: int, **options: Any) -> HeartbeatResponse:
         """Send a heartbeat that is answered at once."""
         (answer,) = self.beat_later(member_id, epoch, **options)
         return answer
 
-    def beat_later(self, member_id: str, epoch: int, *, group_id: str = "g", **options: Any) -> list[HeartbeatAnswer]:
+    def beat_later(self, member_id: str, epoch: int, *, group_id: str = "g", **options: Any) -> list[HeartbeatResponse]:
         """Send a heartbeat, and return the responses so far."""
-        answers: list[HeartbeatAnswer] = []
+        answers: list[HeartbeatResponse] = []
         request = HeartbeatRequest(group_id, member_id, epoch, "client", "/host", **options)
         self.call(lambda shard, now: shard.consumer.heartbeats.heartbeat(request, answers.append, now))
         return answers
 
-    def join_consumer(self, member_id: str, *topics: str, **options: Any) -> HeartbeatAnswer:
+    def join_consumer(self, member_id: str, *topics: str, **options: Any) -> HeartbeatResponse:
         return self.beat(member_id, 0, **{"rebalance_timeout_ms": 60_000, "topics": topics, "owned": {}, **options})
 
     def names(self, owned: Mapping[UUID, Any]) -> dict[str, list[int]]:
@@ -106,7 +106,7 @@ class ConsumerClient:
         self.take(answer)
         return answer.error
 
-    def take(self, answer: HeartbeatAnswer) -> None:
+    def take(self, answer: HeartbeatResponse) -> None:
         self.has_missed_answer = False
         if answer.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.group_id_not_found):
             self.epoch = 0
@@ -116,7 +116,7 @@ class ConsumerClient:
             if answer.assignment is not None:
                 self.owned = dict(answer.assignment)
 
-    def leave(self, epoch: int = -1) -> HeartbeatAnswer:
+    def leave(self, epoch: int = -1) -> HeartbeatResponse:
         self.owned = {}
         self.epoch = 0
         instance_id = self.options.get("instance_id")

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.groups.consumer.classic_clients import ClassicClient, subscription
 from tests.coordination.groups.consumer.consumer_shards import ConsumerClient, ConsumerShard
 
-from catchment.coordination.groups.classic.commands import JoinAnswer, LeavingMember
+from catchment.coordination.groups.classic.commands import JoinResponse, LeavingMember
 from catchment.coordination.groups.classic.group import GroupState
 from catchment.coordination.groups.consumer.commands import DEFAULT_LIMITS, MigrationPolicy
 from catchment.coordination.groups.state import GroupKind
@@ -226,7 +226,7 @@ def test_a_removed_classic_member_must_revoke_everything_before_it_rejoins() -> 
     shard.advance(10_000)
     run(new, rounds=1)
     zombie = shard.join(old.member_id, protocols=((old.protocol, subscription(["t"], old.owned)),))
-    assert zombie == [JoinAnswer(ErrorCode.unknown_member_id, old.member_id)]
+    assert zombie == [JoinResponse(ErrorCode.unknown_member_id, old.member_id)]
     run(old, new)
     assert total(old, new) == [0, 1]
 
@@ -276,4 +276,4 @@ def test_an_administrator_removes_a_static_member_of_any_protocol() -> None:
 def test_a_full_consumer_group_rejects_classic_members() -> None:
     shard = ConsumerShard(DEFAULT_LIMITS._replace(max_size=1), t=1)
     shard.join_consumer("a", "t")
-    assert shard.join() == [JoinAnswer(ErrorCode.group_max_size_reached)]
+    assert shard.join() == [JoinResponse(ErrorCode.group_max_size_reached)]

@@ -19,7 +19,7 @@ from tests.coordination.groups.consumer.classic_clients import ClassicClient
 from tests.coordination.groups.consumer.consumer_shards import ConsumerClient, ConsumerShard
 
 from catchment.coordination.groups.classic.group import GroupState
-from catchment.coordination.groups.consumer.commands import HeartbeatAnswer
+from catchment.coordination.groups.consumer.commands import HeartbeatResponse
 from catchment.coordination.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 
 TOPICS = ("t", "u")
@@ -56,7 +56,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.numbers = itertools.count(1)
         self.consumers: list[ConsumerClient] = []
         self.classics: list[ClassicClient] = []
-        self.due: dict[ConsumerClient, list[HeartbeatAnswer]] = {}
+        self.due: dict[ConsumerClient, list[HeartbeatResponse]] = {}
         """Heartbeats in flight."""
 
     @property

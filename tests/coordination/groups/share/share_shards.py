@@ -10,8 +10,8 @@ from tests.coordination.groups.shards import LoggedShard
 from catchment.cluster.metadata import MetadataImage, PartitionImage, TopicImage
 from catchment.coordination.groups.modern import PartitionsByTopic
 from catchment.coordination.groups.shard import GroupShard
-from catchment.coordination.groups.share.commands import HeartbeatAnswer, HeartbeatRequest, ShareGroupLimits
-from catchment.coordination.groups.share.group import ShareGroup
+from catchment.coordination.groups.share.group import ShareGroup, ShareGroupLimits
+from catchment.coordination.groups.share.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 SESSION_MS = 45_000
 RETRY_MS = 30_000
@@ -49,16 +49,16 @@ class ShareShard(LoggedShard):
         topics: tuple[str, ...] | None = None,
         group_id: str = "g",
         rack_id: str | None = None,
-    ) -> list[HeartbeatAnswer]:
+    ) -> list[HeartbeatResponse]:
         """Send a heartbeat, and return the responses so far."""
-        answers: list[HeartbeatAnswer] = []
+        answers: list[HeartbeatResponse] = []
         request = HeartbeatRequest(group_id, member_id, epoch, rack_id, topics, "client", "/host")
         self.call(lambda shard, now: shard.share_groups.membership.heartbeat(request, answers.append, now))
         return answers
 
     def beat(
         self, member_id: str, epoch: int, topics: tuple[str, ...] | None = None, group_id: str = "g"
-    ) -> HeartbeatAnswer:
+    ) -> HeartbeatResponse:
         (answer,) = self.beat_later(member_id, epoch, topics, group_id)
         return answer
 
@@ -73,7 +73,7 @@ class ShareShard(LoggedShard):
         (outcome,) = outcomes
         return outcome
 
-    def join_share(self, member_id: str, *topics: str, group_id: str = "g") -> HeartbeatAnswer:
+    def join_share(self, member_id: str, *topics: str, group_id: str = "g") -> HeartbeatResponse:
         """Join and get an assignment: new partitions are initialized at once, as the broker does."""
         answer = self.beat(member_id, 0, topics, group_id)
         assert answer.error is ErrorCode.none

@@ -17,8 +17,8 @@ from kio.schema.errors import ErrorCode
 from tests.coordination.groups.share.share_shards import RETRY_MS, SESSION_MS, ShareShard
 
 from catchment.coordination.groups.modern import LEAVING, PartitionsByTopic
-from catchment.coordination.groups.share.commands import HeartbeatAnswer
 from catchment.coordination.groups.share.group import ShareGroup
+from catchment.coordination.groups.share.heartbeat import HeartbeatResponse
 
 GROUPS = ("g", "h")
 NAMES = ("t", "u")
@@ -48,7 +48,7 @@ class Beat(NamedTuple):
     time_ms: int
     log_end: int
     """A response is valid once all of the log before it is committed: the broker waits for that."""
-    answers: list[HeartbeatAnswer]
+    answers: list[HeartbeatResponse]
 
 
 class ShareGroupMachine(RuleBasedStateMachine):
@@ -184,7 +184,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
             elif beat.answers[0].error is ErrorCode.none:
                 self.hear(beat.group_id, beat.member_id, beat.time_ms, beat.answers[0])
 
-    def hear(self, group_id: str, member_id: str, time_ms: int, answer: HeartbeatAnswer) -> None:
+    def hear(self, group_id: str, member_id: str, time_ms: int, answer: HeartbeatResponse) -> None:
         given = {(id_, number) for id_, numbers in (answer.assignment or {}).items() for number in numbers}
         assert given <= self.made[group_id]
         self.epochs[group_id, member_id] = max(answer.member_epoch, self.epochs.get((group_id, member_id), 0))

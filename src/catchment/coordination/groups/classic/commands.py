@@ -37,7 +37,7 @@ class JoinRequest(NamedTuple):
     """Whether a static leader that rejoins understands `skip_assignment` (KIP-814)."""
 
 
-class JoinAnswer(NamedTuple):
+class JoinResponse(NamedTuple):
     error: ErrorCode
     member_id: str = NO_MEMBER
     generation: int = NO_GENERATION
@@ -59,7 +59,7 @@ class SyncRequest(NamedTuple):
     assignments: dict[str, bytes]
 
 
-class SyncAnswer(NamedTuple):
+class SyncResponse(NamedTuple):
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -71,5 +71,5 @@ class LeavingMember(NamedTuple):
     instance_id: str | None = None
 
 
-JoinReply = Callable[[JoinAnswer], None]
-SyncReply = Callable[[SyncAnswer], None]
+JoinReply = Callable[[JoinResponse], None]
+SyncReply = Callable[[SyncResponse], None]

@@ -15,12 +15,12 @@ from typing import TypeVar
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.groups.classic.commands import (
-    JoinAnswer,
     JoinReply,
     JoinRequest,
+    JoinResponse,
     Protocols,
-    SyncAnswer,
     SyncReply,
+    SyncResponse,
 )
 from catchment.coordination.groups.classic.consumer_protocol import subscribed_topics
 from catchment.coordination.groups.records import NO_TIME, GroupRecord, MemberRecord
@@ -227,10 +227,10 @@ class Group:
             self.leader_id = None
             self.move_to(GroupState.EMPTY, now_ms)
 
-    def join_answer(self, member: Member) -> JoinAnswer:
+    def join_response(self, member: Member) -> JoinResponse:
         """The response to a member of this generation. Only the leader gets the list of members."""
         is_leader = member.member_id == self.leader_id
-        return JoinAnswer(
+        return JoinResponse(
             ErrorCode.none,
             member.member_id,
             self.generation,
@@ -332,24 +332,24 @@ class Member:
 
     def wait_for_join(self, reply: JoinReply) -> None:
         """Replace an earlier join of the same member, whose connection is gone by now."""
-        self.answer_join(JoinAnswer(ErrorCode.rebalance_in_progress, self.member_id))
+        self.answer_join(JoinResponse(ErrorCode.rebalance_in_progress, self.member_id))
         self.joining = reply
 
     def wait_for_sync(self, reply: SyncReply) -> None:
-        self.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
+        self.answer_sync(SyncResponse(ErrorCode.rebalance_in_progress))
         self.syncing = reply
 
-    def answer_join(self, answer: JoinAnswer) -> None:
+    def answer_join(self, answer: JoinResponse) -> None:
         if self.joining is not None:
             reply, self.joining = self.joining, None
             reply(answer)
 
-    def answer_sync(self, answer: SyncAnswer) -> None:
+    def answer_sync(self, answer: SyncResponse) -> None:
         if self.syncing is not None:
             reply, self.syncing = self.syncing, None
             reply(answer)
 
     def cancel_requests(self, error: ErrorCode) -> None:
         """Answer the waiting requests with an error: the member is no longer part of the group."""
-        self.answer_join(JoinAnswer(error))
-        self.answer_sync(SyncAnswer(error))
+        self.answer_join(JoinResponse(error))
+        self.answer_sync(SyncResponse(error))

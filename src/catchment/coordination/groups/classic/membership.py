@@ -17,13 +17,13 @@ from kio.schema.errors import ErrorCode
 from catchment.coordination.coordinator_shard import MAX_NAME_BYTES, is_too_long
 from catchment.coordination.groups.classic.commands import (
     NO_MEMBER,
-    JoinAnswer,
     JoinReply,
     JoinRequest,
+    JoinResponse,
     LeavingMember,
-    SyncAnswer,
     SyncReply,
     SyncRequest,
+    SyncResponse,
 )
 from catchment.coordination.groups.classic.group import Group, GroupState, Member
 from catchment.coordination.groups.classic.rebalance import Rebalance
@@ -44,7 +44,7 @@ class Membership:
             group = self._state.existing(request.group_id)
             member = self._check_sync(group, request)
         except ApiError as error:
-            reply(SyncAnswer(error.code))
+            reply(SyncResponse(error.code))
             return
         group.pending_syncs.pop(member.member_id, None)
         if group.state is GroupState.STABLE:
@@ -120,7 +120,7 @@ class Membership:
             return
         for member in group.members.values():
             member.assignment = b""
-            member.answer_sync(SyncAnswer(error))
+            member.answer_sync(SyncResponse(error))
         self._rebalance.begin(group, now)
 
     def _leave(self, group: Group, leaving: LeavingMember, now: Moment) -> bool:
@@ -140,8 +140,8 @@ class Membership:
         return True
 
 
-def _assignment(group: Group, member: Member) -> SyncAnswer:
-    return SyncAnswer(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
+def _assignment(group: Group, member: Member) -> SyncResponse:
+    return SyncResponse(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
 
 
 class Join:
@@ -161,7 +161,7 @@ class Join:
         except ApiError as error:
             self._state.remove_if_idle(request.group_id)
             is_full = error.code is ErrorCode.group_max_size_reached
-            reply(JoinAnswer(error.code, NO_MEMBER if is_full else request.member_id))
+            reply(JoinResponse(error.code, NO_MEMBER if is_full else request.member_id))
 
     def check(self, request: JoinRequest) -> None:
         """ApiError for a request that is invalid for any group."""
@@ -211,7 +211,7 @@ class Join:
                 raise ApiError(ErrorCode.group_max_size_reached)
             group.pending_ids[member_id] = None
             self._rebalance.start_timeout(group.group_id, member_id, request.session_timeout_ms, now)
-            reply(JoinAnswer(ErrorCode.member_id_required, member_id))
+            reply(JoinResponse(ErrorCode.member_id_required, member_id))
         else:
             self._add(group, member_id, request, reply, now)
 
@@ -228,9 +228,9 @@ class Join:
         is_unchanged = member.protocols == request.protocols
         if group.state is GroupState.COMPLETING and is_unchanged:
             # It has missed the response to its last join.
-            reply(group.join_answer(member))
+            reply(group.join_response(member))
         elif group.state is GroupState.STABLE and is_unchanged and member.member_id != group.leader_id:
-            reply(group.join_answer(member))
+            reply(group.join_response(member))
         else:
             # A leader that joins a stable group triggers a new assignment.
             _update(member, request, reply)
@@ -264,13 +264,13 @@ class Join:
         self._state.write(
             [self._rebalance.record(group, group.assignments, now)],
             committed=lambda _: member.answer_join(_replaced(group, member, former_leader_id, request)),
-            failed=lambda error, _: member.answer_join(JoinAnswer(error)),
+            failed=lambda error, _: member.answer_join(JoinResponse(error)),
         )
 
 
-def _replaced(group: Group, member: Member, former_leader_id: str, request: JoinRequest) -> JoinAnswer:
+def _replaced(group: Group, member: Member, former_leader_id: str, request: JoinRequest) -> JoinResponse:
     """The response to a static member that rejoined while nothing else changed."""
-    answer = group.join_answer(member)
+    answer = group.join_response(member)
     if request.supports_skipping_assignment:
         return answer._replace(skip_assignment=group.leader_id == member.member_id)
     # An older client would assign again if the response made it the leader.

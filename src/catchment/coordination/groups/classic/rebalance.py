@@ -11,7 +11,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.coordinator_shard import EncodedRecord
-from catchment.coordination.groups.classic.commands import SyncAnswer
+from catchment.coordination.groups.classic.commands import SyncResponse
 from catchment.coordination.groups.classic.group import Group, GroupState, Member
 from catchment.coordination.groups.records import GroupKey, encode_group, encode_group_key
 from catchment.coordination.groups.state import ShardState
@@ -53,7 +53,7 @@ class Rebalance:
 
     def begin(self, group: Group, now: Moment) -> None:
         for member in group.members.values():
-            member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
+            member.answer_sync(SyncResponse(ErrorCode.rebalance_in_progress))
         self._state.timers.cancel(("sync", group.group_id, ""))
         group.is_initial_rebalance = group.state is GroupState.EMPTY
         group.move_to(GroupState.PREPARING, now.wall_ms)
@@ -132,7 +132,7 @@ class Rebalance:
             self._state.write([self.record(group, {}, now)])
             return
         for member in group.members.values():
-            member.answer_join(group.join_answer(member))
+            member.answer_join(group.join_response(member))
             member.is_new = False
             group.pending_syncs[member.member_id] = None
             self.start_session(group, member, now)

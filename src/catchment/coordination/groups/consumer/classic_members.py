@@ -10,12 +10,12 @@ from kio.schema.errors import ErrorCode
 
 from catchment.coordination.groups.classic.commands import (
     NO_MEMBER,
-    JoinAnswer,
     JoinReply,
     JoinRequest,
-    SyncAnswer,
+    JoinResponse,
     SyncReply,
     SyncRequest,
+    SyncResponse,
 )
 from catchment.coordination.groups.classic.consumer_protocol import EmbeddedSubscription, read_subscription
 from catchment.coordination.groups.classic.group import CONSUMER
@@ -62,7 +62,7 @@ class ClassicMembers:
             subscription = self._check_join(group, request)
             is_unknown = request.member_id == NO_MEMBER
             if is_unknown and request.instance_id is None and request.requires_known_member_id:
-                reply(JoinAnswer(ErrorCode.member_id_required, f"{request.client_id}-{request.fresh_id}"))
+                reply(JoinResponse(ErrorCode.member_id_required, f"{request.client_id}-{request.fresh_id}"))
                 return
             if is_unknown:
                 request = request._replace(member_id=f"{request.instance_id or request.client_id}-{request.fresh_id}")
@@ -75,7 +75,7 @@ class ClassicMembers:
             self._join(draft, request, subscription, reply, now)
         except ApiError as error:
             is_full = error.code is ErrorCode.group_max_size_reached
-            reply(JoinAnswer(error.code, NO_MEMBER if is_full else request.member_id))
+            reply(JoinResponse(error.code, NO_MEMBER if is_full else request.member_id))
 
     def sync(self, request: SyncRequest, reply: SyncReply, now: Moment) -> None:
         """SyncGroup: return the assignment of the member."""
@@ -92,12 +92,12 @@ class ClassicMembers:
                 self._start_rejoin_timeout(request.group_id, request.member_id, member, now)
                 raise ApiError(ErrorCode.rebalance_in_progress)
         except ApiError as error:
-            reply(SyncAnswer(error.code))
+            reply(SyncResponse(error.code))
             return
         self._state.timers.cancel(("sync", request.group_id, request.member_id))
         self._sessions.start_session(request.group_id, request.member_id, member, now)
         assignment = embedded_assignment(member, current.assigned, self._state.image)
-        reply(SyncAnswer(ErrorCode.none, CONSUMER, classic.protocols[0][0], assignment))
+        reply(SyncResponse(ErrorCode.none, CONSUMER, classic.protocols[0][0], assignment))
 
     def heartbeat(
         self, group_id: str, generation: int, member_id: str, instance_id: str | None, now: Moment
@@ -162,12 +162,12 @@ class ClassicMembers:
         self._sessions.start_session(group_id, member_id, member, now)
         self._state.timers.cancel(("rejoin", group_id, member_id))
         self._sessions.start_timeout("sync", group_id, member_id, member.rebalance_timeout_ms, now)
-        answer = JoinAnswer(ErrorCode.none, member_id, after.epoch, CONSUMER, request.protocols[0][0])
+        answer = JoinResponse(ErrorCode.none, member_id, after.epoch, CONSUMER, request.protocols[0][0])
         if not draft.records:
             reply(answer)
             return
         self._state.write(
-            draft.records, committed=lambda _: reply(answer), failed=lambda error, _: reply(JoinAnswer(error))
+            draft.records, committed=lambda _: reply(answer), failed=lambda error, _: reply(JoinResponse(error))
         )
 
     def _join_downgraded(
@@ -178,7 +178,7 @@ class ClassicMembers:
             list(draft.group.members),
             now,
             committed=lambda: self._joining.join(request, reply, now),
-            failed=lambda error: reply(JoinAnswer(error)),
+            failed=lambda error: reply(JoinResponse(error)),
             deleted=live,
         )
 

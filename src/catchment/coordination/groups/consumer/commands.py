@@ -111,7 +111,7 @@ class HeartbeatRequest(NamedTuple):
             )
 
 
-class HeartbeatAnswer(NamedTuple):
+class HeartbeatResponse(NamedTuple):
     error: ErrorCode
     message: str | None = None
     member_id: str | None = None
@@ -121,4 +121,4 @@ class HeartbeatAnswer(NamedTuple):
     """None if it has not changed."""
 
 
-HeartbeatReply = Callable[[HeartbeatAnswer], None]
+HeartbeatReply = Callable[[HeartbeatResponse], None]

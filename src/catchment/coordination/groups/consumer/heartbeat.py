@@ -7,9 +7,9 @@ from kio.schema.errors import ErrorCode
 from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
 from catchment.coordination.groups.consumer.commands import (
     ConsumerGroupLimits,
-    HeartbeatAnswer,
     HeartbeatReply,
     HeartbeatRequest,
+    HeartbeatResponse,
 )
 from catchment.coordination.groups.consumer.conversion import Conversion
 from catchment.coordination.groups.consumer.group import (
@@ -57,7 +57,7 @@ class Heartbeats:
             else:
                 self._heartbeat(request, reply, now)
         except ApiError as error:
-            reply(HeartbeatAnswer(error.code, error.message))
+            reply(HeartbeatResponse(error.code, error.message))
 
     def _heartbeat(self, request: HeartbeatRequest, reply: HeartbeatReply, now: Moment) -> None:
         draft = self._open(request, now)
@@ -75,7 +75,7 @@ class Heartbeats:
         if after != before:
             self._sessions.start_revocation_timeout(request.group_id, member_id, member, after, now)
         includes_assignment = request.epoch == JOINING or request.is_full or after.assigned != before.assigned
-        answer = HeartbeatAnswer(
+        answer = HeartbeatResponse(
             ErrorCode.none,
             None,
             member_id,
@@ -92,7 +92,7 @@ class Heartbeats:
         self._state.write(
             draft.records,
             committed=lambda _: reply(answer),
-            failed=lambda error, _: reply(HeartbeatAnswer(error)),
+            failed=lambda error, _: reply(HeartbeatResponse(error)),
         )
 
     def _open(self, request: HeartbeatRequest, now: Moment) -> Draft:

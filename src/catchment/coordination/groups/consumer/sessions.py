@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.coordination.groups.classic.commands import NO_MEMBER, LeavingMember
 from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
-from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatReply
+from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, HeartbeatReply, HeartbeatResponse
 from catchment.coordination.groups.consumer.conversion import Conversion
 from catchment.coordination.groups.consumer.group import STATIC_LEAVING, ConsumerGroup, CurrentAssignment, MemberState
 from catchment.coordination.groups.consumer.records import ConsumerGroups, Draft
@@ -90,7 +90,7 @@ class MemberSessions:
         """Remove the member of a heartbeat with a leave epoch; ApiError if there is no such member."""
         group = self._groups.find(group_id)
         group.check_member(member_id, instance_id)
-        answer = HeartbeatAnswer(ErrorCode.none, None, member_id, epoch)
+        answer = HeartbeatResponse(ErrorCode.none, None, member_id, epoch)
         if epoch == STATIC_LEAVING:
             self._leave_temporarily(group, member_id, answer, reply)
             return
@@ -99,7 +99,7 @@ class MemberSessions:
             [member_id],
             now,
             committed=lambda: reply(answer._replace(epoch=LEAVING)),
-            failed=lambda error: reply(HeartbeatAnswer(error)),
+            failed=lambda error: reply(HeartbeatResponse(error)),
         )
 
     def leave_classic(self, group_id: str, leaving: Sequence[LeavingMember], now: Moment) -> list[ErrorCode]:
@@ -140,7 +140,7 @@ class MemberSessions:
         self._state.write(draft.records, committed=lambda _: committed(), failed=lambda error, _: failed(error))
 
     def _leave_temporarily(
-        self, group: ConsumerGroup, member_id: str, answer: HeartbeatAnswer, reply: HeartbeatReply
+        self, group: ConsumerGroup, member_id: str, answer: HeartbeatResponse, reply: HeartbeatReply
     ) -> None:
         """Keep the assignment of a static member that leaves temporarily, until its session expires."""
         draft = Draft(group)
@@ -148,7 +148,7 @@ class MemberSessions:
         self._state.write(
             draft.records,
             committed=lambda _: reply(answer),
-            failed=lambda error, _: reply(HeartbeatAnswer(error)),
+            failed=lambda error, _: reply(HeartbeatResponse(error)),
         )
 
     def _expire(self, group_id: str, member_id: str, now: Moment) -> None:

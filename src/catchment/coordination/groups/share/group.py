@@ -6,7 +6,7 @@ to revoke one first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -17,6 +17,18 @@ from catchment.coordination.groups.modern_records import encode_key
 from catchment.coordination.groups.state import GroupKind
 
 PARTITIONS_KEY: Final = 15
+
+
+class ShareGroupLimits(NamedTuple):
+    """The settings of share groups. Some differ from group to group."""
+
+    max_size: int = 200
+    initialize_retry_ms: int = 30_000
+    session_timeout_ms: Callable[[str], int] = lambda _: 45_000
+    heartbeat_interval_ms: Callable[[str], int] = lambda _: 5_000
+
+
+DEFAULT_SHARE_LIMITS: Final = ShareGroupLimits()
 
 
 class ShareAssignment(NamedTuple):

@@ -6,23 +6,47 @@ session time-out is removed as if it had left; its partitions are assigned again
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from kio.schema.errors import ErrorCode
 
 from catchment.coordination.coordinator_shard import is_too_long
-from catchment.coordination.groups.modern import JOINING, LEAVING, MemberMetadata
+from catchment.coordination.groups.modern import JOINING, LEAVING, NO_PARTITIONS, MemberMetadata, PartitionsByTopic
 from catchment.coordination.groups.share.assignment import advance, next_assignment
-from catchment.coordination.groups.share.commands import (
-    HeartbeatAnswer,
-    HeartbeatReply,
-    HeartbeatRequest,
-    ShareGroupLimits,
-)
-from catchment.coordination.groups.share.group import ShareGroup
+from catchment.coordination.groups.share.group import ShareGroup, ShareGroupLimits
 from catchment.coordination.groups.share.records import Draft, ShareGroups
 from catchment.coordination.groups.share.state_partitions import Initialization
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
 from catchment.protocol.errors import ApiError
+
+
+class HeartbeatRequest(NamedTuple):
+    group_id: str
+    member_id: str
+    member_epoch: int
+    rack_id: str | None
+    topics: tuple[str, ...] | None
+    """None if the subscription has not changed since the last heartbeat."""
+    client_id: str
+    client_host: str
+
+
+class HeartbeatResponse(NamedTuple):
+    error: ErrorCode
+    message: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: PartitionsByTopic | None = None
+    """None if it has not changed."""
+    to_initialize: PartitionsByTopic = NO_PARTITIONS
+    """Partitions whose share state has to be initialized before they can be assigned."""
+    state_epoch: int = 0
+    """The epoch to initialize them with."""
+
+
+HeartbeatReply = Callable[[HeartbeatResponse], None]
 
 
 class ShareMembership:
@@ -44,7 +68,7 @@ class ShareMembership:
             else:
                 self._heartbeat(request, reply, now)
         except ApiError as error:
-            reply(HeartbeatAnswer(error.code, error.message))
+            reply(HeartbeatResponse(error.code, error.message))
 
     def start_sessions(self, now: Moment) -> None:
         """Start the session of every member, once the log is replayed."""
@@ -70,7 +94,7 @@ class ShareMembership:
         self._start_session(group_id, member_id, now)
         # A member whose epoch is not the newest may have missed a response.
         includes_assignment = request.topics is not None or request.member_epoch != current.epoch
-        answer = HeartbeatAnswer(
+        answer = HeartbeatResponse(
             ErrorCode.none,
             member_epoch=current.epoch,
             heartbeat_interval_ms=self._terms.heartbeat_interval_ms(group_id),
@@ -93,7 +117,7 @@ class ShareMembership:
         draft = Draft(group)
         draft.remove_member(request.member_id)
         self._state.timers.cancel(_session(request.group_id, request.member_id))
-        self._write(draft, HeartbeatAnswer(ErrorCode.none, member_epoch=LEAVING), reply)
+        self._write(draft, HeartbeatResponse(ErrorCode.none, member_epoch=LEAVING), reply)
 
     def _group(self, request: HeartbeatRequest) -> ShareGroup:
         if request.member_epoch == JOINING:
@@ -129,11 +153,11 @@ class ShareMembership:
             draft.remove_member(member_id)
             self._state.write(draft.records)
 
-    def _write(self, draft: Draft, answer: HeartbeatAnswer, reply: HeartbeatReply) -> None:
+    def _write(self, draft: Draft, answer: HeartbeatResponse, reply: HeartbeatReply) -> None:
         self._state.write(
             draft.records,
             committed=lambda _: reply(answer),
-            failed=lambda error, _: reply(HeartbeatAnswer(error)),
+            failed=lambda error, _: reply(HeartbeatResponse(error)),
         )
 
 

@@ -15,8 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from catchment.cluster.metadata import MetadataImage
 from catchment.coordination.groups.modern import NO_PARTITIONS, PartitionsByTopic
-from catchment.coordination.groups.share.commands import ShareGroupLimits
-from catchment.coordination.groups.share.group import ShareGroup, StatePartitions, StateTopic
+from catchment.coordination.groups.share.group import ShareGroup, ShareGroupLimits, StatePartitions, StateTopic
 from catchment.coordination.groups.share.records import Draft, ShareGroups
 from catchment.coordination.groups.state import ShardState
 from catchment.coordination.timers import Moment
