@@ -59,7 +59,7 @@ def avro(now: datetime, count: int) -> Samples:
             (b"", "does not decode: a number does not end"),
             (one[:-1], "does not decode: a number does not end"),
             (one[:2], "does not decode"),
-            (one + b"\0", "does not decode: bytes are left behind the last field"),
+            (one + b"\0", "does not decode: bytes are left after the last field"),
             (b'{"id": "0"}', "does not decode"),
             (b"\xff" * 40, "does not decode: a number does not end"),
             (one[:-1] + b"\x08", "does not decode: an enum has no such symbol"),

@@ -122,7 +122,7 @@ def test_one_bad_record_among_many_leaves_the_others_as_they_are() -> None:
         ("boolean", b"\x02", "a boolean is neither 0 nor 1"),
         (["null", "int"], b"\x04", "a union has no such branch"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "an enum has no such symbol"),
-        ("int", b"\x02\x02", "bytes are left behind the last field"),
+        ("int", b"\x02\x02", "bytes are left after the last field"),
         ({"type": "array", "items": "int"}, b"\x7e", "a value leads out of the record"),
         ({"type": "array", "items": "int"}, b"\x01", "a number does not end"),
         ({"type": "array", "items": "int"}, b"\xff" * 9 + b"\x01\x00\x02", "a value leads out of the record"),

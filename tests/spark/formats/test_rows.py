@@ -258,7 +258,7 @@ def test_rows_that_the_reader_cannot_know_are_distinguished_from_good_ones() -> 
     assert errors == {
         1: "it was written with a schema that the query does not know",
         2: NOT_FRAMED,
-        3: "bytes are left behind the last field",
+        3: "bytes are left after the last field",
         4: "a value leads out of the record",
         5: NOT_FRAMED,
     }
