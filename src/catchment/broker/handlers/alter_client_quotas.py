@@ -40,8 +40,10 @@ async def alter_client_quotas(context: RequestContext, request: AlterClientQuota
             await context.services.controller.change_client_quotas(change)
     except ApiError as error:
         failures = [error] * len(request.entries)
-    answers = [_answer(entry, failure) async for entry, failure in turns(zip(request.entries, failures, strict=True))]
-    return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(answers))
+    responses = [
+        _response(entry, failure) async for entry, failure in turns(zip(request.entries, failures, strict=True))
+    ]
+    return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(responses))
 
 
 def _collect(entry: AskedEntry, changes: dict[QuotaEntity, Sequence[Operation]]) -> ApiError | None:
@@ -60,7 +62,7 @@ def _collect(entry: AskedEntry, changes: dict[QuotaEntity, Sequence[Operation]])
     return None
 
 
-def _answer(entry: AskedEntry, failure: ApiError | None) -> EntryData:
+def _response(entry: AskedEntry, failure: ApiError | None) -> EntryData:
     return EntryData(
         error_code=ErrorCode.none if failure is None else failure.code,
         error_message=None if failure is None else failure.message,

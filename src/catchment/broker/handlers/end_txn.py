@@ -35,22 +35,22 @@ _FIRST_WITH_EPOCH_BUMP = 5
 
 @api(26, versions=(0, 5))
 async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    raises_epoch = context.header.api_version >= _FIRST_WITH_EPOCH_BUMP
+    bumps_epoch = context.header.api_version >= _FIRST_WITH_EPOCH_BUMP
     try:
         producer = await context.services.transactions.end(
             EndRequest(
                 request.transactional_id,
                 Producer(request.producer_id, request.producer_epoch),
                 request.committed,
-                FIRST_VERSION_WITH_EPOCH_BUMP if raises_epoch else 0,
+                FIRST_VERSION_WITH_EPOCH_BUMP if bumps_epoch else 0,
             )
         )
     except ApiError as error:
-        return _answer(NO_PRODUCER, fenced_error_code(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
-    return _answer(producer if raises_epoch else NO_PRODUCER, ErrorCode.none)
+        return _response(NO_PRODUCER, fenced_error_code(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
+    return _response(producer if bumps_epoch else NO_PRODUCER, ErrorCode.none)
 
 
-def _answer(producer: Producer, error: ErrorCode) -> EndTxnResponse:
+def _response(producer: Producer, error: ErrorCode) -> EndTxnResponse:
     return EndTxnResponse(
         throttle_time=NO_THROTTLE,
         error_code=error,

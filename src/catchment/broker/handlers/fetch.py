@@ -40,7 +40,7 @@ from catchment.storage.segments.lookup import FileRange
 _UNKNOWN = (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
 
 
-class FetchAnswer(NamedTuple):
+class FetchResponse(NamedTuple):
     topics: list[TopicResponse]
     error_code: int = 0
     session_id: int = 0
@@ -69,18 +69,18 @@ def _decode(frame: memoryview, header: RequestHeader) -> FetchRequest:
     return wire.decode_request(frame, header.body_offset, header.api_version)
 
 
-def _encode(answer: FetchAnswer, header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
+def _encode(response: FetchResponse, header: RequestHeader, throttle_time_ms: int = 0) -> Sequence[Piece]:
     return wire.encode_response(
-        answer.topics,
+        response.topics,
         header.api_version,
-        error_code=answer.error_code,
-        session_id=answer.session_id,
+        error_code=response.error_code,
+        session_id=response.session_id,
         throttle_time_ms=throttle_time_ms,
     )
 
 
-def _is_large(answer: FetchAnswer) -> bool:
-    return len(answer.topics) + sum([len(topic.partitions) for topic in answer.topics]) > LARGE_RESPONSE_ELEMENTS
+def _is_large(response: FetchResponse) -> bool:
+    return len(response.topics) + sum([len(topic.partitions) for topic in response.topics]) > LARGE_RESPONSE_ELEMENTS
 
 
 @api(
@@ -92,13 +92,13 @@ def _is_large(answer: FetchAnswer) -> bool:
     blocks_connection=True,
     cancel_on_disconnect=True,
 )
-async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
+async def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
     if request.replica_id >= 0:
-        return FetchAnswer([], ErrorCode.not_leader_or_follower.value)
+        return FetchResponse([], ErrorCode.not_leader_or_follower.value)
     try:
         session = context.services.fetch_sessions.open(request)
     except ApiError as error:
-        return FetchAnswer([], error.code.value)
+        return FetchResponse([], error.code.value)
     meter = context.meter
     if meter is not None:
         max_bytes = meter.max_fetch_bytes()
@@ -109,8 +109,8 @@ async def fetch(context: RequestContext, request: FetchRequest) -> FetchAnswer:
     if not _is_enough(found, request):
         found = await _wait(context, request, session, found)
     if meter is not None and not meter.record_fetch_if_allowed(sum([each.size for each in found])):
-        return FetchAnswer([], session_id=context.services.fetch_sessions.leave(request, session))
-    return await _answer(context, request, session, found)
+        return FetchResponse([], session_id=context.services.fetch_sessions.leave(request, session))
+    return await _response(context, request, session, found)
 
 
 async def _locate_all(context: RequestContext, request: FetchRequest, session: FetchSession) -> list[_Located]:
@@ -225,23 +225,23 @@ async def _wait(
     return found
 
 
-async def _answer(
+async def _response(
     context: RequestContext, request: FetchRequest, session: FetchSession, found: list[_Located]
-) -> FetchAnswer:
+) -> FetchResponse:
     topics: dict[TopicKey, TopicResponse] = {}
     sent_bytes = 0
     for count, each in enumerate(found, 1):
         if count % ITEMS_PER_TURN == 0:
             await asyncio.sleep(0)
-        answer = await _read(context, request, each)
-        if session.should_send(request, each.asked, answer):
+        response = await _read(context, request, each)
+        if session.should_send(request, each.asked, response):
             sent_bytes += each.size
             topic = topics.get(each.asked.topic)
             if topic is None:
                 topic = topics[each.asked.topic] = TopicResponse(each.asked.topic, [])
-            topic.partitions.append(answer)
+            topic.partitions.append(response)
     context.services.traffic.fetched(sent_bytes)
-    return FetchAnswer(list(topics.values()), session_id=session.id)
+    return FetchResponse(list(topics.values()), session_id=session.id)
 
 
 async def _read(context: RequestContext, request: FetchRequest, found: _Located) -> PartitionResponse:

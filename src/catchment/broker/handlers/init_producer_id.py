@@ -37,8 +37,8 @@ async def init_producer_id(context: RequestContext, request: InitProducerIdReque
     try:
         producer = await _init(context, request)
     except ApiError as error:
-        return _answer(NO_PRODUCER, fenced_error_code(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
-    return _answer(producer, ErrorCode.none)
+        return _response(NO_PRODUCER, fenced_error_code(context, error.code, _FIRST_WITH_PRODUCER_FENCED))
+    return _response(producer, ErrorCode.none)
 
 
 async def _init(context: RequestContext, request: InitProducerIdRequest) -> Producer:
@@ -56,7 +56,7 @@ async def _init(context: RequestContext, request: InitProducerIdRequest) -> Prod
     )
 
 
-def _answer(producer: Producer, error: ErrorCode) -> InitProducerIdResponse:
+def _response(producer: Producer, error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         throttle_time=NO_THROTTLE,
         error_code=error,

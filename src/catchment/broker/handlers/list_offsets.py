@@ -71,11 +71,11 @@ async def _topic(
     context: RequestContext, topic: ListOffsetsTopic, repeated: Set[tuple[str, int]], turns: Turns, *, committed: bool
 ) -> ListOffsetsTopicResponse:
     partitions = {asked.partition_index: asked for asked in topic.partitions}
-    answers = [
+    responses = [
         await _partition(context, topic.name, asked, committed=committed, repeated=(topic.name, number) in repeated)
         async for number, asked in turns(partitions.items())
     ]
-    return ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers))
+    return ListOffsetsTopicResponse(name=topic.name, partitions=tuple(responses))
 
 
 async def _partition(

@@ -105,8 +105,8 @@ async def produce(context: RequestContext, request: ProduceRequest) -> list[Topi
             return None
         await _wait(waiting, request.timeout_ms)
     if request.is_copy:
-        return await _answer_in_turns(outcomes)
-    return [TopicResponse(topic, [_answer(number, outcome) for number, outcome in row]) for topic, row in outcomes]
+        return await _responses_in_turns(outcomes)
+    return [TopicResponse(topic, [_response(number, outcome) for number, outcome in row]) for topic, row in outcomes]
 
 
 async def _append_in_turns(context: RequestContext, request: ProduceRequest) -> list[TopicOutcomes]:
@@ -117,10 +117,10 @@ async def _append_in_turns(context: RequestContext, request: ProduceRequest) -> 
     ]
 
 
-async def _answer_in_turns(outcomes: list[TopicOutcomes]) -> list[TopicResponse]:
+async def _responses_in_turns(outcomes: list[TopicOutcomes]) -> list[TopicResponse]:
     turns = Turns()
     return [
-        TopicResponse(topic, [_answer(number, outcome) async for number, outcome in turns(row)])
+        TopicResponse(topic, [_response(number, outcome) async for number, outcome in turns(row)])
         async for topic, row in turns(outcomes)
     ]
 
@@ -173,7 +173,7 @@ def _expire(waiting: "list[asyncio.Future[None]]") -> None:
             durable.set_exception(ApiError(ErrorCode.request_timed_out))
 
 
-def _answer(number: int, outcome: Outcome) -> PartitionResponse:
+def _response(number: int, outcome: Outcome) -> PartitionResponse:
     if isinstance(outcome, Appended):
         failure = outcome.durable.exception() if outcome.durable is not None else None
         if failure is None:
