@@ -111,7 +111,7 @@ async def _respond_with(code: ErrorCode, route: Route, context: RequestContext, 
     if isinstance(request, produce.ProduceRequest):
         return _produce_response(code, request)
     if isinstance(request, fetch.FetchRequest):
-        from catchment.broker.handlers.fetch import FetchAnswer
+        from catchment.broker.handlers.fetch import FetchResponse
 
         topics = [
             fetch.TopicResponse(
@@ -119,7 +119,7 @@ async def _respond_with(code: ErrorCode, route: Route, context: RequestContext, 
             )
             for topic in request.topics
         ]
-        return FetchAnswer(topics, error_code=0 if topics else code.value)
+        return FetchResponse(topics, error_code=0 if topics else code.value)
     if route.key == _METADATA:
         # A client without any broker in the metadata could not continue, so only the topics of the real response are changed.
         response = await route.handler(context, request)
