@@ -23,7 +23,7 @@ def main() -> None:
         {
             "bootstrap.servers": chosen.bootstrap_servers,
             "group.id": chosen.group,
-            # A name of its own lets a restarted worker take its old place at once.
+            # A name of its own gives a restarted worker its old partitions back at once.
             "group.instance.id": "worker-1",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

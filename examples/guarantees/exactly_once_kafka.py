@@ -7,7 +7,7 @@ predecessor that is only thought dead can commit nothing any more.
 
 import options
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from records import place
+from records import location
 
 RECORDS_A_TRANSACTION = 10
 """Few, so that one can watch it; some thousands cost hardly more."""
@@ -25,7 +25,7 @@ def copy(consumer: Consumer, producer: Producer, messages: list[Message], output
     positions: dict[tuple[str, int], int] = {}
     producer.begin_transaction()
     for message in messages:
-        topic, partition, offset = place(message)
+        topic, partition, offset = location(message)
         producer.produce(output_topic, transform(message.value()), message.key(), partition=partition)
         positions[topic, partition] = offset + 1
     producer.send_offsets_to_transaction(
@@ -50,7 +50,7 @@ def main() -> None:
         {
             "bootstrap.servers": chosen.bootstrap_servers,
             "group.id": chosen.group,
-            # A name of its own lets a restarted worker take its old place at once.
+            # A name of its own gives a restarted worker its old partitions back at once.
             "group.instance.id": "worker-1",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

@@ -8,7 +8,7 @@ while its worker's epoch is the highest. Needs `pip install 'psycopg[binary]'`.
 import options
 import psycopg
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from records import place
+from records import location
 
 
 class Superseded(Exception):
@@ -39,7 +39,7 @@ def positions(store: psycopg.Connection, consumer: Consumer, topic: str) -> list
 
 def deliver(store: psycopg.Connection, epoch: int, message: Message) -> None:
     """The work and the position after it, all or nothing, and only from the newest worker."""
-    _, partition, offset = place(message)
+    _, partition, offset = location(message)
     with store.transaction():
         newest = store.execute("SELECT epoch FROM worker WHERE id = 1 FOR SHARE").fetchone()
         if newest != (epoch,):

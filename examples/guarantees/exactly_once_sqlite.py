@@ -9,7 +9,7 @@ import sqlite3
 
 import options
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from records import place
+from records import location
 
 
 def open_store(path: str) -> sqlite3.Connection:
@@ -31,7 +31,7 @@ def positions(store: sqlite3.Connection, consumer: Consumer, topic: str) -> list
 
 def deliver(store: sqlite3.Connection, message: Message) -> None:
     """The work and the position after it, all or nothing."""
-    _, partition, offset = place(message)
+    _, partition, offset = location(message)
     with store:
         store.execute("INSERT INTO results VALUES (?, ?, ?)", (partition, offset, (message.value() or b"").decode()))
         store.execute("INSERT OR REPLACE INTO positions VALUES (?, ?)", (partition, offset + 1))

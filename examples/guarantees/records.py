@@ -1,9 +1,9 @@
-"""Where a record lies. The client's types also allow for messages that are events; those have been sorted out by then."""
+"""Where a record is. The client's types also allow messages that are events; those are handled before."""
 
 from confluent_kafka import Message
 
 
-def place(message: Message) -> tuple[str, int, int]:
+def location(message: Message) -> tuple[str, int, int]:
     """The topic, the partition and the offset."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:

@@ -130,35 +130,40 @@ def broker(recorder: Recorder) -> Iterator[Broker]:
     running.stop()
 
 
+def settings(broker: Broker) -> dict[str, str | int]:
+    """A client that prints nothing when the broker stops before it."""
+    return {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
+
+
 def send(producer: Producer, value: bytes) -> None:
     producer.produce("orders", value)
     assert producer.flush(30) == 0
 
 
 def test_a_produce_goes_its_way(broker: Broker, recorder: Recorder) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer(settings(broker))
     send(producer, b"one")
     assert recorder.missing(ways()["A produce"], lambda: send(producer, b"two")) == []
 
 
 def test_a_fetch_goes_its_way(broker: Broker, recorder: Recorder) -> None:
-    send(Producer({"bootstrap.servers": broker.bootstrap_servers}), b"one")
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+    send(Producer(settings(broker)), b"one")
+    consumer = Consumer({**settings(broker), "group.id": "readers"})
     consumer.assign([TopicPartition("orders", 0, 0)])
     assert recorder.missing(ways()["A fetch"], lambda: consumer.poll(30)) == []
     consumer.close()
 
 
 def test_an_offset_commit_goes_its_way(broker: Broker, recorder: Recorder) -> None:
-    send(Producer({"bootstrap.servers": broker.bootstrap_servers}), b"one")
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+    send(Producer(settings(broker)), b"one")
+    consumer = Consumer({**settings(broker), "group.id": "readers"})
     commit = partial(consumer.commit, offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
     assert recorder.missing(ways()["An offset commit"], commit) == []
     consumer.close()
 
 
 def test_a_transaction_goes_its_way(broker: Broker, recorder: Recorder) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "till"})
+    producer = Producer({**settings(broker), "transactional.id": "till"})
     producer.init_transactions()
 
     def transaction() -> None:
@@ -178,7 +183,7 @@ def test_an_event_goes_its_way_through_a_pipeline(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     with Broker() as broker:
         broker.create_topic("readings")
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer = Producer(settings(broker))
         producer.produce("readings", json.dumps({"fridge": "fish", "at": "2025-05-01T12:00:00Z", "celsius": 9.0}))
         assert producer.flush(30) == 0
         command = [sys.executable, "-m", "catchment.cli", "pipeline", "run", "fridges.py", "--available-now"]
