@@ -25,7 +25,7 @@ from catchment.coordination.groups.classic.commands import (
     SyncRequest,
 )
 from catchment.coordination.groups.classic.group import GroupState
-from catchment.coordination.groups.classic.membership import Join, Membership
+from catchment.coordination.groups.classic.membership import Membership
 from catchment.coordination.groups.classic.rebalance import Rebalance
 from catchment.coordination.groups.consumer.assignment import AssignmentBuilder
 from catchment.coordination.groups.consumer.classic_members import ClassicMembers
@@ -59,11 +59,12 @@ class GroupShard(ShardBase):
         self._state = ShardState(limits, image)
         super().__init__(self._state)
         self._rebalance = Rebalance(self._state)
-        joining = Join(self._state, self._rebalance)
         membership = Membership(self._state, self._rebalance)
         consumer_groups = ConsumerGroups(self._state)
-        self.consumer = ConsumerGroupCommands(self._state, consumer_groups, self._rebalance, joining, consumer_limits)
-        self.classic = ClassicRequests(self._state, joining, membership, self.consumer)
+        self.consumer = ConsumerGroupCommands(
+            self._state, consumer_groups, self._rebalance, membership, consumer_limits
+        )
+        self.classic = ClassicRequests(self._state, membership, self.consumer)
         self.offsets = OffsetCommands(self._state, self._rebalance, consumer_groups)
         self.groups = GroupQueries(self._state)
         self.consumed = Consumed(self._state)
@@ -105,13 +106,10 @@ class ClassicRequests:
     by a classic group of the same name, which keeps its offsets.
     """
 
-    __slots__ = ("_consumer", "_joining", "_membership", "_state")
+    __slots__ = ("_consumer", "_membership", "_state")
 
-    def __init__(
-        self, state: ShardState, joining: Join, membership: Membership, consumer: ConsumerGroupCommands
-    ) -> None:
+    def __init__(self, state: ShardState, membership: Membership, consumer: ConsumerGroupCommands) -> None:
         self._state = state
-        self._joining = joining
         self._membership = membership
         self._consumer = consumer
 
@@ -127,7 +125,7 @@ class ClassicRequests:
         elif kind is GroupKind.SHARE:
             reply(JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id))
             return
-        self._joining.join(request, reply, now)
+        self._membership.join(request, reply, now)
 
     def sync(self, request: SyncRequest, reply: SyncReply, now: Moment) -> None:
         if self._is_consumer(request.group_id):
@@ -161,7 +159,7 @@ class ConsumerGroupCommands:
         state: ShardState,
         groups: ConsumerGroups,
         rebalance: Rebalance,
-        joining: Join,
+        membership: Membership,
         limits: ConsumerGroupLimits,
     ) -> None:
         self.groups = groups
@@ -169,7 +167,7 @@ class ConsumerGroupCommands:
         conversion = Conversion(state, rebalance, limits)
         self.sessions = MemberSessions(state, groups, limits, assignments, conversion)
         self.heartbeats = Heartbeats(state, groups, limits, assignments, self.sessions, conversion)
-        self.classic_members = ClassicMembers(state, groups, limits, assignments, self.sessions, conversion, joining)
+        self.classic_members = ClassicMembers(state, groups, limits, assignments, self.sessions, conversion, membership)
 
     def loaded(self, now: Moment) -> None:
         self.sessions.start_all(now)

@@ -39,6 +39,34 @@ class Membership:
         self._state = state
         self._rebalance = rebalance
 
+    def join(self, request: JoinRequest, reply: JoinReply, now: Moment) -> None:
+        try:
+            self.check_join(request)
+            if request.member_id == NO_MEMBER:
+                self._join_new(self._state.get_or_create(request.group_id), request, reply, now)
+            else:
+                self._join_known(self._state.existing(request.group_id), request, reply, now)
+        except ApiError as error:
+            self._state.remove_if_idle(request.group_id)
+            is_full = error.code is ErrorCode.group_max_size_reached
+            reply(JoinResponse(error.code, NO_MEMBER if is_full else request.member_id))
+
+    def check_join(self, request: JoinRequest) -> None:
+        """ApiError for a request that is invalid for any group."""
+        limits = self._state.limits
+        if not request.group_id or is_too_long(request.group_id):
+            raise ApiError(ErrorCode.invalid_group_id)
+        names = (
+            request.instance_id,
+            request.client_id,
+            request.protocol_type,
+            *(name for name, _ in request.protocols),
+        )
+        if any(map(is_too_long, names)):
+            raise ApiError(ErrorCode.invalid_request, f"A name in the request is longer than {MAX_NAME_BYTES} bytes.")
+        if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
+            raise ApiError(ErrorCode.invalid_session_timeout)
+
     def sync(self, request: SyncRequest, reply: SyncReply, now: Moment) -> None:
         try:
             group = self._state.existing(request.group_id)
@@ -90,94 +118,6 @@ class Membership:
         if has_lost_members and group.state is not GroupState.EMPTY:
             self._rebalance.advance(group, now)
         return outcomes
-
-    def _check_sync(self, group: Group, request: SyncRequest) -> Member:
-        member = group.check_member(request.member_id, request.instance_id)
-        if request.generation != group.generation:
-            raise ApiError(ErrorCode.illegal_generation)
-        for asked, actual in (
-            (request.protocol_type, group.protocol_type),
-            (request.protocol_name, group.protocol_name),
-        ):
-            if asked is not None and asked != actual:
-                raise ApiError(ErrorCode.inconsistent_group_protocol)
-        if group.state is GroupState.PREPARING:
-            raise ApiError(ErrorCode.rebalance_in_progress)
-        return member
-
-    def _assigned(self, group: Group, generation: int, assignments: dict[str, bytes], now: Moment) -> None:
-        if group.state is not GroupState.COMPLETING or group.generation != generation:
-            return
-        group.move_to(GroupState.STABLE, now.wall_ms)
-        for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, b"")
-            if member.syncing is not None:
-                self._rebalance.start_session(group, member, now)
-                member.answer_sync(_assignment(group, member))
-
-    def _assignment_failed(self, group: Group, generation: int, error: ErrorCode, now: Moment) -> None:
-        if group.state is not GroupState.COMPLETING or group.generation != generation:
-            return
-        for member in group.members.values():
-            member.assignment = b""
-            member.answer_sync(SyncResponse(error))
-        self._rebalance.begin(group, now)
-
-    def _leave(self, group: Group, leaving: LeavingMember, now: Moment) -> bool:
-        """Remove a member; False if the id was pending, so that no member is lost."""
-        if leaving.member_id in group.pending_ids:
-            if leaving.instance_id is not None:
-                raise ApiError(ErrorCode.unknown_member_id)
-            self._rebalance.drop_pending(group, leaving.member_id, now)
-            return False
-        member_id = leaving.member_id
-        if member_id == NO_MEMBER and leaving.instance_id is not None:
-            # An administrator identifies a static member by its instance id alone.
-            member_id = group.static_ids.get(leaving.instance_id, NO_MEMBER)
-        member = group.check_member(member_id, leaving.instance_id)
-        self._rebalance.end_session(group.group_id, member_id)
-        group.remove(member)
-        return True
-
-
-def _assignment(group: Group, member: Member) -> SyncResponse:
-    return SyncResponse(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
-
-
-class Join:
-    __slots__ = ("_rebalance", "_state")
-
-    def __init__(self, state: ShardState, rebalance: Rebalance) -> None:
-        self._state = state
-        self._rebalance = rebalance
-
-    def join(self, request: JoinRequest, reply: JoinReply, now: Moment) -> None:
-        try:
-            self.check(request)
-            if request.member_id == NO_MEMBER:
-                self._join_new(self._state.get_or_create(request.group_id), request, reply, now)
-            else:
-                self._join_known(self._state.existing(request.group_id), request, reply, now)
-        except ApiError as error:
-            self._state.remove_if_idle(request.group_id)
-            is_full = error.code is ErrorCode.group_max_size_reached
-            reply(JoinResponse(error.code, NO_MEMBER if is_full else request.member_id))
-
-    def check(self, request: JoinRequest) -> None:
-        """ApiError for a request that is invalid for any group."""
-        limits = self._state.limits
-        if not request.group_id or is_too_long(request.group_id):
-            raise ApiError(ErrorCode.invalid_group_id)
-        names = (
-            request.instance_id,
-            request.client_id,
-            request.protocol_type,
-            *(name for name, _ in request.protocols),
-        )
-        if any(map(is_too_long, names)):
-            raise ApiError(ErrorCode.invalid_request, f"A name in the request is longer than {MAX_NAME_BYTES} bytes.")
-        if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
-            raise ApiError(ErrorCode.invalid_session_timeout)
 
     def _check_room(self, group: Group, member_id: str) -> None:
         most = self._state.limits.max_size
@@ -266,6 +206,58 @@ class Join:
             committed=lambda _: member.answer_join(_replaced(group, member, former_leader_id, request)),
             failed=lambda error, _: member.answer_join(JoinResponse(error)),
         )
+
+    def _check_sync(self, group: Group, request: SyncRequest) -> Member:
+        member = group.check_member(request.member_id, request.instance_id)
+        if request.generation != group.generation:
+            raise ApiError(ErrorCode.illegal_generation)
+        for asked, actual in (
+            (request.protocol_type, group.protocol_type),
+            (request.protocol_name, group.protocol_name),
+        ):
+            if asked is not None and asked != actual:
+                raise ApiError(ErrorCode.inconsistent_group_protocol)
+        if group.state is GroupState.PREPARING:
+            raise ApiError(ErrorCode.rebalance_in_progress)
+        return member
+
+    def _assigned(self, group: Group, generation: int, assignments: dict[str, bytes], now: Moment) -> None:
+        if group.state is not GroupState.COMPLETING or group.generation != generation:
+            return
+        group.move_to(GroupState.STABLE, now.wall_ms)
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.syncing is not None:
+                self._rebalance.start_session(group, member, now)
+                member.answer_sync(_assignment(group, member))
+
+    def _assignment_failed(self, group: Group, generation: int, error: ErrorCode, now: Moment) -> None:
+        if group.state is not GroupState.COMPLETING or group.generation != generation:
+            return
+        for member in group.members.values():
+            member.assignment = b""
+            member.answer_sync(SyncResponse(error))
+        self._rebalance.begin(group, now)
+
+    def _leave(self, group: Group, leaving: LeavingMember, now: Moment) -> bool:
+        """Remove a member; False if the id was pending, so that no member is lost."""
+        if leaving.member_id in group.pending_ids:
+            if leaving.instance_id is not None:
+                raise ApiError(ErrorCode.unknown_member_id)
+            self._rebalance.drop_pending(group, leaving.member_id, now)
+            return False
+        member_id = leaving.member_id
+        if member_id == NO_MEMBER and leaving.instance_id is not None:
+            # An administrator identifies a static member by its instance id alone.
+            member_id = group.static_ids.get(leaving.instance_id, NO_MEMBER)
+        member = group.check_member(member_id, leaving.instance_id)
+        self._rebalance.end_session(group.group_id, member_id)
+        group.remove(member)
+        return True
+
+
+def _assignment(group: Group, member: Member) -> SyncResponse:
+    return SyncResponse(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
 
 
 def _replaced(group: Group, member: Member, former_leader_id: str, request: JoinRequest) -> JoinResponse:

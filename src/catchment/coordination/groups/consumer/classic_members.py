@@ -19,7 +19,7 @@ from catchment.coordination.groups.classic.commands import (
 )
 from catchment.coordination.groups.classic.consumer_protocol import EmbeddedSubscription, read_subscription
 from catchment.coordination.groups.classic.group import CONSUMER
-from catchment.coordination.groups.classic.membership import Join
+from catchment.coordination.groups.classic.membership import Membership
 from catchment.coordination.groups.consumer.assignment import AssignmentBuilder, is_waiting
 from catchment.coordination.groups.consumer.commands import ConsumerGroupLimits, MigrationPolicy
 from catchment.coordination.groups.consumer.conversion import Conversion, by_topic_id, embedded_assignment
@@ -34,7 +34,7 @@ from catchment.protocol.errors import ApiError, MalformedRequest
 
 
 class ClassicMembers:
-    __slots__ = ("_assignments", "_conversion", "_groups", "_joining", "_limits", "_sessions", "_state")
+    __slots__ = ("_assignments", "_conversion", "_groups", "_limits", "_membership", "_sessions", "_state")
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ClassicMembers:
         assignments: AssignmentBuilder,
         sessions: MemberSessions,
         conversion: Conversion,
-        joining: Join,
+        membership: Membership,
     ) -> None:
         self._state = state
         self._groups = groups
@@ -52,12 +52,12 @@ class ClassicMembers:
         self._assignments = assignments
         self._sessions = sessions
         self._conversion = conversion
-        self._joining = joining
+        self._membership = membership
 
     def join(self, request: JoinRequest, reply: JoinReply, now: Moment) -> None:
         """JoinGroup to a consumer group that has members."""
         try:
-            self._joining.check(request)
+            self._membership.check_join(request)
             group = self._groups.find(request.group_id)
             subscription = self._check_join(group, request)
             is_unknown = request.member_id == NO_MEMBER
@@ -177,7 +177,7 @@ class ClassicMembers:
             draft.group,
             list(draft.group.members),
             now,
-            committed=lambda: self._joining.join(request, reply, now),
+            committed=lambda: self._membership.join(request, reply, now),
             failed=lambda error: reply(JoinResponse(error)),
             deleted=live,
         )
