@@ -49,21 +49,6 @@ def test_topics_with_the_same_readers_and_size_are_divided_alike(
                 assert all(after[id_].get(topic_id) == after[id_].get(other) for id_ in second)
 
 
-@given(subscriptions, partition_counts)
-def test_nothing_moves_while_nothing_changes(subscribed: Subscriptions, counts: dict[UUID, int]) -> None:
-    before = ASSIGNOR.assign(group(subscribed), counts)
-    assert ASSIGNOR.assign(group(subscribed, before), counts) == before
-
-
-@given(subscriptions, partition_counts)
-def test_the_order_of_members_and_topics_makes_no_difference(
-    subscribed: Subscriptions, counts: dict[UUID, int]
-) -> None:
-    members = group(subscribed)
-    backwards = dict(reversed(members.items()))
-    assert ASSIGNOR.assign(members, counts) == ASSIGNOR.assign(backwards, dict(reversed(counts.items())))
-
-
 def test_a_first_assignment_is_in_runs() -> None:
     subscribed = {"a": frozenset(TOPICS[:1]), "b": frozenset(TOPICS[:1])}
     assert ASSIGNOR.assign(group(subscribed), {TOPICS[0]: 5}) == {

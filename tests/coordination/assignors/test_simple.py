@@ -60,15 +60,6 @@ def test_nothing_moves_while_nothing_changes(subscribed: Subscriptions, counts: 
     assert moved(before, ASSIGNOR.assign(group(subscribed, before), counts)) == 0
 
 
-@given(subscriptions, partition_counts)
-def test_the_order_of_members_and_topics_makes_no_difference(
-    subscribed: Subscriptions, counts: dict[UUID, int]
-) -> None:
-    members = group(subscribed)
-    backwards = dict(reversed(members.items()))
-    assert ASSIGNOR.assign(members, counts) == ASSIGNOR.assign(backwards, dict(reversed(counts.items())))
-
-
 def test_one_partition_is_shared_by_all() -> None:
     subscribed = dict.fromkeys(["a", "b", "c"], frozenset(TOPICS[:1]))
     assert readers(ASSIGNOR.assign(group(subscribed), {TOPICS[0]: 1})) == {(TOPICS[0], 0): 3}
