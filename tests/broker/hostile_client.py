@@ -1,4 +1,4 @@
-"""Sends frames to a broker that may hang up on any of them, and sees to it that each has had its turn."""
+"""Sends frames to a broker that may close the connection on any of them, until every frame was processed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import cycle, islice
 from threading import Lock
 
 _FRAMES_AT_ONCE = (1, 1, 1, 1, 1, 1, 1, 1, 8)
-"""Mostly one a connection: answers that came before the broker hung up may be lost on the way."""
+"""Mostly one per connection: responses may be lost when the broker closes the connection."""
 _SILENCE_SECONDS = 0.5
 
 
@@ -36,7 +36,7 @@ class Supply:
 
 
 class HostileClient:
-    """One of several that share a supply. It blocks: most frames cost a connection, and a bare socket is the cheapest."""
+    """One of several clients with a shared supply. It blocks: most frames take a connection, and a plain socket is the cheapest."""
 
     def __init__(self, port: int, supply: Supply) -> None:
         self._address = ("127.0.0.1", port)
@@ -51,7 +51,7 @@ class HostileClient:
                 batch = batch[self._send(batch) :]
 
     def _send(self, batch: list[bytes]) -> int:
-        """Send all at once; return how many have had their turn: the answered ones, and the one at which it ended."""
+        """Send all at once; return how many were processed: those with a response, and the one that ended the connection."""
         answered = 0
         with socket.create_connection(self._address, timeout=30) as connection:
             connection.settimeout(_SILENCE_SECONDS)
@@ -62,7 +62,7 @@ class HostileClient:
                     self._receive(connection, size)
                     answered += 1
             except TimeoutError:
-                # A request that wants no answer, or one that waits for something that will not come.
+                # A request without a response, or one that waits for something that will not happen.
                 self.silent += 1
             except ConnectionError:
                 self.hung_up += 1

@@ -1,4 +1,4 @@
-"""Frames that no honest client sends: valid requests of every API and version, bent, cut and stuffed, and plain noise."""
+"""Malformed frames: valid requests of every API and version that are mutated, cut or extended, and random bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Forge:
         ]
 
     def frames(self, count: int) -> Iterator[bytes]:
-        """Frames with their length in front. Each API and version has its turn as often as the others."""
+        """Frames with their length prefix. Every API and version appears equally often."""
         makers = (
             self._bent,
             self._bent,
@@ -108,7 +108,7 @@ class Forge:
     def _value(self, one: MessageField) -> Any:
         random = self._random
         if one.name == "validate_only":
-            # What passes for a valid request must not fill the broker with topics of ten thousand partitions.
+            # A frame that happens to be valid must not fill the broker with topics of ten thousand partitions.
             return True
         if (one.is_nullable or (one.is_array and one.kafka_type == "uuid")) and random.random() < 0.2:
             return None

@@ -32,7 +32,7 @@ partitions = st.integers(0, PARTITIONS - 1)
 
 
 def read_committed(wire: Wire, partition: int) -> list[bytes]:
-    """The values that a client hands to a READ_COMMITTED consumer, once nothing in the partition is open."""
+    """The values that a READ_COMMITTED consumer reads, once no transaction is open in the partition."""
 
     def settled() -> Any:
         fetched = fetch(wire, fetch_request("a", (partition, 0), isolation_level=READ_COMMITTED), 12)
@@ -109,7 +109,7 @@ class HangingMachine(RuleBasedStateMachine):
 
     @rule(versions=producers)
     def begin_another_life(self, versions: Versions) -> None:
-        """The transaction that is open, if there is one, is aborted."""
+        """Abort the open transaction, if there is one."""
         producer = self.producers[versions]
         self.past[versions].append(producer.epoch)
         producer.begin_life()
@@ -138,7 +138,7 @@ class HangingMachine(RuleBasedStateMachine):
 
     @rule(power_loss=st.none() | st.randoms(use_true_random=False))
     def restart(self, power_loss: Random | None) -> None:
-        """Stop cleanly, or lose what is not synced; all that was acknowledged is."""
+        """Stop cleanly, or lose unsynced data; everything acknowledged is synced."""
         self.wire.close()
         if power_loss is None:
             self.broker.stop()

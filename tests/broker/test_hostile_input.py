@@ -30,13 +30,13 @@ MEMORY_BYTES = 300 * 1024 * 1024
 TOPIC = "honest"
 PARTITIONS = 2
 PATIENCE_S = 15.0
-"""Half of what clients wait for an answer, and far above what a busy machine needs."""
+"""Half of the time that clients wait for a response, and far more than a busy machine needs."""
 API_VERSIONS_KEY = 18
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[ChildBroker]:
-    # A hostile client may ask for topics by any name; making them is what the setting would have the broker do.
+    # A hostile client may request topics by any name, and the broker would create them.
     with ChildBroker(tmp_path, {"auto.create.topics.enable": "false"}) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
@@ -45,7 +45,7 @@ def broker(tmp_path: Path) -> Iterator[ChildBroker]:
 
 @pytest.fixture
 def honest_client(broker: ChildBroker) -> Iterator[Ledger]:
-    """Writes all the while; in the end, all that it wrote must be there."""
+    """Writes throughout the test; at the end, all its records must be there."""
     ledger = Ledger(broker.bootstrap_servers, TOPIC, PARTITIONS, pause_s=0.002)
     ledger.start()
     ledger.wait_for_more(timeout_s=30)
@@ -97,7 +97,7 @@ async def test_a_frame_of_an_impossible_size_ends_its_connection_before_it_arriv
 
 
 @pytest.mark.usefixtures("honest_client")
-async def test_unfinished_frames_hold_no_memory_for_what_they_only_promise(broker: ChildBroker) -> None:
+async def test_unfinished_frames_hold_no_memory_for_their_announced_length(broker: ChildBroker) -> None:
     before = broker.resident_bytes()
     connections = [await asyncio.open_connection("127.0.0.1", broker.port) for _ in range(200)]
     for _, unfinished in connections:
@@ -112,7 +112,7 @@ async def test_unfinished_frames_hold_no_memory_for_what_they_only_promise(broke
 
 
 @pytest.mark.usefixtures("honest_client")
-async def test_a_client_that_sends_byte_by_byte_is_answered(broker: ChildBroker) -> None:
+async def test_a_client_that_sends_byte_by_byte_gets_its_response(broker: ChildBroker) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     for byte in api_versions_frame():
         writer.write(bytes([byte]))
@@ -135,7 +135,7 @@ async def test_a_client_that_stops_sending_still_gets_its_responses(broker: Chil
 
 
 @pytest.mark.usefixtures("honest_client")
-async def test_a_client_that_asks_and_never_reads_is_no_longer_read_from(broker: ChildBroker) -> None:
+async def test_a_client_that_never_reads_responses_is_no_longer_read_from(broker: ChildBroker) -> None:
     before = broker.resident_bytes()
     _, writer = await asyncio.open_connection("127.0.0.1", broker.port, limit=1024)
     writer.transport.set_write_buffer_limits(high=1 << 20)

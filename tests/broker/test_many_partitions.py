@@ -1,4 +1,4 @@
-"""Produce and Fetch about more partitions than one turn has: others are served meanwhile, no order and no news is lost."""
+"""Produce and Fetch with more partitions than fit into one turn: other clients are served, and no order or change is lost."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ async def test_no_later_request_overtakes_a_produce_of_many_partitions(
     partitions = await made_partitions(server, settings=settings)
     wire = await AsyncWire.connect(server)
     await wire.send(produce_request("a", *BATCHES, acks=acks), 12)
-    # To the last partition, which comes in the last turn.
+    # To the last partition, which is appended in the last turn.
     second = [batch(b"second")] * COUNT
     await wire.send(produce_request("a", *second, acks=acks), 12)
-    # Its frame goes where the first one's was in the receive buffer.
+    # Its frame takes the place of the first one in the receive buffer.
     await wire.send(produce_request("a", batch(b"third"), acks=acks), 12)
     for offset in range(2 if acks else 0):
         answers = (await wire.receive()).responses[0].partition_responses
@@ -64,7 +64,9 @@ async def test_no_later_request_overtakes_a_produce_of_many_partitions(
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-async def test_a_produce_of_many_partitions_is_appended_though_its_client_goes(server: BrokerServer, acks: int) -> None:
+async def test_a_produce_of_many_partitions_is_appended_even_if_its_client_disconnects(
+    server: BrokerServer, acks: int
+) -> None:
     partitions = await made_partitions(server)
     tasks = len(asyncio.all_tasks())
     wire = await AsyncWire.connect(server)
@@ -77,7 +79,7 @@ async def test_a_produce_of_many_partitions_is_appended_though_its_client_goes(s
     await until(lambda: len(asyncio.all_tasks()) <= tasks)
 
 
-async def test_others_are_served_between_the_turns_of_a_produce(server: BrokerServer) -> None:
+async def test_other_clients_are_served_between_the_turns_of_a_produce(server: BrokerServer) -> None:
     partitions = await made_partitions(server)
     ends: set[tuple[int, int]] = set()
 
@@ -94,7 +96,7 @@ async def test_others_are_served_between_the_turns_of_a_produce(server: BrokerSe
     wire.close()
 
 
-async def test_a_produce_of_two_thousand_partitions_is_taken(server: BrokerServer) -> None:
+async def test_a_produce_of_two_thousand_partitions_is_accepted(server: BrokerServer) -> None:
     partitions = await made_partitions(server, 2000)
     wire = await AsyncWire.connect(server)
     answer = await wire.ask(produce_request("a", *[batch(b"x")] * 2000), 12)
@@ -117,7 +119,7 @@ async def test_a_fetch_of_many_partitions_gets_the_records_of_all(server: Broker
 
 
 @pytest.mark.parametrize("search", [1, 2], ids=["the first look", "a later look"])
-async def test_what_is_appended_while_partitions_are_located_ends_the_wait(
+async def test_an_append_while_partitions_are_located_ends_the_wait(
     server: BrokerServer, monkeypatch: pytest.MonkeyPatch, search: int
 ) -> None:
     partitions = await made_partitions(server)
@@ -130,7 +132,7 @@ async def test_what_is_appended_while_partitions_are_located_ends_the_wait(
         async for turn in in_turns(items):
             yield turn
             if is_due:
-                # Behind the back of this look: the first partition has been located.
+                # Unnoticed by this lookup: the first partition has been located already.
                 is_due = False
                 partitions[0].append(memoryview(BATCHES[0]), 1)
 

@@ -1,7 +1,7 @@
-"""No request waits for another's sync: what blocks until the device has something is never called on the event loop.
+"""No request waits for another's sync: the event loop never makes a blocking sync.
 
-The real disk is watched: every blocking sync of Python goes through `os.fsync` and `os.fdatasync`. All that a broker does while it
-serves clients is done to it: topics that come and go, rolls, retention, compaction, deletions, transactions, groups, share groups.
+The real disk is watched: every blocking sync of Python goes through `os.fsync` and `os.fdatasync`. The tests make the broker do all
+that it does for clients: create and delete topics, rolls, retention, compaction, deletions, transactions, groups, share groups.
 """
 
 from __future__ import annotations
@@ -82,10 +82,12 @@ def test_the_watch_sees_a_blocking_sync(broker: Broker, watch: Watch, tmp_path: 
     assert watch.found == [str(tmp_path)]
 
 
-def test_topics_come_and_go_without_a_sync_on_the_loop(broker: Broker, watch: Watch, tmp_path: Path) -> None:
+def test_topics_are_created_and_deleted_without_a_sync_on_the_loop(
+    broker: Broker, watch: Watch, tmp_path: Path
+) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for _ in range(3):
-        # The name comes back, so that what was noted of its logs has to be forgotten.
+        # The topic is recreated, so the checkpoints of the old logs have to be removed.
         broker.create_topic("a", 3)
         produce(broker, "a", [b"x"] * 3)
         wait_until(
@@ -100,9 +102,7 @@ def test_topics_come_and_go_without_a_sync_on_the_loop(broker: Broker, watch: Wa
     assert watch.found == []
 
 
-def test_rolls_retention_and_flushes_do_without_a_sync_on_the_loop(
-    broker: Broker, watch: Watch, tmp_path: Path
-) -> None:
+def test_rolls_retention_and_flushes_need_no_sync_on_the_loop(broker: Broker, watch: Watch, tmp_path: Path) -> None:
     segments = {"segment.bytes": 1 << 20, "retention.bytes": 1 << 20, "file.delete.delay.ms": 0, "flush.ms": 10}
     broker.create_topic("rolled", settings=segments)
     for _ in range(5):
@@ -115,7 +115,7 @@ def test_rolls_retention_and_flushes_do_without_a_sync_on_the_loop(
     assert watch.found == []
 
 
-def test_compaction_transactions_and_groups_do_without_a_sync_on_the_loop(
+def test_compaction_transactions_and_groups_need_no_sync_on_the_loop(
     broker: Broker, watch: Watch, tmp_path: Path
 ) -> None:
     broker.create_topic("table", settings={"cleanup.policy": "compact", "segment.ms": 10_000})
@@ -146,7 +146,7 @@ def _content(path: Path) -> bytes:
 
 
 class HeldDisk(MemoryDisk):
-    """A disk on which every sync that can be awaited waits, while it is held, and none may block."""
+    """A disk on which awaitable syncs wait while it is held, and blocking syncs fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ def _act_delete_records(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("act", [_act_create, _act_delete, _act_produce, _act_delete_records])
-def test_others_are_served_while_a_sync_takes_its_time(act: Callable[[Broker], None]) -> None:
+def test_other_clients_are_served_during_a_slow_sync(act: Callable[[Broker], None]) -> None:
     broker = Broker()
     disk = broker._disk = HeldDisk()
     with broker:

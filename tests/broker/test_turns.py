@@ -1,4 +1,4 @@
-"""Long lists let the loop go on; short ones do not wait."""
+"""Long lists yield to the event loop; short ones do not."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ async def turns_of_the_loop(work: asyncio.Task[None]) -> int:
     return count
 
 
-async def test_items_come_in_order_and_the_loop_has_a_turn_after_so_many() -> None:
+async def test_items_keep_their_order_and_the_loop_runs_after_every_turn() -> None:
     seen: list[int] = []
 
     async def work() -> None:
@@ -28,7 +28,7 @@ async def test_items_come_in_order_and_the_loop_has_a_turn_after_so_many() -> No
     assert seen == list(range(3000))
 
 
-async def test_a_short_list_is_gone_through_without_a_wait() -> None:
+async def test_a_short_list_does_not_yield() -> None:
     async def work() -> list[int]:
         return [item async for item in Turns()(range(ITEMS_PER_TURN))]
 
@@ -37,7 +37,7 @@ async def test_a_short_list_is_gone_through_without_a_wait() -> None:
     assert finished.value.value == list(range(ITEMS_PER_TURN))
 
 
-async def test_only_so_many_run_at_the_same_time() -> None:
+async def test_concurrency_is_bounded() -> None:
     running = most = 0
 
     async def one(number: int) -> int:
