@@ -110,12 +110,14 @@ def downloaded(npm: str, script: Path) -> bool:
         return False
     archive = script.parent / f"mermaid-{MERMAID}.tgz"
     with tarfile.open(archive) as packed:
-        member = packed.extractfile("package/dist/mermaid.min.js")
-        if member is None:
-            raise Broken(f"{archive} has no dist/mermaid.min.js")
-        unfinished = script.with_suffix(".part")
-        unfinished.write_bytes(member.read())
-    unfinished.replace(script)
+        # The script comes last: once it is there, the cache is complete.
+        for name, target in (("package/LICENSE", script.with_name("LICENSE")), ("package/dist/mermaid.min.js", script)):
+            member = packed.extractfile(name)
+            if member is None:
+                raise Broken(f"{archive} has no {name}")
+            unfinished = target.with_suffix(".part")
+            unfinished.write_bytes(member.read())
+            unfinished.replace(target)
     archive.unlink()
     return True
 
@@ -150,6 +152,7 @@ def disconnect(site: Path, script: Path | None) -> None:
     scripts = site / "assets" / "javascripts"
     if script is not None:
         shutil.copyfile(script, scripts / "mermaid.min.js")
+        shutil.copyfile(script.with_name("LICENSE"), scripts / "mermaid.LICENSE")
     is_local = False
     for bundle in scripts.glob("bundle.*.js"):
         text = bundle.read_text(encoding="utf-8")
