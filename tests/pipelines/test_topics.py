@@ -10,7 +10,7 @@ from tests.pipelines.city import City
 from catchment.client.errors import Unreachable
 from catchment.pipelines import Stage, topic, webhook
 from catchment.pipelines.declaration.addresses import LARGEST_RECORD_BYTES
-from catchment.pipelines.driving.failures import FailureKind, judge
+from catchment.pipelines.driving.failures import FailureKind, classify
 from catchment.pipelines.execution import topics
 from catchment.pipelines.execution.alerting import alert_rule
 from catchment.pipelines.execution.rows.boundaries import sink_options
@@ -86,4 +86,4 @@ def test_brokers_that_are_away_when_the_topics_are_made_are_no_mistake_of_the_pi
     with pytest.raises(Unreachable, match=r"topic .* cannot be made: .*Timed out") as away:
         topics.make_topics(context, 1)
 
-    assert judge(away.value, is_building=True).kind is FailureKind.BROKERS_AWAY
+    assert classify(away.value, is_building=True).kind is FailureKind.BROKERS_AWAY

@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import override
 
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.failures import Failure, FailureKind, judge
+from catchment.pipelines.driving.failures import Failure, FailureKind, classify
 from catchment.pipelines.execution.sinks import BatchHandler, for_each_batch
 from catchment.pipelines.execution.source_stage import STOPPED_BY_CHECK
 from catchment.pipelines.execution.spark_errors import cause_of, condition_of
@@ -40,7 +40,7 @@ def fail(spark: SparkSession, tmp_path: Path) -> Fail:
             query.awaitTermination(60)
         error = query.exception()
         assert error is not None
-        return judge(error)
+        return classify(error)
 
     return run
 
@@ -101,7 +101,7 @@ def test_a_plan_that_is_wrong_is_known_by_its_condition(spark: SparkSession) -> 
         spark.range(1).selectExpr("`Broken pipe`")
 
     assert condition_of(raised.value) == cause_of(raised.value).kind == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
-    failure = judge(raised.value, is_building=True)
+    failure = classify(raised.value, is_building=True)
     assert (failure.kind, failure.exit_code) == (FailureKind.PERMANENT, ExitCode.CONFIGURATION)
 
 
@@ -165,7 +165,7 @@ def test_a_process_that_plans_and_is_killed(spark: SparkSession, tmp_path: Path)
     error = query.exception()
     assert error is not None
 
-    failure = judge(error)
+    failure = classify(error)
 
     assert failure.kind is FailureKind.WORK_LOST
     assert failure.message == "work was lost: java.io.EOFException"

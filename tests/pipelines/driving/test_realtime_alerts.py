@@ -65,16 +65,16 @@ def test_without_the_jars_all_are_decided_in_micro_batches_and_told_why(
     assert "alert hot is decided in micro-batches: Spark's own Kafka connector is not here" in found.refusals[0]
 
 
-def ended(companion: RealtimeProcess) -> Failure:
+def ended(realtime: RealtimeProcess) -> Failure:
     """Look until it has failed for good."""
     failures: list[Failure] = []
 
     def has_failed() -> bool:
-        if (failure := companion.look()) is not None:
+        if (failure := realtime.check()) is not None:
             failures.append(failure)
         return bool(failures)
 
-    wait_for("the companion has failed", has_failed)
+    wait_for("the realtime has failed", has_failed)
     return failures[0]
 
 
@@ -84,29 +84,29 @@ def ended(companion: RealtimeProcess) -> Failure:
 )
 def test_it_is_started_again_until_it_cannot_be_cured(code: int, ends_with: ExitCode, restarts: int) -> None:
     program = "import os, sys; code = int(sys.argv[1]); os.kill(os.getpid(), -code) if code < 0 else sys.exit(code)"
-    companion = RealtimeProcess([sys.executable, "-c", program, str(code)], PATIENCE)
+    realtime = RealtimeProcess([sys.executable, "-c", program, str(code)], PATIENCE)
 
-    failure = ended(companion)
+    failure = ended(realtime)
 
     assert failure.exit_code == ends_with
-    assert companion.status.restarts == restarts
-    assert companion.status.state == "failed"
+    assert realtime.status.restarts == restarts
+    assert realtime.status.state == "failed"
 
 
 def test_brokers_that_are_away_are_waited_for_as_long_as_the_run_has_patience() -> None:
     now_s = [0.0]
     patience = RetryLimits(away_s=100.0, lost=2, first_pause_s=0.0, longest_pause_s=0.0)
-    companion = RealtimeProcess([sys.executable, "-c", "import sys; sys.exit(5)"], patience, clock=lambda: now_s[0])
+    realtime = RealtimeProcess([sys.executable, "-c", "import sys; sys.exit(5)"], patience, clock=lambda: now_s[0])
 
     def has_been_started_often() -> bool:
-        assert companion.look() is None
-        return companion.status.restarts > patience.lost + 1
+        assert realtime.check() is None
+        return realtime.status.restarts > patience.lost + 1
 
-    wait_for("the companion is started again and again", has_been_started_often)
-    assert (companion.status.state, companion.status.waits_for) == ("waiting", "the brokers")
+    wait_for("the realtime is started again and again", has_been_started_often)
+    assert (realtime.status.state, realtime.status.waits_for) == ("waiting", "the brokers")
 
     now_s[0] = 101.0
-    failure = ended(companion)
+    failure = ended(realtime)
 
     assert (failure.kind, failure.exit_code) == (FailureKind.BROKERS_AWAY, ExitCode.AWAY)
 
@@ -124,34 +124,34 @@ def test_one_whose_queries_run_waits_for_nothing_and_after_a_while_has_never_fai
     )
     now_s = [0.0]
     patience = RetryLimits(away_s=100.0, first_pause_s=0.0, longest_pause_s=0.0)
-    companion = RealtimeProcess([sys.executable, "-c", program], patience, clock=lambda: now_s[0])
+    realtime = RealtimeProcess([sys.executable, "-c", program], patience, clock=lambda: now_s[0])
 
     def has_state(state: str) -> bool:
-        assert companion.look() is None
-        return companion.status.state == state
+        assert realtime.check() is None
+        return realtime.status.state == state
 
     wait_for("the brokers are away", lambda: has_state("waiting"))
     wait_for("its queries run", lambda: has_state("running"))
-    assert companion.status.waits_for is None
+    assert realtime.status.waits_for is None
 
     now_s[0] = 150.0
     assert has_state("running")
     end.touch()
     wait_for("the brokers are away again", lambda: has_state("waiting"))
-    companion.close()
+    realtime.close()
 
 
 def test_one_that_finds_real_time_mode_refused_is_left_alone_and_ends_no_run() -> None:
-    companion = RealtimeProcess([sys.executable, "-c", f"import sys; sys.exit({NOT_ALLOWED})"], PATIENCE)
+    realtime = RealtimeProcess([sys.executable, "-c", f"import sys; sys.exit({NOT_ALLOWED})"], PATIENCE)
 
     def is_refused() -> bool:
-        assert companion.look() is None
-        return companion.is_refused
+        assert realtime.check() is None
+        return realtime.is_refused
 
-    wait_for("the companion has refused", is_refused)
-    assert companion.look() is None
-    assert companion._process is None
-    assert (companion.status.state, companion.status.restarts) == ("stopped", 0)
+    wait_for("the realtime has refused", is_refused)
+    assert realtime.check() is None
+    assert realtime._process is None
+    assert (realtime.status.state, realtime.status.restarts) == ("stopped", 0)
 
 
 def test_the_reasons_reach_the_driver_and_alerts_without_one_are_told_of_the_others(tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_the_reasons_reach_the_driver_and_alerts_without_one_are_told_of_the_oth
 
 
 def test_it_ends_when_its_input_does() -> None:
-    companion = RealtimeProcess([sys.executable, "-c", "import sys; sys.stdin.read()"], PATIENCE)
-    companion.look()
-    process = companion._process
+    realtime = RealtimeProcess([sys.executable, "-c", "import sys; sys.stdin.read()"], PATIENCE)
+    realtime.check()
+    process = realtime._process
     assert process is not None
 
-    companion.close()
+    realtime.close()
 
     assert process.returncode == 0

@@ -12,7 +12,7 @@ from py4j.protocol import ERROR, Py4JError, get_return_value
 
 from catchment.client.errors import BrokerError, NoSuchBroker, SettingsError, TimedOut, Unreachable
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.failures import FailureKind, judge
+from catchment.pipelines.driving.failures import FailureKind, classify
 from catchment.pipelines.errors import Mistakes
 from catchment.pipelines.execution.sinks import BatchFailed, BatchHandler, for_each_batch
 from catchment.pipelines.execution.spark_errors import cause_in
@@ -73,7 +73,7 @@ def text_of(name: str) -> str:
     ],
 )
 def test_what_spark_says_is_judged_by_its_innermost_cause(text: str, kind: FailureKind, code: ExitCode) -> None:
-    failure = judge(SparkSaid(text))
+    failure = classify(SparkSaid(text))
 
     assert (failure.kind, failure.exit_code) == (kind, code)
 
@@ -84,9 +84,9 @@ def test_a_call_that_the_jvm_never_answers_is_for_another_driver_to_try() -> Non
         get_return_value(ERROR, None, "o2686", "isActive")
 
     for is_building in (False, True):
-        failure = judge(raised.value, is_building=is_building)
+        failure = classify(raised.value, is_building=is_building)
         assert (failure.kind, failure.exit_code) == (FailureKind.SPARK_LOST, ExitCode.START_AGAIN)
-    told = judge(
+    told = classify(
         Py4JError("An error occurred while calling o1.x. Trace:\npy4j.Py4JException: Method x([]) does not exist")
     )
     assert told.kind is FailureKind.PERMANENT, "an answer, though not one that one would like"
@@ -164,14 +164,16 @@ def test_people_read_the_cause_without_stacks(text: str, said: str) -> None:
     ids=lambda one: type(one).__name__ if isinstance(one, Exception) else None,
 )
 def test_our_own_errors_are_judged_alike(error: Exception, kind: FailureKind, code: ExitCode) -> None:
-    failure = judge(error)
+    failure = classify(error)
 
     assert (failure.kind, failure.exit_code) == (kind, code)
 
 
 def test_what_is_wrong_with_a_plan_is_a_matter_of_configuration() -> None:
-    assert judge(SparkSaid("[PARSE_SYNTAX_ERROR] Syntax error"), is_building=True).exit_code == ExitCode.CONFIGURATION
-    assert judge(StoreRefused("column a"), is_building=True).exit_code == ExitCode.REFUSED
+    assert (
+        classify(SparkSaid("[PARSE_SYNTAX_ERROR] Syntax error"), is_building=True).exit_code == ExitCode.CONFIGURATION
+    )
+    assert classify(StoreRefused("column a"), is_building=True).exit_code == ExitCode.REFUSED
 
 
 def raising(error: Exception) -> BatchHandler:
@@ -199,7 +201,7 @@ def test_a_batch_that_fails_says_so_in_few_words_and_is_judged_the_same(
         for_each_batch(raising(error))(rows, 0)
     text = "".join(traceback.format_exception(raised.value))
 
-    failure = judge(SparkSaid(f"terminated with exception: An exception was raised. Return Message: {text}"))
+    failure = classify(SparkSaid(f"terminated with exception: An exception was raised. Return Message: {text}"))
 
     assert "Traceback" not in str(raised.value)
     assert failure.kind is kind

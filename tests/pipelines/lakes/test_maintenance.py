@@ -40,17 +40,17 @@ def test_a_run_compacts_with_its_first_batch_unless_an_earlier_one_has_done_it_l
         upkeep = MaintenanceSchedule(lake, _EVERY_S, clock)
         for batch_id in range(3):
             put(lake, numbers(batch_id), f"query {run}", batch_id)
-            upkeep.keep()
+            upkeep.run_if_due()
             found.append(compactions(lake))
         clock.now_s += _EVERY_S
         put(lake, numbers(3), f"query {run}", 3)
-        upkeep.keep()
+        upkeep.run_if_due()
         found.append(compactions(lake))
 
     # A single file is none to compact: the first run finds some to do when the time is over, and the second is too early at first.
     assert found == [0, 0, 0, 1, 1, 1, 1, 2]
     put(lake, numbers(0), "query 2", 0)
-    MaintenanceSchedule(lake, 0.0, clock).keep()
+    MaintenanceSchedule(lake, 0.0, clock).run_if_due()
     assert compactions(lake) == 3, "the first batch of a run is enough where the last time was long ago"
     age_s = lake.compacted_before_s(datetime.now(UTC))
     assert age_s is not None
@@ -71,8 +71,8 @@ def test_an_upkeep_that_fails_is_tried_again_later_and_stops_nothing(
     monkeypatch.setattr(lake, "maintain", fail)
     upkeep = MaintenanceSchedule(lake, _EVERY_S, clock)
     for _ in range(3):
-        upkeep.keep()
+        upkeep.run_if_due()
     assert len(tries) == 1
     clock.now_s = _EVERY_S
-    upkeep.keep()
+    upkeep.run_if_due()
     assert len(tries) == 2

@@ -198,7 +198,7 @@ def test_a_run_reports_them_before_it_makes_a_topic(spark: SparkSession, tmp_pat
     from catchment.pipelines.driving.driven_run import DrivenRun
     from catchment.pipelines.driving.driver_options import DriverOptions
     from catchment.pipelines.driving.exit_codes import ExitCode
-    from catchment.pipelines.driving.failures import judge
+    from catchment.pipelines.driving.failures import classify
 
     stages = "  broken: {from: orders, sql: SELECT nonsense FROM orders}\n"
     file = _file(tmp_path, stages, "broken")
@@ -210,7 +210,7 @@ def test_a_run_reports_them_before_it_makes_a_topic(spark: SparkSession, tmp_pat
     finally:
         run._publisher.close()
     assert str(raised.value).startswith(f"{file}:11: stages.broken.sql: there is no column nonsense")
-    failure = judge(raised.value, is_building=True)
+    failure = classify(raised.value, is_building=True)
     assert failure.exit_code == ExitCode.CONFIGURATION
     assert failure.message.startswith(str(raised.value))
 

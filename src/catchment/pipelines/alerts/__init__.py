@@ -1,1 +1,1 @@
-"""Alerts: conditions on rows and silences of keys, answered once on topics, and told to people by webhook and mail."""
+"""Alerts: conditions on rows and on silent keys, written once to topics, and sent to people by webhook and mail."""

@@ -1,15 +1,15 @@
-"""Keys of which nothing is heard any more: a timer for each key that was ever heard, set anew by every row.
+"""Keys for which no rows come any more: a timer for each key that was ever seen, reset by every row.
 
 Behaviour
-    The row of a silent key holds the key, `last_seen` (the newest event time heard) and `absent_ms`. It goes through the same
-    sink as any other candidate, with `last_seen` for its event time: one alert for each silence. A timer belongs to
-    Spark's own time of the batch, which the checkpoint keeps, so a repeated batch finds the same.
-    A key has state only while its timer runs: what is kept is bounded by the keys heard within the last term.
-    A timer that is long overdue means that the query was not running: the key has one more term to be heard, for its rows
+    The row of a silent key holds the key, `last_seen` (its newest event time) and `absent_ms`. It takes the same path
+    as any other candidate, with `last_seen` for its event time: one alert for each silence. Timers use
+    Spark's own time of the batch, which the checkpoint keeps, so a repeated batch gives the same result.
+    A key has state only while its timer runs: the state is bounded by the keys seen within the last `absent_for`.
+    A timer that is long overdue means that the query was not running. Its key gets one more `absent_for`, because its rows
     may be waiting in the log.
-    Timers need the state store of `execution.pipeline_session`.
+    Timers need the state store of `execution.session`.
 Gaps
-    A key that was never heard is not missed. Timers are looked at once a batch: give the query a trigger of a second or so,
+    A key that was never seen is not missed. Timers are checked once a batch: give the query a trigger of a second or so,
     or Spark runs empty batches without a pause.
 """
 
@@ -42,8 +42,8 @@ _STATE: Final = StructType(
 
 
 def absent_rows(rows: DataFrame, key: Sequence[str], event_time: str, absent_for_ms: int) -> DataFrame:
-    """A row for each key at the moment when nothing has been heard of it for so long."""
-    # Times are numbers on their way through Python, where time zones would only get in the way.
+    """A row for each key once it has had no rows for `absent_for_ms`."""
+    # Times pass through Python as numbers: time zones would only get in the way.
     heard = rows.select(*key, F.unix_micros(F.col(event_time).cast("timestamp")).alias(_SEEN_US))
     fields = [heard.schema[name] for name in key]
     output = StructType([*fields, StructField(_SEEN_US, LongType()), StructField(ABSENT_MS, LongType())])

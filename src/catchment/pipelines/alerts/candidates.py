@@ -1,4 +1,4 @@
-"""From a stage's rows to candidates for an alert, in Spark's own expressions: micro-batches and real-time mode share them."""
+"""From a stage's rows to candidates for an alert, in Spark's own expressions, which micro-batches and real-time mode share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def require_columns(rows: DataFrame, rule: AlertRule) -> None:
 
 
 def _id(rule: AlertRule, key: Column, time_us: Column) -> Column:
-    """A digest of what makes an alert the same alert, whoever finds it and in whichever version; null without an event time."""
+    """A digest of what identifies an alert, the same in every version and mode; null without an event time."""
     text = F.concat(F.lit(f"{rule.pipeline}\n{rule.name}\n"), key, F.lit("\n"), time_us.cast("string"))
     return F.substring(F.sha2(text.cast("binary"), 256), 1, _ID_LENGTH)
 
@@ -87,7 +87,7 @@ def _as_json(names: tuple[str, ...]) -> Column:
 
 
 def _message(rows: DataFrame, rule: AlertRule) -> Column:
-    """The template with the row's values in place of the names in braces; `{price:.2f}` and `{count:,}` are understood."""
+    """The template with the row's values in place of the names in braces; `{price:.2f}` and `{count:,}` are supported."""
     if rule.message is None:
         parts = [F.lit(f"{rule.name}: "), *_joined(rule.key)]
     else:

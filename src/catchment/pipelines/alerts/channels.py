@@ -30,7 +30,7 @@ from catchment.pipelines.declaration.addresses import split_url
 
 
 class Notification(NamedTuple):
-    """An alert as somebody outside is told of it."""
+    """An alert as a channel sends it."""
 
     id: str
     message: str
@@ -39,24 +39,24 @@ class Notification(NamedTuple):
 
 
 class DeliveryFailed(Exception):
-    """It did not work, but may the next time."""
+    """The alert was not delivered, but another attempt may succeed."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-        """How long the other side asks us to wait."""
+        """How long the receiver asks us to wait."""
 
 
 class DeliveryRejected(Exception):
-    """It did not work, and will not by being repeated."""
+    """The alert was not delivered, and another attempt would not help."""
 
 
 class Channel(ABC):
-    """Somebody who is told. At least once: whoever minds finds the alert's id in what is sent."""
+    """A webhook or a mail address. Delivery is at least once: the alert's id is in what is sent."""
 
     @abstractmethod
     def send(self, alert: Notification) -> None:
-        """Return when the other side has taken it; raise DeliveryFailed or DeliveryRejected."""
+        """Return when the receiver has accepted it; raise DeliveryFailed or DeliveryRejected."""
 
 
 _HTTP_TIMEOUT_S: Final = 10.0

@@ -1,9 +1,9 @@
-"""Which candidates become alerts: one for each key and event time, and none within the cooldown of another.
+"""Which candidates fire as alerts: one for each key and event time, and none within the cooldown of another.
 
 Behaviour
     Two alerts of a key are at least the cooldown apart, and a candidate that does not fire is closer than that to one that
-    did. Both are said of event times, and neither depends on the order in which rows come. So a batch that is repeated
-    after a crash, with a memory read back from the log, fires what was missing and nothing else.
+    did. Both hold for event times, and neither depends on the order in which rows come. So a batch that is repeated
+    after a crash, with the memory read back from the log, fires what was missing and nothing else.
 Gaps
     The memory holds the newest 100,000 alerts by event time. A candidate that is older than all of them, or may be within the
     cooldown of one that was forgotten, never fires. So no more than that many alerts fire within one cooldown.
@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
     value: str
     """The whole alert as JSON."""
     topic_keys: Sequence[str | None]
-    """The keys of its records in the topics that are told, in the order of the rule's."""
+    """The keys of its records in the topics of the rule, in the same order."""
 
 
 class Decision(NamedTuple):
@@ -48,7 +48,7 @@ class Decision(NamedTuple):
 
 
 class Memory:
-    """The event times of alerts by key. To be thrown away if what it decided may not have been written."""
+    """The event times of alerts by key. Discard it if its decisions may not have been written."""
 
     def __init__(self, cooldown_us: int, limit: int = REMEMBERED_ALERTS) -> None:
         self._cooldown_us = cooldown_us
@@ -61,7 +61,7 @@ class Memory:
         return len(self._oldest)
 
     def remember(self, key: str, event_time_us: int) -> None:
-        """An alert of the log."""
+        """Add an alert of the log."""
         times_us = self._times_us.setdefault(key, [])
         position = bisect_left(times_us, event_time_us)
         if position < len(times_us) and times_us[position] == event_time_us:
@@ -90,7 +90,7 @@ class Memory:
         return Decision(fired, repeated, cooling, forgotten)
 
     def _distance_us(self, key: str, event_time_us: int) -> int | None:
-        """How far the nearest alert of the key is away."""
+        """The distance to the nearest alert of the key."""
         times_us = self._times_us.get(key, [])
         position = bisect_left(times_us, event_time_us)
         return min(

@@ -1,4 +1,4 @@
-"""From a record of the log to its channel: told once for each id, tried within limits, set aside if it cannot be told."""
+"""Delivery of one alert from the log to a channel: once for each id, retried within limits, else written to the undelivered topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BROKER_PAUSE_S: Final = 1.0
 
 
 class DeliveryLimits(NamedTuple):
-    """How often a channel is tried before an alert is given up, and with which pauses, each twice the one before."""
+    """How many attempts are made before an alert is given up, and the pauses between them, each twice the one before."""
 
     attempts: int = 8
     first_pause_s: float = 0.5
@@ -35,15 +35,15 @@ class DeliveryLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStatus:
-    """What has become of the alerts for a channel since the driver started, and what is in the way of others."""
+    """Outcomes of the alerts for a channel since the driver started, and the current problem."""
 
     name: str
     delivered: int = 0
     repeated: int = 0
-    """Records of alerts that had been told, or given up, already."""
+    """Records of alerts that had already been delivered or given up."""
     given_up: int = 0
     lost: int = 0
-    """Records that retention removed from the log before they could be told."""
+    """Records that retention removed from the log before they were delivered."""
     trouble: str | None = None
 
     @property
@@ -57,7 +57,7 @@ class DeliveryStatus:
 
 
 class Delivery:
-    """Tells one channel. For one thread; the status is for any."""
+    """Delivers to one channel. Used by one thread; any thread may read the status."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Delivery:
         limits: DeliveryLimits,
         stopping: Event,
     ) -> None:
-        """`stopping` cuts pauses short; what is under way then is not counted as told."""
+        """`stopping` cuts pauses short; an alert that is under way then is not counted as delivered."""
         self._connection = connection
         self._topic = undelivered_topic(pipeline)
         self._group = group
@@ -86,25 +86,25 @@ class Delivery:
 
     @property
     def remembered(self) -> int:
-        """How many ids are known at most."""
+        """How many ids are remembered at most."""
         return self._settled.limit
 
     def remember(self, ids: Iterable[str]) -> None:
-        """Alerts that were told, or given up, before the driver started."""
+        """Add alerts that were delivered or given up before the driver started."""
         for one in ids:
             self._settled[one] = None
 
     def deliver(self, record: dict[str, Any]) -> bool:
-        """Tell of one alert or give it up, unless that was done before; False if the worker is being closed meanwhile."""
+        """Deliver one alert or give it up, unless that was done before; False if the worker is being closed meanwhile."""
         try:
             body = json.loads(record["value"])
             alert = Notification(str(body["id"]), str(body["message"]), record["value"])
         except (ValueError, KeyError, TypeError) as error:
-            return self._give_up(record, f"somebody else wrote to the log: {error!r}", attempts=0)
+            return self._give_up(record, f"another program wrote to the log: {error!r}", attempts=0)
         if alert.id in self._settled:
             self.count(repeated=1)
             return True
-        is_settled = self._tell(alert, record)
+        is_settled = self._send(alert, record)
         if is_settled:
             self._settled[alert.id] = None
         return is_settled
@@ -121,11 +121,11 @@ class Delivery:
             )
 
     def trouble(self, trouble: str | None) -> None:
-        """Say what is in the way; None when nothing is any more."""
+        """Set the current problem; None when there is none any more."""
         with self._lock:
             self._status = replace(self._status, trouble=trouble)
 
-    def _tell(self, alert: Notification, record: dict[str, Any]) -> bool:
+    def _send(self, alert: Notification, record: dict[str, Any]) -> bool:
         pause_s = self._limits.first_pause_s
         for attempt in range(1, self._limits.attempts + 1):
             try:
@@ -140,7 +140,7 @@ class Delivery:
                 if self._stopping.wait(min(wanted_s, self._limits.longest_pause_s)):
                     return False
                 pause_s *= 2
-            except Exception as error:  # Whatever it is, it must not end the worker.
+            except Exception as error:  # No error may end the worker.
                 return self._give_up(record, f"unexpected {error!r}", attempt)
             else:
                 self.trouble(None)
@@ -149,7 +149,7 @@ class Delivery:
         raise AssertionError("the last attempt returns")
 
     def _give_up(self, record: dict[str, Any], reason: str, attempts: int) -> bool:
-        """Set an alert aside, for as long as that takes: it is not told again meanwhile. False if the worker is being closed."""
+        """Write an alert to the undelivered topic, with retries until the worker is closed; False then."""
         _log.error("an alert is given up for %s: %s", self._group, reason)
         added = {"listener": self._group, "error": reason, "attempts": str(attempts)}
         headers = [*(record["headers"] or ()), *({"key": key, "value": text.encode()} for key, text in added.items())]
@@ -162,9 +162,9 @@ class Delivery:
         )
         while True:
             try:
-                self._set_aside(rows)
+                self._write_undelivered(rows)
             except ClientError as error:
-                self.trouble(f"an alert that was given up ({reason}) cannot be set aside: {error}")
+                self.trouble(f"an alert that was given up ({reason}) cannot be written to topic {self._topic}: {error}")
                 if self._stopping.wait(_BROKER_PAUSE_S):
                     return False
             else:
@@ -172,7 +172,7 @@ class Delivery:
                 self.count(given_up=1)
                 return True
 
-    def _set_aside(self, rows: pyarrow.Table) -> None:
+    def _write_undelivered(self, rows: pyarrow.Table) -> None:
         with (
             closing(self._connection.new_cluster()) as cluster,
             Producer(cluster, max_record_bytes=LARGEST_RECORD_BYTES) as producer,

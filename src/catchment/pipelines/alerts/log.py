@@ -1,8 +1,8 @@
-"""The alerts topic of a pipeline: what has fired, written with every topic that is told, in one transaction.
+"""The alerts topic of a pipeline: the alerts that have fired, written together with every topic of the rule in one transaction.
 
-Whoever opens the log for an alert takes its transactional id over. That ends what a driver before it had begun, so what is
-read back afterwards is all that will ever have fired; and the driver before, should it still be running, is refused from
-then on and says so.
+The driver that opens the log for an alert takes over its transactional id. That fences an earlier driver and aborts its transaction, so
+what is read back afterwards is all that will ever have fired. The earlier driver, should it still be running, fails with
+`AlertsTakenOver`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from catchment.spark.options.connection import Connection
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _DELIVERY_TIMEOUT_S: Final = 30.0
-"""Less than a transaction lives: a broker that is away fails the write before it ends the transaction."""
+"""Less than the transaction time-out: a write to a broker that is away fails before the transaction ends."""
 _READ_TIMEOUT_S: Final = 90.0
-"""More than that: other alerts' transactions may have to time out before the log can be read to its end."""
+"""More than the transaction time-out: transactions of other alerts may have to end before the log can be read to its end."""
 _FENCED: Final = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
 _ID: Final = "id"
 _TIME: Final = "event_time_us"
@@ -39,7 +39,7 @@ _KEY: Final = "key"
 
 
 class AlertsTakenOver(ClientError):
-    """Another driver writes this alert now. Starting again would only take it back from that one."""
+    """Another driver writes this alert now. A restart would only take it back from that one."""
 
     def __init__(self, rule: AlertRule) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class AlertsTakenOver(ClientError):
 
 
 class AlertLog:
-    """One alert's place in the log. For one thread at a time."""
+    """The log as one alert uses it. For one thread at a time."""
 
     def __init__(self, connection: Connection, rule: AlertRule) -> None:
         self._rule = rule
@@ -68,7 +68,7 @@ class AlertLog:
             raise
 
     def close(self) -> None:
-        """An open transaction is left to whoever opens the log next, or to its time-out."""
+        """An open transaction is left to the next driver that opens the log, or to its time-out."""
         self._producer.close()
         self._cluster.close()
 
@@ -106,8 +106,8 @@ class AlertLog:
         values = [one.value for one in alerts]
         log_keys = [f"{self._rule.name}:{one.record_key or ''}" for one in alerts]
         records = {
-            topic: _table([one.topic_keys[place] for one in alerts], values, headers)
-            for place, topic in enumerate(self._rule.topics)
+            topic: _table([one.topic_keys[position] for one in alerts], values, headers)
+            for position, topic in enumerate(self._rule.topics)
         }
         return {**records, self._rule.log_topic: _table(log_keys, values, headers)}
 
@@ -125,7 +125,7 @@ def fired_before(cluster: Cluster, rule: AlertRule) -> list[tuple[str, int]]:
             ours = compute.starts_with(read.batch.column("key"), f"{rule.name}:")
             for headers in read.batch.column("headers").filter(ours).to_pylist():
                 texts = {one["key"]: one["value"].decode() for one in headers or ()}
-                # A record without them is not of our writing.
+                # A record without them was not written by us.
                 if _KEY in texts and _TIME in texts:
                     found.append((texts[_KEY], int(texts[_TIME])))
     return found
@@ -166,7 +166,7 @@ Outcome = TypeVar("Outcome")
 
 
 class Remembered(Generic[Outcome]):
-    """Outcomes by id. The one that was noted first is forgotten first."""
+    """Outcomes by id, bounded: the oldest is forgotten first."""
 
     def __init__(self, limit: int = REMEMBERED_IDS) -> None:
         self.limit = limit

@@ -1,11 +1,11 @@
-"""What has become of alerts that are decided elsewhere, counted from the log that they are written to.
+"""Outcomes of alerts that another process decides, counted from the log that they are written to.
 
-Real-time mode decides in tasks of Spark's, in a process of its own, and reports once in five minutes. The log has every alert at once: a
-record whose id is new has fired, one whose id was there before is a repetition.
+Real-time mode decides in Spark tasks, in a process of its own, and reports once in five minutes. The log has every alert at once: a
+record with a new id has fired, one with a known id is a repetition.
 
 Gaps
     Ids are known of the last 10,000 records of the log before the driver started, and of as many of each alert since.
-    Rows without an event time give no record, so nobody counts them.
+    Rows without an event time give no record, so they are not counted.
     Partitions that are added to the log are seen at the next start.
 """
 
@@ -46,7 +46,7 @@ class LogCounts:
         self._lock = Lock()
         self._counts = {alert: {_FIRED: 0, _REPEATED: 0} for alert in alerts}
         self._begun: dict[TopicPartition, int] = {}
-        """Where the log ended when counting began: what is before is known, and not counted."""
+        """The log end offsets when counting began: earlier records are known, and not counted."""
         self._positions: dict[TopicPartition, int] = {}
         self._is_over = Event()
         self._thread = Thread(target=self._work, name="counts of alerts", daemon=True)
@@ -65,7 +65,7 @@ class LogCounts:
         self.close()
 
     def close(self) -> None:
-        """Count no more. A call that waits for a broker which is away is not waited for: the thread ends with the process."""
+        """Stop counting, without waiting for a call to a broker that is away: the thread ends with the process."""
         self._is_over.set()
 
     @property
@@ -92,7 +92,7 @@ class LogCounts:
                 _log.warning("alerts of topic %s are not counted: %s", self._topic, gone)
                 self._positions[gone.topic, gone.partition] = min(gone.log_start, gone.log_end)
             except ClientError as error:
-                _log.debug("what became of alerts is not known: %s", error)
+                _log.debug("the outcomes of alerts are not known: %s", error)
                 self._is_over.wait(_BROKER_PAUSE_S)
 
     def _follow(self, cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""The people and programs behind webhooks and mail addresses are told of alerts here, beside the queries and never in them."""
+"""Notifications by webhook and mail, sent beside the queries and never in them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from catchment.spark.options.connection import Connection
 _log: Final = logging.getLogger("catchment.pipelines")
 _CLOSE_S: Final = 15.0
 _FINISH_S: Final = 30.0
-"""How long a run that ends by itself waits for channels: one that is away must not keep a scheduler waiting."""
+"""How long a run that ends by itself waits for channels: a receiver that is away must not keep a scheduler waiting."""
 
 
 class Notifier:
-    """All workers of a pipeline, open within a `with` block. Open it before the queries: alerts that fire earlier go untold."""
+    """All delivery workers of a pipeline, open within a `with` block. Open it before the queries: alerts that fire earlier are not sent."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Notifier:
         smtp: str | None = None,
         limits: DeliveryLimits | None = None,
     ) -> None:
-        """SettingsError says which address is none."""
+        """Raises SettingsError for an invalid address."""
         rules = list(rules)
         self._connection = connection
         self._topics = {rule.log_topic for rule in rules}
@@ -63,12 +63,12 @@ class Notifier:
 
     @property
     def statuses(self) -> list[DeliveryStatus]:
-        """How each worker is doing."""
+        """The status of each worker."""
         return [worker.status for worker in self._workers]
 
     def has_finished(self) -> bool:
-        """Whether all has been told that was in the log when this was first asked, or is left to the next start: that takes
-        too long. To be asked again and again once no alert fires any more."""
+        """Whether all alerts are delivered that were in the log at the first call, or the time for that is over: the rest is
+        left to the next start. Call it repeatedly once no alert fires any more."""
         if not self._workers:
             return True
         now_s = time.monotonic()
@@ -77,13 +77,13 @@ class Notifier:
         try:
             self._ends = self._log_ends() if self._ends is None else self._ends
         except ClientError as error:
-            _log.warning("nobody knows whether all alerts have been told: %s", error)
+            _log.warning("it is unknown whether all alerts have been delivered: %s", error)
             return now_s > self._finish_by_s
         ends = self._ends
         return now_s > self._finish_by_s or all(worker.has_reached(ends) for worker in self._workers)
 
     def close(self) -> None:
-        """What could not be told by now is told after the next start."""
+        """Alerts that are not delivered by now are delivered after the next start."""
         deadline_s = time.monotonic() + _CLOSE_S
         for worker in self._workers:
             worker.close(timeout_s=0)

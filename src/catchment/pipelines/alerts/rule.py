@@ -13,7 +13,7 @@ CANDIDATES_AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """What to look for, and whom to tell."""
+    """The condition of an alert, and where it is sent."""
 
     pipeline: str
     name: str
@@ -37,7 +37,7 @@ class AlertRule:
 
     @property
     def log_topic(self) -> str:
-        """Where all alerts of the pipeline are written: what has fired, and what the notifier has to tell."""
+        """Where all alerts of the pipeline are written: what has fired, and what the notifier sends."""
         return log_topic(self.pipeline)
 
     @property
@@ -52,12 +52,12 @@ def log_topic(pipeline: str) -> str:
 
 
 def undelivered_topic(pipeline: str) -> str:
-    """Where alerts go that could not be told to a webhook or by mail."""
+    """The topic of alerts that could not be delivered by webhook or mail."""
     return f"{pipeline}.alerts.undelivered"
 
 
 NUMBER: Final = re.compile(r"(,?)(?:(d)|\.(\d+)f)?")
-"""How a number may be laid out: `.2f`, `d`, and a comma before them."""
+"""How a number may be formatted: `.2f`, `d`, and a comma before them."""
 
 
 class Piece(NamedTuple):

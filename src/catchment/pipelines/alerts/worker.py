@@ -1,15 +1,15 @@
-"""One channel and its alerts: read from the log in order, told or given up, and the place in the log kept.
+"""A delivery worker: it reads the alerts for one channel from the log in order, delivers them or gives them up, and commits its position.
 
-Each webhook and each address for mail of an alert is a worker with a thread, a position in the log and a fate of its own: one
-that does not answer holds up nobody else. The position is committed to a consumer group that is named after the alert, so
-that a changed address goes on where the one before it stood.
+Each webhook and each mail address of an alert has a worker with its own thread and position: a receiver that does not answer
+delays no other. The position is committed to a consumer group that is named after the alert, so
+that a changed address goes on where the one before it stopped.
 
 Behaviour
     A new worker begins with alerts that fire after it is opened. Within a partition of the log, and so for a key, alerts are
-    told in order. What cannot be told goes to the topic of undelivered alerts with the reason. A record whose id was told or
-    given up before is passed over: real-time mode writes an alert again for each event that goes on satisfying it.
+    delivered in order. An undeliverable alert goes to the topic of undelivered alerts with the reason. A record whose id was delivered or
+    given up before is skipped: real-time mode writes an alert again for each event that still satisfies it.
 Gaps
-    Ids are known of the last 10,000 records of the log before the place where the worker began, and of as many since.
+    Ids are known of the last 10,000 records of the log before the position where the worker began, and of as many since.
     Partitions that are added to the log are seen at the next start.
 """
 
@@ -42,7 +42,7 @@ _BROKER_PAUSE_S: Final = 1.0
 
 
 class DeliveryWorker:
-    """Tells one channel of one alert. `open` before alerts can fire, so that none comes too early for it."""
+    """Delivers one alert to one channel. Call `open` before alerts can fire, so that none is missed."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class DeliveryWorker:
         self._delivery = Delivery(
             connection, pipeline, self._group, channel, limits or DeliveryLimits(), self._stopping
         )
-        self._has_looked_back = False
+        self._has_read_ids = False
         self._lock = Lock()
         self._reached: dict[TopicPartition, int] = {}
         self._thread = Thread(target=self._work, name=f"catchment-alerts-{alert}-{name}", daemon=True)
@@ -71,18 +71,18 @@ class DeliveryWorker:
         return self._delivery.status
 
     def has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether everything before these places of the log has been told or given up."""
+        """Whether everything before these offsets of the log has been delivered or given up."""
         with self._lock:
             return all(self._reached.get(place, -1) >= end for place, end in ends.items())
 
     def open(self) -> None:
-        """Take a place at the end of the log if this is the first time, and begin."""
+        """Commit the end of the log as the position if there is none, and start the thread."""
         with closing(self._connection.new_cluster()) as cluster:
             self._positions(cluster)
         self._thread.start()
 
     def close(self, timeout_s: float) -> None:
-        """Stop after the attempt that is being made; what was not told is told next time."""
+        """Stop after the current attempt; the other alerts are delivered after the next start."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -100,7 +100,7 @@ class DeliveryWorker:
 
     def _follow(self, cluster: Cluster) -> None:
         positions = self._positions(cluster)
-        self._look_back(cluster, positions)
+        self._read_delivered_ids(cluster, positions)
         spans = [Span(*place, offset) for place, offset in positions.items()]
         committed_at_s = time.monotonic()
         with Reader(cluster, spans, columns=["key", "value", "headers", "offset"]) as reader:
@@ -121,9 +121,9 @@ class DeliveryWorker:
                 with self._lock:
                     self._reached = reader.positions
 
-    def _look_back(self, cluster: Cluster, positions: Mapping[TopicPartition, int]) -> None:
-        """Learn the ids of what was told before the driver started, as many as are remembered: they may come again."""
-        if self._has_looked_back:
+    def _read_delivered_ids(self, cluster: Cluster, positions: Mapping[TopicPartition, int]) -> None:
+        """Read the ids of alerts that were delivered before the driver started, as many as are remembered: they may come again."""
+        if self._has_read_ids:
             return
         longest = self._delivery.remembered // len(positions)
         starts = cluster.list_offsets(list(positions), EARLIEST)
@@ -134,12 +134,12 @@ class DeliveryWorker:
                     for read in reader.poll(_POLL_S):
                         self._delivery.remember(ids_of(read.batch, self._alert))
             except OffsetOutOfRange as gone:
-                # It is about what lies behind us: to know less is no harm.
-                _log.warning("%s knows less of what was told: %s", self._group, gone)
-        self._has_looked_back = True
+                # These records lie before the position: missing some does no harm.
+                _log.warning("%s has fewer ids of delivered alerts: %s", self._group, gone)
+        self._has_read_ids = True
 
     def _positions(self, cluster: Cluster) -> dict[TopicPartition, int]:
-        """Where the worker stands; where it is new, the end of the log, from now on and after a restart too."""
+        """The committed positions; for a new worker, the end of the log, which is committed so that a restart begins there too."""
         topic = log_topic(self._pipeline)
         places = [(topic, number) for number in cluster.partitions(topic, create=True)]
         known = {place: position.offset for place, position in cluster.committed(self._group, places).items()}

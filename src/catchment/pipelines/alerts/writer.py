@@ -1,9 +1,9 @@
-"""The end of an alert's query: each batch's candidates are looked at here, on the driver, and those that fire are written.
+"""The writer of an alert's query: it decides on each batch's candidates on the driver, and writes those that fire.
 
     rows.writeStream.foreachBatch(for_each_batch(AlertWriter(rule, connection).handle))
 
 A batch is decided in slices of a bounded size, each written in a transaction of its own. What has fired is known from the log
-alone. Whenever a write fails, its outcome may be unknown: the log is opened anew, read back, and the slice decided again.
+alone. When a write fails, its outcome may be unknown: the log is reopened and read back, and the slice is decided again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ORDER: Final = ("event_time_us", "key", "value")
 
 @dataclass(slots=True)
 class AlertCounts:
-    """What has become of candidates since the driver started."""
+    """Outcomes of candidates since the driver started."""
 
     fired: int = 0
     repeated: int = 0
@@ -130,7 +130,7 @@ class AlertWriter:
             left = found.where(F.struct(*_ORDER) > F.struct(*reached))
 
     def _timed(self, found: pyarrow.Table, batch_id: int) -> list[Candidate]:
-        """Without those that have no time by which they could be told apart."""
+        """The candidates without those that have no event time, and so no id."""
         candidates = [Candidate(**one) for one in found.to_pylist() if one["event_time_us"] is not None]
         if without_time := found.num_rows - len(candidates):
             self.counts.without_time += without_time

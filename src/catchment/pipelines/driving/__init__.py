@@ -1,1 +1,1 @@
-"""A pipeline kept running: the process that supervises, the one that has Spark, and what they tell the world."""
+"""Running a pipeline: the supervisor process, the driver process with Spark, and the status that they report."""

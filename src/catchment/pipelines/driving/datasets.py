@@ -41,12 +41,12 @@ def topic_dataset(servers: str, topic: str) -> Dataset:
 
 
 def table_dataset(address: str, table: str) -> Dataset:
-    """A table of the store at an address in which all variables are put in."""
+    """A table of the store at an address with all variables expanded."""
     if address.startswith(SQLITE):
         return Dataset("file", f"{address.removeprefix(SQLITE)}#{table}")
-    place, _, query = without_credentials(address).partition("?")
-    scheme, _, place = place.partition("://")
-    server, _, path = place.partition("/")
+    location, _, query = without_credentials(address).partition("?")
+    scheme, _, location = location.partition("://")
+    server, _, path = location.partition("/")
     options = dict(parse_qsl(query))
     if address.startswith(POSTGRESQL):
         database = options.get("dbname") or unquote(path)
@@ -58,17 +58,17 @@ def table_dataset(address: str, table: str) -> Dataset:
 
 
 def lake_dataset(address: str) -> Dataset:
-    """The lake at an address in which all variables are put in, and which is a path or has a scheme."""
+    """The lake at an address with all variables expanded, which is a path or has a scheme."""
     if "://" not in address:
         return Dataset("file", address)
-    scheme, _, place = without_credentials(address).partition("?")[0].partition("://")
+    scheme, _, location = without_credentials(address).partition("?")[0].partition("://")
     scheme = scheme.lower()
-    bucket, _, path = place.partition("/")
+    bucket, _, path = location.partition("/")
     path = path.rstrip("/")
     if scheme == "file":
         return Dataset("file", f"/{path}")
     namespace = f"{(HADOOP_NAMES | _GOOGLE).get(scheme, scheme)}://{bucket}"
-    # In an object store, what follows the bucket is a key and no path.
+    # In an object store, what follows the bucket is a key, not a path.
     return Dataset(namespace, f"/{path}" if scheme in _FILE_SYSTEMS or not path else path)
 
 
@@ -81,7 +81,7 @@ def _host(server: str, default_port: str, options: dict[str, str]) -> str:
 
 
 def target_name(graph: Graph, query: str) -> str | None:
-    """The store that a query waits for when it is away; None if it writes to topics alone."""
+    """The store or lake that a query writes to; None if it writes to topics alone."""
     match graph.target(query):
         case StoreSink() as sink:
             return f"store {without_credentials(sink.store)}"
@@ -91,7 +91,7 @@ def target_name(graph: Graph, query: str) -> str | None:
 
 
 def origins(graph: Graph) -> dict[str, str]:
-    """For each topic that a source stage writes, the one that it reads: the one that people know."""
+    """For each topic that a source stage writes, the one that it reads, which users know."""
     return {source_stage.boundary.topic: source_stage.source.topic for source_stage in graph.source_stages.values()}
 
 

@@ -1,4 +1,4 @@
-"""The process that has Spark. It ends by itself when its supervisor is gone, and takes the JVM with it."""
+"""The driver process, which runs Spark. It ends by itself, with its JVM, when its supervisor is gone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _watch_supervisor(run: DrivenRun) -> None:
 
 
 def _refuse(options: DriverOptions, why: str) -> int:
-    """Say it in the run file, which the supervisor's terminal shows; what we print may go to a log alone."""
+    """Report it in the run file, which the supervisor's terminal shows; what we print may go only to a log."""
     try:
         home = Home(options.home, name_in(options.file))
     except Mistakes:
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     except Mistakes as mistakes:
         return _refuse(options, str(mistakes))
     except OSError as error:
-        said = f"the status cannot be served at port {options.status_port}: {error.strerror}"
-        return _refuse(options, f"{said}. Free it, or name another with --status-port.")
+        message = f"the status cannot be served on port {options.status_port}: {error.strerror}"
+        return _refuse(options, f"{message}. Free it, or name another with --status-port.")
 
     def stop(*_: Any) -> None:
         run.ask_to_stop()
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def log_to_standard_error() -> None:
-    """Without what py4j logs, some of it as the root logger: it raises all of that too, and we say what it means."""
+    """Log to standard error, without py4j, which logs what it also raises, partly as the root logger."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler])
@@ -74,5 +74,5 @@ if __name__ == "__main__":
     exit_code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads of PySpark's that talk to a JVM which is gone would hold up an ordinary end.
+    # PySpark threads that wait for a dead JVM would delay a normal exit.
     os._exit(exit_code)

@@ -1,4 +1,4 @@
-"""What the supervisor tells the driver, as the arguments of its command."""
+"""The options of a driver, passed by the supervisor as command-line arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MODULE: Final = "catchment.pipelines.driving.driver"
 
 @dataclass(frozen=True)
 class DriverOptions:
-    """One run, as its user wants it."""
+    """The options of one run."""
 
     file: Path
     home: Path
@@ -26,7 +26,7 @@ class DriverOptions:
     patience_s: float = 600.0
 
     def command(self) -> list[str]:
-        """What starts a driver with these options."""
+        """The command that starts a driver with these options."""
         arguments = ["--home", str(self.home), "--master", self.master, "--status-port", str(self.status_port)]
         arguments += ["--patience-s", str(self.patience_s)]
         arguments += ["--servers", self.servers] if self.servers else []
@@ -37,7 +37,7 @@ class DriverOptions:
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> DriverOptions:
         parser = argparse.ArgumentParser(
-            prog=_MODULE, description="The process that has Spark; started by its supervisor."
+            prog=_MODULE, description="The driver process of a pipeline; started by its supervisor."
         )
         parser.add_argument("file", type=Path)
         parser.add_argument("--home", type=Path, required=True)

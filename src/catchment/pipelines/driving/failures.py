@@ -1,4 +1,4 @@
-"""What became of a query that failed: whether to start it again, what it waits for, and how the run ends otherwise."""
+"""Classification of failures: whether to restart the query, what it waits for, and how the run ends otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catchment.pipelines.stores.store_errors import StoreAway, StoreDenied, Stor
 
 
 class FailureKind(Enum):
-    """By what has to be done."""
+    """Failures by how they are handled."""
 
     STORE_AWAY = "store away"
     BROKERS_AWAY = "brokers away"
@@ -32,7 +32,7 @@ class FailureKind(Enum):
 
 
 class Failure(NamedTuple):
-    """A failure, judged."""
+    """A classified failure."""
 
     kind: FailureKind
     message: str
@@ -44,7 +44,7 @@ class Failure(NamedTuple):
 
 
 def _kinds(*classes: type[BaseException]) -> frozenset[str]:
-    """Exceptions as they are known once Spark has made a text of them."""
+    """The names of exception classes as they appear in Spark's error texts."""
     return frozenset(kind_of(one) for one in classes)
 
 
@@ -75,16 +75,16 @@ _LOST_SPARK: Final = re.compile(
 )
 _NO_JAVA: Final = "JAVA_GATEWAY_EXITED"
 _NO_ANSWER: Final = re.compile(r"An error occurred while calling \S+")
-"""What py4j makes of a connection that broke within a call, perhaps before the JVM's process is seen to be gone."""
+"""py4j's message for a connection that broke within a call, perhaps before the end of the JVM process is visible."""
 _PY4J_NETWORK: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "EOFError")
 _CODE: Final = re.compile(r"\(([A-Z][A-Z_]+)\)")
 
 
-def judge(error: BaseException, *, is_building: bool = False) -> Failure:
-    """Of an exception that ended a query, or that stood in the way of building it: what Spark says of a plan is then
-    about what the author wrote."""
+def classify(error: BaseException, *, is_building: bool = False) -> Failure:
+    """Classify an exception that ended a query or prevented building it: in the latter case Spark's errors are about
+    what the author wrote."""
     cause = cause_of(error)
-    # Where Spark has a name for it, its text need not be searched: that may have anything in it, such as what a row has.
+    # Where Spark has an error condition, the text is not searched: it may contain anything, such as values of a row.
     text = "" if _is_named(cause) else text_of(error)
     if _is_spark_lost(error, cause, text):
         return Failure(FailureKind.SPARK_LOST, "Spark has ended", ExitCode.START_AGAIN)
@@ -108,7 +108,7 @@ def _exit_code(cause: Cause, is_building: bool) -> ExitCode:
 
 
 def _is_retriable(cause: Cause) -> bool:
-    """Whether a broker's answer was one that another try may change."""
+    """Whether a broker's error code is retriable."""
     if cause.kind not in _BROKER_ERRORS:
         return False
     names = [name.lower() for name in _CODE.findall(cause.message)]
@@ -116,7 +116,7 @@ def _is_retriable(cause: Cause) -> bool:
 
 
 def _is_named(cause: Cause) -> bool:
-    """Whether Spark's condition says what happened; those of Python's processes say only where."""
+    """Whether Spark's error condition says what happened; those of Python processes say only where."""
     return is_condition(cause.kind) and "PYTHON" not in cause.kind
 
 

@@ -1,4 +1,4 @@
-"""The JVM of a driver: whose process it is, whether it lives, and how it ends."""
+"""The JVM of a driver: its process, whether it is alive, and how it is ended."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def end_with_input(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def jvm_pid(spark: SparkSession) -> int | None:
-    """None on a server that others started."""
+    """The process id; None for a JVM that PySpark did not start."""
     process = _process(spark)
     return process.pid if process else None
 
 
 def has_died(spark: SparkSession, within_s: float = _DYING_S) -> bool:
-    """Whether the JVM is gone, or is soon: its connections break before its process ends, and that takes a while."""
+    """Whether the JVM has ended, or ends within that time: its connections break some time before its process ends."""
     process = _process(spark)
     if process is None:
         return False
@@ -49,9 +49,9 @@ def has_died(spark: SparkSession, within_s: float = _DYING_S) -> bool:
 
 
 def end_jvm(spark: SparkSession, run: Run | None) -> None:
-    """Stop the queries, then the session, then the process. What is dead already is no obstacle.
+    """Stop the queries, then the session, then the process, as far as they are still alive.
 
-    A JVM whose session is stopped has nothing to do but to remove its temporary files, which the supervisor does too.
+    A JVM whose session is stopped would only remove its temporary files, which the supervisor does too.
     """
     process = _process(spark)
     if not has_died(spark, within_s=0):

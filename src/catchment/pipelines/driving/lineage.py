@@ -1,7 +1,7 @@
-"""OpenLineage: which datasets each query reads and writes, told as run events to a file or to an address.
+"""OpenLineage: run events with the datasets that each query reads and writes, written to a file or sent to a URL.
 
-Events wait in a bounded queue for a thread of their own: an address that is slow or away never holds up the pipeline, and what
-finds the queue full is lost and counted.
+Events wait in a bounded queue for a thread of their own, so a slow receiver never delays the pipeline. When the queue is full,
+events are dropped and counted.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ EventType = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 
 
 class Lineage:
-    """Tells of the queries of one run."""
+    """Emits the run events of one run's queries."""
 
     def __init__(self, target: str, graph: Graph, servers: str, folder: Path) -> None:
-        """`target` is a file, to which a line is added for each event, or an address that takes them by POST.
+        """`target` is a file, to which a line is added for each event, or a URL that takes them by POST.
 
-        `folder` is what the pipeline's paths are relative to.
+        Paths of the pipeline are relative to `folder`.
         """
         self._target = target
         self._graph = graph
@@ -49,22 +49,22 @@ class Lineage:
         self._open: set[str] = set()
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(_QUEUE)
         self.lost = 0
-        """Events that nobody was told of."""
+        """Events that were not delivered."""
         self._thread = threading.Thread(target=self._deliver, name="lineage", daemon=True)
         self._thread.start()
 
     def started(self, query: str) -> None:
         self._open.add(query)
-        self._tell("START", query)
+        self._emit("START", query)
 
     def ended(self, kind: EventType, error: str | None = None) -> None:
         """All queries that were started, and not ended yet, have ended."""
         for query in sorted(self._open):
-            self._tell(kind, query, error)
+            self._emit(kind, query, error)
         self._open.clear()
 
     def close(self) -> None:
-        """Wait for what is queued, but not for long."""
+        """Wait for the queued events, but not for long."""
         try:
             self._queue.put(None, timeout=_CLOSE_S)
         except queue.Full:
@@ -72,7 +72,7 @@ class Lineage:
         self._thread.join(_CLOSE_S)
 
     def event(self, kind: EventType, query: str, error: str | None = None) -> dict[str, Any]:
-        """A run event as OpenLineage wants it."""
+        """A run event in OpenLineage's format."""
         facets = {} if error is None else {"errorMessage": _error_facet(error)}
         return {
             "eventType": kind,
@@ -85,7 +85,7 @@ class Lineage:
             "outputs": [_dataset(one) for one in outputs_of(self._graph, query, self._servers, self._folder)],
         }
 
-    def _tell(self, kind: EventType, query: str, error: str | None = None) -> None:
+    def _emit(self, kind: EventType, query: str, error: str | None = None) -> None:
         try:
             self._queue.put_nowait(self.event(kind, query, error))
         except queue.Full:
@@ -97,7 +97,9 @@ class Lineage:
                 self._send(event)
             except OSError as error:
                 self.lost += 1
-                _logger.warning("lineage: %s was not told of an event: %s", without_credentials(self._target), error)
+                _logger.warning(
+                    "lineage: an event was not delivered to %s: %s", without_credentials(self._target), error
+                )
 
     def _send(self, event: dict[str, Any]) -> None:
         text = json.dumps(event, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""All queries of a run, kept going together: continuously, or level by level until what is there now is processed."""
+"""All queries of a run, kept running together: continuously, or level by level until all available rows are processed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from catchment.pipelines.graph import Graph
 
 
 class Queries(Protocol):
-    """What is used of a `Run`."""
+    """The methods of a `Run` that are used."""
 
     def start(self, name: str) -> StreamingQuery: ...
 
@@ -31,7 +31,7 @@ class Queries(Protocol):
 
 
 class QueryGroup:
-    """The keepers of all queries."""
+    """All queries, each restarted after a failure that may pass."""
 
     def __init__(
         self,
@@ -43,45 +43,45 @@ class QueryGroup:
         without: Collection[str] = (),
         since: datetime | None = None,
     ) -> None:
-        """`without` are the queries that another process runs; `since` is when the run started."""
-        self._make_keeper = partial(self._keeper, graph, queries=queries, patience=patience, since=since)
+        """`without` has the queries that another process runs; `since` is when the run started."""
+        self._make_query = partial(self._query, graph, queries=queries, patience=patience, since=since)
         order = [[name for name in level if name not in without] for level in graph.order]
-        keepers = {name: self._make_keeper(name) for level in order for name in level}
-        levels = [[keepers[name] for name in level] for level in order if level]
+        group = {name: self._make_query(name) for level in order for name in level}
+        levels = [[group[name] for name in level] for level in order if level]
         self._waiting: list[list[RestartingQuery]] = [] if is_endless else levels[1:]
-        self._running: list[RestartingQuery] = list(keepers.values()) if is_endless else levels[0] if levels else []
-        self.statuses = [one.status for one in keepers.values()]
-        self._readers = [one.reader for one in keepers.values()]
+        self._running: list[RestartingQuery] = list(group.values()) if is_endless else levels[0] if levels else []
+        self.statuses = [one.status for one in group.values()]
+        self._readers = [one.reader for one in group.values()]
 
-    def look(self) -> Failure | None:
-        """One look at each query that is running; the failure that ends the run, if there is one."""
-        for keeper in self._running:
-            if (failure := keeper.look()) is not None:
+    def check(self) -> Failure | None:
+        """Check each running query once; the failure that ends the run, or None."""
+        for query in self._running:
+            if (failure := query.check()) is not None:
                 return failure
         if all(one.is_done for one in self._running) and self._waiting:
             self._running = self._waiting.pop(0)
         return None
 
     def add(self, names: Collection[str]) -> None:
-        """Keep these going too, which nobody else runs any more; in a run without an end."""
-        keepers = [self._make_keeper(name) for name in names]
-        self._running += keepers
-        self.statuses += [one.status for one in keepers]
-        self._readers += [one.reader for one in keepers]
+        """Run these queries too, which no other process runs any more; in a run without an end."""
+        group = [self._make_query(name) for name in names]
+        self._running += group
+        self.statuses += [one.status for one in group]
+        self._readers += [one.reader for one in group]
 
     @property
     def is_done(self) -> bool:
-        """Whether all has been processed that there was, or all queries were stopped by somebody else."""
+        """Whether all queries have processed what was available, or were stopped from outside."""
         return not self._waiting and all(one.is_done for one in self._running)
 
     def measure(self, ends: LogEndOffsets) -> None:
-        """Set the rate of each query, and its lag by where its topics end now."""
+        """Set the rate of each query, and its lag by the current log end offsets."""
         known = ends.of({place for one in self._readers for place in one.places})
         for reader in self._readers:
             reader.measure(known, time.monotonic())
 
     @staticmethod
-    def _keeper(
+    def _query(
         graph: Graph, name: str, *, queries: Queries, patience: RetryLimits, since: datetime | None
     ) -> RestartingQuery:
         is_lake = isinstance(graph.target(name), LakeSink)

@@ -1,8 +1,8 @@
-"""The process beside the driver that has the real-time alerts: Spark runs them in a session of their own.
+"""The real-time alerts, run by a process beside the driver: Spark runs them in a session of their own.
 
-It ends when its standard input does, and so with the driver; on its standard output it says when its queries run. Alerts that
-real-time mode does not allow, and every alert of a run that is to end, are decided in micro-batches like the others. What a
-declaration cannot tell, the process itself finds out.
+The process ends when its standard input ends, and so with the driver. On its standard output it reports that its queries run. Alerts that
+real-time mode does not allow, and every alert of a run with an end, are decided in micro-batches like the others. What the
+declaration does not show, the process itself finds out.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _NAME: Final = "realtime-alerts"
 _ENDS: Final = "a run that processes what is there now ends, and real-time mode does not"
 _BROKERS: Final = "the brokers"
 _END_S: Final = 20.0
-_WELL_S: Final = 120.0
-"""Whose queries have run for this long was well: Spark's connector waits a minute for brokers before it fails."""
+_HEALTHY_S: Final = 120.0
+"""A process whose queries ran for this long was healthy: Spark's connector waits a minute for brokers before it fails."""
 _REPORT_BYTES: Final = 64
 
 
 class RealtimeAlerts(NamedTuple):
-    """The alerts that ask for real-time mode: those that have it, and why the others do not."""
+    """The alerts that ask for real-time mode: those that run in it, and why the others do not."""
 
     names: tuple[str, ...]
     refusals: tuple[str, ...]
 
 
 def realtime_alerts(specification: PipelineSpecification, *, is_endless: bool) -> RealtimeAlerts:
-    """All of them have it or none: they share a session, whose slots are counted together."""
+    """All of them run in real-time mode or none: they share a session, whose slots are counted together."""
     asking = asking_alerts(specification)
     if not is_endless:
         reasons = {name: [_ENDS] for name in asking}
@@ -57,7 +57,7 @@ def realtime_alerts(specification: PipelineSpecification, *, is_endless: bool) -
 
 
 class RealtimeProcess:
-    """Started when it is first looked at, and again when it has died."""
+    """Started at the first check, and restarted when it has died."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class RealtimeProcess:
     ) -> None:
         self.status = QueryStatus(_NAME, "outlet")
         self.is_refused = False
-        """Whether the alerts are to be decided in micro-batches, by what the process has found; it is not started again then."""
+        """Whether the process found that the alerts must be decided in micro-batches; then it is not restarted."""
         self._command = list(command)
         self._patience = patience or RetryLimits()
         self._clock = clock
@@ -77,7 +77,7 @@ class RealtimeProcess:
         self._failing_since_s: float | None = None
         self._failures = self._losses = 0
 
-    def look(self) -> Failure | None:
+    def check(self) -> Failure | None:
         """A failure that ends the run, or None."""
         now_s = self._clock()
         if self._process is None:
@@ -92,7 +92,7 @@ class RealtimeProcess:
         return self._ended(code, now_s)
 
     def close(self) -> None:
-        """Let it end by itself, but not for ever."""
+        """Wait until it ends by itself, but not for ever."""
         if self._process is not None:
             self._close()
 
@@ -101,7 +101,7 @@ class RealtimeProcess:
             self.is_refused = True
             self.status.state = "stopped"
             return None
-        failure = _judged(code)
+        failure = _failure_of(code)
         self.status.last_error = failure.message
         self._failures += 1
         self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
@@ -112,7 +112,7 @@ class RealtimeProcess:
             self.status.state = "failed"
             return failure._replace(message=f"{_NAME}: {failure.message}")
         pause_s = self._patience.pause_s(self._failures)
-        _logger.warning("%s; it is started again in %.1f s", failure.message, pause_s)
+        _logger.warning("%s; restarting it in %.1f s", failure.message, pause_s)
         self._start_at_s = now_s + pause_s
         self.status.state = "waiting"
         self.status.waits_for = _BROKERS if is_away else None
@@ -120,12 +120,12 @@ class RealtimeProcess:
         return None
 
     def _note_health(self, process: subprocess.Popen[bytes], now_s: float) -> None:
-        """The process says when its queries run. Until then it may still be waiting for brokers that are away."""
+        """The process reports when its queries run. Until then it may still be waiting for brokers that are away."""
         if self._running_since_s is None and _has_reported(process):
             self._running_since_s = now_s
             self.status.state = "running"
             self.status.waits_for = None
-        if self._running_since_s is not None and now_s - self._running_since_s > _WELL_S:
+        if self._running_since_s is not None and now_s - self._running_since_s > _HEALTHY_S:
             self._failing_since_s = None
             self._failures = self._losses = 0
 
@@ -152,12 +152,12 @@ def _has_reported(process: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _judged(code: int) -> Failure:
-    """What became of a process, by what it returned."""
+def _failure_of(code: int) -> Failure:
+    """The failure that an exit code stands for."""
     if code == ExitCode.AWAY:
-        message = "the brokers do not answer the process of the real-time alerts; what it said is in the log"
+        message = "the brokers do not answer the process of the real-time alerts; its output is in the log"
         return Failure(FailureKind.BROKERS_AWAY, message, ExitCode.AWAY)
-    message = f"the process of the real-time alerts ended with {code}; what it said is in the log"
+    message = f"the process of the real-time alerts ended with exit code {code}; its output is in the log"
     if code in (ExitCode.CONFIGURATION, ExitCode.REFUSED):
         return Failure(FailureKind.PERMANENT, message, ExitCode(code))
     return Failure(FailureKind.WORK_LOST, message, ExitCode.FAILED)

@@ -1,8 +1,8 @@
-"""The process that has the session of a pipeline's real-time alerts.
+"""The process that runs a pipeline's real-time alerts in a session of their own.
 
-It runs until it is told to stop, its standard input ends, or one of its queries does. When its queries run it says so on its
-standard output, and nothing else is written there. What went wrong is on its standard error, for whoever started it; starting it
-again goes on where the checkpoints stand. Where real-time mode is not allowed, or cannot be had, it leaves the reasons in the
+It runs until it gets a signal, its standard input ends, or one of its queries does. When its queries run it reports that on its
+standard output, where nothing else is written. Errors are on its standard error, for the driver. A restart continues from the
+checkpoints. Where real-time mode is not allowed, or not available, it writes the reasons to the
 pipeline's folder and returns `NOT_ALLOWED`.
 """
 
@@ -23,7 +23,7 @@ from catchment.client.errors import ClientError, SettingsError
 from catchment.pipelines.declaration.addresses import broker_settings, brokers
 from catchment.pipelines.declaration.loading import Loaded, load
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.failures import Failure, FailureKind, judge
+from catchment.pipelines.driving.failures import Failure, FailureKind, classify
 from catchment.pipelines.driving.jvm import end_jvm
 from catchment.pipelines.driving.supervision.stop_flag import StopFlag
 from catchment.pipelines.errors import Mistakes
@@ -49,11 +49,11 @@ _STANDARD_OUTPUT: Final = 1
 _STANDARD_ERROR: Final = 2
 RUNNING: Final = b"running\n"
 _BROKERS_AWAY: Final = re.compile(r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network)Exception")
-"""What the Java client says of brokers that do not answer."""
+"""The Java client's errors for brokers that do not answer."""
 
 
 def command(file: Path, home: Path, master: str, servers: str | None) -> list[str]:
-    """What starts such a process."""
+    """The command that starts such a process."""
     arguments = ["--home", str(home), "--master", master, *(["--servers", servers] if servers else [])]
     return [sys.executable, "-m", _MODULE, *arguments, str(file)]
 
@@ -72,13 +72,13 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, lambda *_: stopping.set())
     threading.Thread(target=_await_end_of_input, args=(stopping,), daemon=True).start()
     report = os.dup(_STANDARD_OUTPUT)
-    # What Spark and the functions of stages print is for the log.
+    # Output of Spark and of the functions of stages goes to the log.
     os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)
     try:
         return _run(given, stopping, report)
     except (Mistakes, ClientError) as error:
         sys.stderr.write(f"{error}\n")
-        return judge(error).exit_code
+        return classify(error).exit_code
 
 
 def _run(given: argparse.Namespace, stopping: StopFlag, report: int) -> int:
@@ -90,13 +90,13 @@ def _run(given: argparse.Namespace, stopping: StopFlag, report: int) -> int:
         return _run_alerts(given, loaded, home, stopping, report)
     except NotInRealTime as error:
         reasons = {error.alert: error.reasons}
-        said: ClientError = error
+        cause: ClientError = error
     except (JarsUnavailable, SettingsError) as error:
-        # Settings that are good enough for micro-batches may be of no use here.
+        # Settings that micro-batches accept may not work here.
         reasons = {name: [str(error)] for name in asking_alerts(specification)}
-        said = error
+        cause = error
     write_reasons(home, reasons)
-    sys.stderr.write(f"{said}\n")
+    sys.stderr.write(f"{cause}\n")
     return NOT_ALLOWED
 
 
@@ -106,13 +106,13 @@ def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping:
     connection = {"kafka.bootstrap.servers": servers} | {
         f"kafka.{name}": one for name, one in broker_settings(specification).items()
     }
-    # What Java has no form for is told before Spark starts.
+    # Settings without a Java counterpart are reported before Spark starts.
     connector_options(connection)
     spark = realtime_session(specification, given.master, connection)
-    # A query that is stopped on purpose breaks its tasks off, which is no error to be reported.
+    # A query that is stopped on purpose interrupts its tasks, which is no error.
     spark.sparkContext.setLogLevel("OFF")
     try:
-        # The driver has written down which state the alerts may go on with.
+        # The driver has recorded which state the alerts may continue.
         versions = kept_versions(home, specification.version)
         queries = start_all(
             run_context(
@@ -120,7 +120,7 @@ def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping:
             )
         )
         with suppress(BrokenPipeError):
-            # Who is gone has closed the input too.
+            # A driver that is gone has closed the input too.
             os.write(report, RUNNING)
         failure = _watch(queries, stopping)
         for query in queries.values():
@@ -134,7 +134,7 @@ def _run_alerts(given: argparse.Namespace, loaded: Loaded, home: Home, stopping:
 
 
 def _watch(queries: dict[str, StreamingQuery], stopping: StopFlag) -> Failure | None:
-    """Wait until a query fails, or until the end; raises NotInRealTime if it failed at Spark's own check."""
+    """Wait until a query fails or a stop is requested; raises NotInRealTime if Spark's own check failed."""
     while not stopping.wait(_LOOK_S):
         for name, query in queries.items():
             if not query.isActive:
@@ -146,9 +146,9 @@ def _watch(queries: dict[str, StreamingQuery], stopping: StopFlag) -> Failure | 
 
 
 def failure_of(name: str, error: BaseException | None) -> Failure:
-    """How the query of an alert has ended. Whatever it was, it may be cured by another start."""
+    """The failure of an alert's query. Any of them may be cured by a restart."""
     if error is None:
-        return Failure(FailureKind.WORK_LOST, f"alert {name} has ended: nobody knows why", ExitCode.FAILED)
+        return Failure(FailureKind.WORK_LOST, f"alert {name} has ended without an error", ExitCode.FAILED)
     message = f"alert {name} has ended: {cause_of(error)}"
     if _BROKERS_AWAY.search(text_of(error)):
         return Failure(FailureKind.BROKERS_AWAY, message, ExitCode.AWAY)
@@ -156,7 +156,7 @@ def failure_of(name: str, error: BaseException | None) -> Failure:
 
 
 def _await_end_of_input(stopping: StopFlag) -> None:
-    """Whoever started this holds the other end, and writes nothing to it."""
+    """The driver holds the other end, and writes nothing to it."""
     while os.read(_STANDARD_INPUT, 1):
         pass
     stopping.set()

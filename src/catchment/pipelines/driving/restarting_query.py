@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from catchment.pipelines.declaration.specification import Check
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.failures import Failure, FailureKind, judge
+from catchment.pipelines.driving.failures import Failure, FailureKind, classify
 from catchment.pipelines.driving.status.model import QueryStatus
 from catchment.pipelines.driving.status.progress import Progress, ProgressReader, last_batch
 from catchment.pipelines.execution.source_stage import CHECKS_METRIC, STOPPED_BY_CHECK
@@ -33,17 +33,17 @@ _logger = logging.getLogger(__name__)
 _BROKERS: Final = "the brokers"
 _MOST_DOUBLINGS: Final = 10
 _STALLED_S: Final = 5.0
-"""A store that has not answered for this long is waited for."""
+"""After this time without an answer, the status shows that the query waits for its store."""
 _QUIET_S: Final = 15.0
-"""Spark reports every ten seconds of a query that has nothing to do, and of any other whenever a batch ends."""
+"""Spark reports an idle query every ten seconds, and any other at the end of each batch."""
 _SLOWER: Final = 5.0
 _FIRST_BATCH_S: Final = 10.0
-"""A batch that takes so many times as long as the last one is worth a word; the first one may take this long."""
+"""A batch is overdue if it takes this many times as long as the last one; the first one may take `_FIRST_BATCH_S`."""
 
 
 @dataclass(frozen=True)
 class RetryLimits:
-    """How long, and how often."""
+    """How long and how often a query is restarted."""
 
     away_s: float = 600.0
     """How long the brokers or a store may be away."""
@@ -53,7 +53,7 @@ class RetryLimits:
     longest_pause_s: float = 15.0
 
     def pause_s(self, failures: int) -> float:
-        """How long to wait after so many failures in a row: twice as long each time."""
+        """The pause after this many failures in a row: twice as long each time."""
         return min(self.first_pause_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), self.longest_pause_s)
 
 
@@ -74,7 +74,7 @@ class RestartingQuery:
         patience: RetryLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`has_finished` tells whether a query that ended without an error was done: one that is to go on never is.
+        """`has_finished` says whether a query that ended without an error was done: one without an end never is.
         `stalled_s` is how long its call to the store has been under way, `target` the store's name; `trigger_s` is the time
         between the beginnings of two batches, if it takes longer than the first of them."""
         self.status = status
@@ -97,8 +97,8 @@ class RestartingQuery:
     def is_done(self) -> bool:
         return self.status.state == "done"
 
-    def look(self) -> Failure | None:
-        """Start the query if it is time, read what it did, and judge how it ended; a failure that ends the run, or None."""
+    def check(self) -> Failure | None:
+        """Start the query if it is due, read its progress, and classify how it ended; a failure that ends the run, or None."""
         if self.is_done:
             return None
         if self._query is None:
@@ -112,35 +112,35 @@ class RestartingQuery:
             return self._unanswered(self._stalled_s())
         error = query.exception()
         if error is not None:
-            return self._failed(judge(error))
+            return self._failed(classify(error))
         if self._has_finished():
             self.status.state = "done"
             return None
-        return self._failed(Failure(FailureKind.WORK_LOST, "it ended without saying why", ExitCode.FAILED))
+        return self._failed(Failure(FailureKind.WORK_LOST, "it ended without an error", ExitCode.FAILED))
 
     def _start_again(self) -> Failure | None:
         self._heard_s = self._clock()
         try:
             self._query = self._start()
         except Exception as error:
-            return self._failed(judge(error))
+            return self._failed(classify(error))
         return None
 
     def _read_progress(self, query: StreamingQuery) -> Failure | None:
-        for progress in self._news(query):
+        for progress in self._new_reports(query):
             self._seen = (progress["timestamp"], last_batch(progress))
             self._heard_s = self._clock()
             self.reader.read(progress, self._clock())
-            # Spark reports of batches that are finished, and of looking for one: a query that fails does neither.
-            self._is_well_again()
-            if (said := self._shares.breach(_observed(progress))) is not None:
+            # Spark reports finished batches and idle triggers: a query that fails reports neither.
+            self._set_healthy()
+            if (breach := self._shares.breach(_observed(progress))) is not None:
                 return self._ended(
-                    Failure(FailureKind.PERMANENT, f"{STOPPED_BY_CHECK}: {said}", ExitCode.STOPPED_BY_CHECK)
+                    Failure(FailureKind.PERMANENT, f"{STOPPED_BY_CHECK}: {breach}", ExitCode.STOPPED_BY_CHECK)
                 )
         return None
 
-    def _news(self, query: StreamingQuery) -> Iterable[Progress]:
-        """Reports that were not read yet. Only if several were made since is it worth while to ask for all."""
+    def _new_reports(self, query: StreamingQuery) -> Iterable[Progress]:
+        """Reports that were not read yet. Spark is asked for all of them only if several are new."""
         last = query.lastProgress
         if last is None or last["timestamp"] <= self._seen[0]:
             return ()
@@ -149,16 +149,18 @@ class RestartingQuery:
         return [one for one in query.recentProgress if one["timestamp"] > self._seen[0]]
 
     def _unanswered(self, stalled_s: float) -> Failure | None:
-        """Wait for a store that takes a call and does not answer it, but no longer than for one that is away."""
+        """Wait for a store that accepts a call and does not answer, but no longer than for one that is away."""
         if stalled_s > _STALLED_S:
             self.status.waits_for = self._waited_for(FailureKind.STORE_AWAY)
         if stalled_s <= self._patience.away_s:
             return None
-        said = f"{self._target or 'the store'} has not answered for {stalled_s:.0f} s. Check that it is well, and run again."
-        return self._ended(Failure(FailureKind.STORE_AWAY, said, ExitCode.AWAY))
+        message = (
+            f"{self._target or 'the store'} has not answered for {stalled_s:.0f} s. Check that it is up, and run again."
+        )
+        return self._ended(Failure(FailureKind.STORE_AWAY, message, ExitCode.AWAY))
 
     def _overdue(self, quiet_s: float) -> str | None:
-        """What to say of a batch that takes far longer than the last one did; None otherwise."""
+        """A description of a batch that takes far longer than the last one did; None otherwise."""
         status = self.status
         usual_s = _FIRST_BATCH_S if status.batch_ms is None else status.batch_ms / 1000
         if quiet_s < _QUIET_S + self._trigger_s + _SLOWER * usual_s:
@@ -168,7 +170,7 @@ class RestartingQuery:
         before = "" if status.batch_ms is None else f"; the last one took {usual_s:.1f} s"
         return f"{batch} has been under way for {quiet_s:.0f} s{where}{before}"
 
-    def _is_well_again(self) -> None:
+    def _set_healthy(self) -> None:
         self._failing_since_s = None
         self._failures = self._losses = 0
         self.status.state = "running"
@@ -191,7 +193,7 @@ class RestartingQuery:
             return self._ended(failure)
         pause_s = self._patience.pause_s(self._failures)
         self._start_at_s = now_s + pause_s
-        _logger.warning("%s is started again in %.1f s: %s", self.status.name, pause_s, failure.message)
+        _logger.warning("%s is restarted in %.1f s: %s", self.status.name, pause_s, failure.message)
         self.status.restarts += 1
         self.status.state = "waiting"
         self.status.waits_for = self._waited_for(failure.kind)
@@ -209,7 +211,7 @@ class RestartingQuery:
 
 
 def _observed(progress: Progress) -> Any:
-    """What Spark counted in a batch. A report of nothing new may repeat the counts of the batch before it."""
+    """Spark's observed metrics of a batch. An idle report may repeat those of the batch before it."""
     if not progress.get("numInputRows"):
         return None
     observed: Any = (progress.get("observedMetrics") or {}).get(CHECKS_METRIC)
@@ -218,11 +220,11 @@ def _observed(progress: Progress) -> Any:
 
 _LEAST_ROWS: Final = 300
 _ALLOWED_ROWS: Final = 10
-"""A small share is judged by so many rows that it allows these to fail."""
+"""A small share is checked over as many rows as allow this many to fail."""
 
 
 class CheckShares:
-    """The checks of one source stage, and the rows that were judged since its sums began."""
+    """The checks of one source stage, and the counts since its sums began."""
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = checks
@@ -230,9 +232,9 @@ class CheckShares:
         self._failed = [0] * len(checks)
 
     def breach(self, observed: Mapping[str, Any] | None) -> str | None:
-        """What to say if rows fail a check more often than they may, with those of one more batch; None otherwise.
+        """Add a batch; a message if more rows fail a check than `stop_above` allows, None otherwise.
 
-        `observed` are the counts that the source stage has Spark take of each batch: `rows`, and `check0`, `check1`, …
+        `observed` has Spark's counts of the batch for the source stage: `rows`, and `check0`, `check1`, …
         """
         if not observed:
             return None
@@ -254,5 +256,5 @@ class CheckShares:
 
 
 def _enough_rows(share: float) -> int:
-    """How many rows a share is judged by; where none may fail, none are needed."""
+    """Over how many rows a share is checked; where none may fail, none are needed."""
     return max(_LEAST_ROWS, math.ceil(_ALLOWED_ROWS / share)) if share else 0

@@ -1,4 +1,4 @@
-"""Alerts as sinks: which rows of a stage are candidates, and who hears of those that fire."""
+"""Alerts as sinks: the candidates among the rows of a stage, and the channels of those that fire."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from catchment.pipelines.naming import alert_name
 from catchment.spark.options.connection import Connection
 
 _TIMES: Final = ("end", "start")
-"""Columns that windows have, where a stage does not say which one is its time."""
+"""Columns of windows, for a stage that names no event time."""
 _ALWAYS: Final = "true"
 
 
 def alert_rule(context: RunContext, sink: Sink, event_time: str) -> AlertRule:
-    """An alert as it is decided and told."""
+    """The rule of an alert."""
     alert = sink.target
-    assert isinstance(alert, Alert), "only alerts are asked about"
+    assert isinstance(alert, Alert), "only alerts have a rule"
     topics = [one for one in alert.to if isinstance(one, TopicOut)]
     return AlertRule(
         pipeline=context.pipeline,
@@ -45,9 +45,9 @@ def alert_rule(context: RunContext, sink: Sink, event_time: str) -> AlertRule:
 
 
 def alert_candidates(context: RunContext, sink: Sink, rows: DataFrame) -> tuple[DataFrame, AlertWriter]:
-    """The rows that an alert looks at, and what looks at them batch by batch."""
+    """The rows that an alert reads, and the writer that handles their batches."""
     alert = sink.target
-    assert isinstance(alert, Alert), "only alerts are asked about"
+    assert isinstance(alert, Alert), "only alerts have a rule"
     event_time = event_time_of(context.graph, sink.reads, rows.columns)
     if alert.absent_for is not None:
         rows = absent_rows(rows, alert.key, event_time, alert.absent_for)
@@ -59,7 +59,7 @@ def alert_candidates(context: RunContext, sink: Sink, rows: DataFrame) -> tuple[
 
 
 def event_time_of(graph: Graph, name: str, columns: list[str]) -> str:
-    """The column that says when a row happened."""
+    """The column with the event time of a row."""
     stage, source_stage, source = (
         graph.processing_stages.get(name),
         graph.source_stages.get(name),
@@ -74,14 +74,14 @@ def event_time_of(graph: Graph, name: str, columns: list[str]) -> str:
     found = [one for one in declared if one is not None and one in columns]
     if not found:
         raise SettingsError(
-            f"an alert on {name} cannot tell when a row happened",
+            f"an alert on {name} has no event time",
             f"Name the column with event_time of {name}; it has {', '.join(columns)}.",
         )
     return found[0]
 
 
 def notifier(context: RunContext) -> Notifier:
-    """What tells people of alerts; to be opened before the queries are started."""
+    """The notifier of a pipeline, to be opened before the queries are started."""
     sinks = [one for one in context.graph.sinks.values() if isinstance(one.target, Alert)]
     rules = [alert_rule(context, one, event_time=LAST_SEEN) for one in sinks]
     smtp = context.graph.specification.smtp

@@ -1,7 +1,7 @@
-"""Whether a query has got as far as events were when its run began, through all the queries between them and it.
+"""Whether a query has caught up with the events that were there when its run began, through all queries upstream of it.
 
-A query that begins anew may read the topic of another one that does, and that holds next to nothing at first. So where a topic
-between queries ends is asked only when the query that writes it has got that far itself.
+A query that starts from scratch may read the topic of another one that does, which holds next to nothing at first. So the end of a topic
+between queries is read only once the query that writes it has caught up itself.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from catchment.spark.source.positions import Offsets
 
 
 class CatchingUp:
-    """One query on its way, seen through its checkpoint and those of the queries above it."""
+    """The catch-up of one query, read from its checkpoint and those of the queries upstream."""
 
     def __init__(self, context: RunContext, query: str) -> None:
-        """To be made before the queries of the run are started."""
+        """Create it before the queries of the run are started."""
         self._context = context
         self._query = query
         self._done: set[str] = set()
         self._goals: dict[str, Offsets] = {}
-        self._events = _ends(context, _topics_of_events(context, query))
+        self._events = _ends(context, _source_topics(context, query))
 
     def is_done(self, batch_id: int | None = None) -> bool:
-        """Whether the query is there, with a batch that it is about to finish or with those that are finished."""
+        """Whether the query has caught up, with a batch that it is about to finish or with its finished ones."""
         return self._is_done(self._query, batch_id)
 
     def _is_done(self, query: str, batch_id: int | None) -> bool:
@@ -37,7 +37,7 @@ class CatchingUp:
         return query in self._done
 
     def _has_reached(self, query: str, batch_id: int | None) -> bool:
-        if not all(self._is_done(one, None) for one in _above(self._context, query)):
+        if not all(self._is_done(one, None) for one in _upstream(self._context, query)):
             return False
         if query not in self._goals:
             self._goals[query] = self._goal(query)
@@ -51,7 +51,7 @@ class CatchingUp:
 
 
 def read_by(checkpoint: str, batch_id: int | None = None) -> Offsets:
-    """How far a query has read its topics with a batch, or with the last one that is finished."""
+    """The end offsets of a query's batch, or of its last finished one."""
     notes = SparkCheckpoint.at(checkpoint)
     chosen = notes.newest_finished() if batch_id is None else batch_id
     return {} if chosen is None else read_up_to(notes.plan(chosen).ends)
@@ -60,31 +60,31 @@ def read_by(checkpoint: str, batch_id: int | None = None) -> Offsets:
 def topics_read(context: RunContext, query: str) -> Iterator[str]:
     """The topics of the streams that a query reads."""
     yield from _sources(context, query)
-    for name in _above(context, query):
+    for name in _upstream(context, query):
         boundary = context.graph.boundary(name)
-        assert boundary is not None, "what a query reads has a topic"
+        assert boundary is not None, "every stage that a query reads has a topic"
         yield boundary.topic
 
 
 def topic_offsets(context: RunContext, topics: Iterable[str], when: int) -> Offsets:
-    """Where the partitions of topics begin (`EARLIEST`), or end as far as nothing is undecided (`LATEST`)."""
+    """The start offsets of the partitions of topics (`EARLIEST`), or their last stable offsets (`LATEST`)."""
     with Connection.read(context.connection).new_cluster() as cluster:
         partitions = [(topic, partition) for topic in topics for partition in cluster.partitions(topic)]
         return {one: at.offset for one, at in cluster.list_offsets(partitions, when, read_committed=True).items()}
 
 
 def _ends(context: RunContext, topics: Iterable[str]) -> Offsets:
-    """Where partitions end. Those without a record are left out: a query may have no batch to say so with."""
+    """The end offsets of partitions. Empty partitions are left out: a query may never have a batch that reads them."""
     wanted = list(topics)
     begins, ends = topic_offsets(context, wanted, EARLIEST), topic_offsets(context, wanted, LATEST)
     return {one: end for one, end in ends.items() if end > begins.get(one, 0)}
 
 
-def _topics_of_events(context: RunContext, query: str) -> Iterator[str]:
-    """Those that others write, and a query reads, or one above it."""
+def _source_topics(context: RunContext, query: str) -> Iterator[str]:
+    """The source topics of a query and of the queries upstream of it."""
     yield from _sources(context, query)
-    for name in _above(context, query):
-        yield from _topics_of_events(context, name)
+    for name in _upstream(context, query):
+        yield from _source_topics(context, name)
 
 
 def _sources(context: RunContext, query: str) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _sources(context: RunContext, query: str) -> Iterator[str]:
     yield from (graph.sources[one].topic for one in graph.inputs(query) if one in graph.sources)
 
 
-def _above(context: RunContext, query: str) -> list[str]:
+def _upstream(context: RunContext, query: str) -> list[str]:
     """The queries that write what a query reads."""
     graph = context.graph
     return [one for one in graph.inputs(query) if one in graph.source_stages or one in graph.processing_stages]

@@ -1,6 +1,6 @@
-"""What a run writes to, claimed before its first row: topics when the queries are built, a table or a lake with its first batch.
+"""Claims on what a run writes to, made before its first row: topics when the queries are built, tables and lakes with their first batch.
 
-A store that is away holds up its own query alone, so its table is claimed by that query. The topics of all queries are claimed in
+A store that is away must delay only its own query, so its table is claimed by that query. The topics of all queries are claimed in
 one transaction, before any of them starts.
 """
 
@@ -24,12 +24,12 @@ from catchment.pipelines.ownership.topic_owners import BrokerFacts, TopicClaim, 
 from catchment.pipelines.stores.store import RealTimeStore
 
 _logger = logging.getLogger(__name__)
-_LOOK_AGAIN_S: Final = 5.0
+_CHECK_EVERY_S: Final = 5.0
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """A query and the place that it is to write to."""
+    """A query and the target that it is to write to."""
 
     context: RunContext
     query: str
@@ -37,7 +37,7 @@ class _Claim:
     beside: frozenset[str]
     claimant: Claimant
     owner: Owner
-    """As it is to be recorded."""
+    """The owner to be recorded."""
 
     @classmethod
     def of(cls, context: RunContext, query: str) -> _Claim:
@@ -59,11 +59,11 @@ class _Claim:
             raise NotOwned({self.query: against})
 
     def note(self) -> None:
-        """Before it is recorded: whatever happens then, the token is known again."""
+        """Save the run's token before the owner is recorded, so that a crash in between does not lose it."""
         Notes.read(self._folder).with_run(self.owner.run).write(self._folder)
 
     def confirm(self) -> None:
-        """After it is recorded."""
+        """Save the target after the owner is recorded."""
         Notes.read(self._folder).with_place(self.target.digest).write(self._folder)
 
     @property
@@ -79,17 +79,17 @@ class ClaimedTopic(NamedTuple):
 
 
 class ClaimsWatch:
-    """Looks now and then whether the topics of a run are still its own: tasks that write to them do not ask.
+    """Checks at intervals whether the run still owns its topics: tasks that write to them do not check.
 
-    A run from a copy of the checkpoints may have claimed them, on another machine. Tables and lakes are asked with every batch.
+    A run from a copy of the checkpoints may have claimed them, on another machine. Tables and lakes are checked with every batch.
     """
 
-    def __init__(self, context: RunContext, claimed: Sequence[ClaimedTopic], pause_s: float = _LOOK_AGAIN_S) -> None:
+    def __init__(self, context: RunContext, claimed: Sequence[ClaimedTopic], pause_s: float = _CHECK_EVERY_S) -> None:
         self.lost: str | None = None
-        """What is to be said once a topic has another owner."""
+        """The error message once a topic has another owner."""
         self._context = context
         self._claimed = tuple(claimed)
-        self._work = PeriodicTask("owners of topics", self._look, pause_s) if claimed else None
+        self._work = PeriodicTask("owners of topics", self._check, pause_s) if claimed else None
 
     def __enter__(self) -> Self:
         return self
@@ -98,12 +98,12 @@ class ClaimsWatch:
         if self._work is not None:
             self._work.close()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
-            with TopicOwners(self._context.servers, self._context.kafka, _LOOK_AGAIN_S) as owners:
+            with TopicOwners(self._context.servers, self._context.kafka, _CHECK_EVERY_S) as owners:
                 recorded = owners.read()
         except ClientError as error:
-            # That brokers are away is reported by the queries.
+            # The queries report brokers that are away.
             _logger.info("the owners of topics cannot be read: %s", error)
             return
         for one in self._claimed:
@@ -116,7 +116,7 @@ class ClaimsWatch:
 
 
 def claim_topics(context: RunContext, queries: Collection[str]) -> list[ClaimedTopic]:
-    """Claim the topics that these queries write, all or none, and note which brokers and topics all of them work with."""
+    """Claim the topics that these queries write, all or none, and record the brokers and topics that they use."""
     if not queries:
         return []
     claims = [
@@ -153,7 +153,7 @@ def _claim(claim: _Claim, record: Callable[[Owner, Asking, Callable[[Found], Non
 
 
 def _check_topic(claim: _Claim, topics: TopicOwners, owners: tuple[Owner, ...]) -> None:
-    # Anyone may have written to a topic that is no boundary.
+    # Other programs may have written to a topic that is no boundary.
     is_boundary = not claim.target.is_shared
     has_other_rows = is_boundary and claim.claimant.newest_planned is None and topics.has_records(_topic(claim))
     claim.check(Found(owners, has_other_rows=has_other_rows))

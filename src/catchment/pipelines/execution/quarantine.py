@@ -32,23 +32,23 @@ from catchment.pipelines.graph import Sink, TableQuarantine
 from catchment.spark.checkpoint.progress import SparkCheckpoint
 
 READING: Final = {"onDecodeError": "null", "includeBytes": "true", "includeHeaders": "true"}
-"""How records are read of which some may have to be set aside. The number of the batch comes with `watermarkFrom`."""
+"""Source options for records that may have to be quarantined. The number of the batch comes with `watermarkFrom`."""
 _NO_HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
-def as_it_came() -> Column:
-    """A record of the source, whole."""
+def original_record() -> Column:
+    """The original record, with all of its fields."""
     value = F.col("valueBytes").alias("value")
     return F.struct("key", value, "headers", "topic", "partition", "offset", "timestamp", "batchId")
 
 
 def undecodable() -> Column:
-    """What is wrong with a record that does not decode; null if it does."""
+    """The error of a record that does not decode; null if it does."""
     return F.when(F.col("valueError").isNotNull(), F.concat(F.lit("does not decode: "), F.col("valueError")))
 
 
 def headers(context: RunContext, stage: str, record: str, reason: Column) -> Column:
-    """The headers that a record had and behind them ours, as text: arrays, even null ones, double the time that Spark needs to hand
+    """The headers of the record and then ours, as text: arrays, even null ones, double the time that Spark needs to pass
     a row to Python."""
     facts = {
         "error": reason,
@@ -65,7 +65,7 @@ def headers(context: RunContext, stage: str, record: str, reason: Column) -> Col
 
 
 def own_headers(facts: Mapping[str, Column]) -> Column:
-    """What Catchment itself says of a record."""
+    """The headers that Catchment adds."""
     return F.array(
         *(
             F.struct(F.lit(f"catchment.{name}").alias("key"), fact.cast("string").cast("binary").alias("value"))
@@ -90,9 +90,9 @@ def table_quarantine_records(context: RunContext, source_stage: TableQuarantine)
 
 
 def broken_records(context: RunContext, source_stage: TableQuarantine, rows: DataFrame) -> DataFrame:
-    """The same from any stream of the table's records. One without a value deletes a row, and is well."""
+    """The same from any stream of the table's records. A record without a value deletes a row, and is valid."""
     typed = rows.select(
-        as_it_came().alias(_RECORD),
+        original_record().alias(_RECORD),
         undecodable().alias(_ERROR),
         F.col("batchTime").alias(_BATCH_TIME),
         *(["value"] if source_stage.table.format == "text" else ["value.*"]),
@@ -115,7 +115,7 @@ _REASON: Final = "__catchment_unstorable"
 
 
 class UnstorableRows:
-    """Those of one sink."""
+    """The unstorable rows of one sink."""
 
     def __init__(self, context: RunContext, sink: Sink, target: StoreSink, key: tuple[str, ...]) -> None:
         self._context = context
@@ -123,12 +123,12 @@ class UnstorableRows:
         self._declared = target
         self._key = key
 
-    def set_aside(self, batch: DataFrame, rows: pyarrow.Table, reasons: pyarrow.ChunkedArray, batch_id: int) -> None:
+    def quarantine(self, batch: DataFrame, rows: pyarrow.Table, reasons: pyarrow.ChunkedArray, batch_id: int) -> None:
         """Write rows of a batch to the quarantine, once, each with its reason."""
         context, query = self._context, self._sink.query
         with_reasons = rows.append_column(_REASON, compute.cast(reasons, pyarrow.string()))
         schema = StructType([*batch.schema.fields, StructField(_REASON, StringType())])
-        # In a single task, whatever the session's cores are: a repeated batch has to have the same ones.
+        # In a single task, whatever the session's cores: a repeated batch must have the same tasks.
         found = batch.sparkSession.createDataFrame(with_reasons, schema).coalesce(1)
         time_ms = SparkCheckpoint.at(context.checkpoint(query)).plan(batch_id).time_ms
         records = found.select(
@@ -139,8 +139,8 @@ class UnstorableRows:
             F.timestamp_millis(F.lit(time_ms)).alias("timestamp"),
         )
         records.write.format("catchment").options(**sink_options(context, query)).mode("append").save()
-        told = f"{rows.num_rows} rows of batch {batch_id} are in topic {context.graph.quarantine}"
-        _logger.warning("%s: %s cannot take them: %s", told, self._where, reasons[0].as_py())
+        summary = f"{rows.num_rows} rows of batch {batch_id} are in topic {context.graph.quarantine}"
+        _logger.warning("%s: %s cannot store them: %s", summary, self._where, reasons[0].as_py())
 
     @property
     def _where(self) -> str:

@@ -1,4 +1,4 @@
-"""A pipeline's queries, started in order and watched."""
+"""A pipeline's queries, built, started in order and stopped."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def run_context(
     versions: Mapping[str, int] | None = None,
     rows: Mapping[str, WrittenRows] | None = None,
 ) -> RunContext:
-    """The surroundings of a run, from what the pipeline says and what the caller says instead."""
+    """The context of a run, from the pipeline's declaration and the caller's overrides."""
     specification = graph.specification
     return RunContext(
         spark,
-        # A query that began anew has a topic of its own.
+        # A query that started from scratch has a topic of its own.
         Graph(specification, versions),
         servers=brokers(specification, servers),
         kafka=broker_settings(specification),
@@ -63,13 +63,13 @@ class Run:
         self.context = context
         self.queries: dict[str, StreamingQuery] = {}
         self.claimed: list[ClaimedTopic] = []
-        """The topics that are the run's own."""
+        """The topics that the run owns."""
         self._writers: dict[str, DataStreamWriter] = {}
 
     def build(self, only: Collection[str] | None = None) -> None:
-        """Make the topics and the plans of all queries, or of some; raises what is wrong before any is started.
+        """Create the topics, and the plans of all queries or of some; raises errors before any is started.
 
-        Queries that others read are planned in any case: their columns are learned from that.
+        Queries that others read are always planned: that gives their columns.
         """
         make_topics(self.context, self._parallelism)
         *below, sinks = self.context.graph.order
@@ -84,7 +84,7 @@ class Run:
             raise
 
     def add(self, sinks: Collection[str]) -> None:
-        """Make the plans of sinks that `build` has left out."""
+        """Create the plans of sinks that `build` has left out."""
         for name in sinks:
             self._writers[name] = self._writer(name)
         self.claimed += claim_topics(self.context, sinks)
@@ -95,9 +95,9 @@ class Run:
             self.start_query(name)
 
     def start_query(self, name: str, *, available_now: bool = False) -> StreamingQuery:
-        """Start one query, or start it again: for ever, or to process what is there now and end."""
+        """Start or restart one query: without an end, or to process the available rows and end."""
         context = self.context.spark.sparkContext
-        # Queries share the cores evenly: one with much to do does not hold up the others.
+        # Queries share the cores evenly: a busy one does not delay the others.
         context.setLocalProperty("spark.scheduler.pool", name)
         trigger = (
             {"availableNow": True}
@@ -110,7 +110,7 @@ class Run:
         return query
 
     def drain(self) -> None:
-        """Process what is there now, level by level, and end."""
+        """Process the available rows, level by level, and end."""
         for level in self.context.graph.order:
             started = [self.start_query(name, available_now=True) for name in level if name in self._writers]
             for query in started:
@@ -118,21 +118,21 @@ class Run:
         self.context.at_end.close()
 
     def has_finished(self, name: str) -> bool:
-        """Whether all batches are done that a query has planned."""
+        """Whether a query has finished all of its planned batches."""
         checkpoint = SparkCheckpoint.at(self.context.checkpoint(name))
         return checkpoint.newest_planned() == checkpoint.newest_finished()
 
     def stop(self) -> None:
-        """Stop all queries at once: each may take as long as the batch that it has under way."""
+        """Stop all queries at once: each may take as long as its current batch."""
         with ThreadPoolExecutor(max(1, len(self.queries))) as threads:
             list(threads.map(StreamingQuery.stop, self.queries.values()))
         self.context.at_end.close()
 
     @contextmanager
     def _empty_batches(self, name: str, *, is_endless: bool) -> Iterator[None]:
-        """Off where a query is to end that has timers by the clock: it would ask for one more batch for ever.
+        """Disable empty batches for a query with an end and processing-time timers: it would ask for one more batch for ever.
 
-        A query takes the setting with it when it starts.
+        A query takes the value of the setting when it starts.
         """
         if is_endless or not self.context.graph.goes_by_clock(name):
             yield

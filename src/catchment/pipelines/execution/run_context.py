@@ -19,7 +19,10 @@ from catchment.pipelines.home import Home
 
 
 class StoreCalls:
-    """Those of all queries of a run. Each query makes one at a time, on its own thread."""
+    """Calls to stores that are under way, so that a store that does not answer can be told from a query that computes.
+
+    Each query makes one call at a time, on its own thread.
+    """
 
     def __init__(self) -> None:
         self._since_s: dict[str, float] = {}
@@ -34,7 +37,7 @@ class StoreCalls:
             del self._since_s[query]
 
     def lasts_s(self, query: str) -> float:
-        """How long the query's call has been under way; nought if there is none."""
+        """How long the query's call has been under way; 0 if there is none."""
         since_s = self._since_s.get(query)
         return 0.0 if since_s is None else time.monotonic() - since_s
 
@@ -44,7 +47,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class RunContext:
-    """The surroundings of the queries of one run."""
+    """The context of the queries of one run."""
 
     spark: SparkSession
     graph: Graph
@@ -52,7 +55,7 @@ class RunContext:
     kafka: Mapping[str, str]
     home: Home
     folder: Path
-    """What paths in the pipeline's file are relative to."""
+    """Paths in the pipeline's file are relative to it."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """The version of each query that has another than the first."""
     shows_new_versions: bool = True
@@ -60,12 +63,12 @@ class RunContext:
     schemas: dict[str, StructType] = field(default_factory=dict)
     """The columns of each boundary, known once the query that writes it is built."""
     rows: Mapping[str, WrittenRows] = field(default_factory=dict)
-    """What the topics hold that queries of an earlier run have written, and new ones go on with."""
+    """The formats of topics that an earlier run has written, and new queries continue."""
     store_calls: StoreCalls = field(default_factory=StoreCalls)
     alert_counts: dict[str, AlertCounts] = field(default_factory=dict)
-    """What has become of the candidates of each alert, known once its query is built."""
+    """Outcomes of the candidates of each alert, known once its query is built."""
     at_end: ExitStack = field(default_factory=ExitStack)
-    """What sinks have open, to be closed when no query runs any more."""
+    """Resources of sinks, closed when no query runs any more."""
 
     @property
     def pipeline(self) -> str:
@@ -77,7 +80,7 @@ class RunContext:
         return {"kafka.bootstrap.servers": self.servers} | {f"kafka.{name}": one for name, one in self.kafka.items()}
 
     def written_rows(self, name: str) -> WrittenRows:
-        """How the rows of a boundary are in its topic."""
+        """The format of a boundary's rows in its topic."""
         boundary = self.graph.boundary(name)
         asked = boundary.rows_as if boundary is not None else None
         return self.rows.get(name) or WrittenRows(asked or NEW_ROWS)
@@ -86,7 +89,7 @@ class RunContext:
         return self.versions.get(query, 1)
 
     def checkpoint(self, query: str) -> str:
-        """Where Spark keeps its notes on a query."""
+        """The checkpoint location of a query."""
         return str(self.home.checkpoint(query, self.version(query)))
 
 

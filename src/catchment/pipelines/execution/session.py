@@ -25,21 +25,21 @@ _PYTHON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger"
 """By which PySpark itself logs the stacks of the JVM."""
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 SETTINGS: Final[dict[str, str]] = {
-    # Queries share the cores evenly: one with much to do does not hold up the others.
+    # Queries share the cores evenly: a busy one does not delay the others.
     "spark.scheduler.mode": "FAIR",
-    # State may outgrow the memory; of each batch only the changes are written.
+    # State may outgrow the memory; only the changes of each batch are written.
     STATE_STORE: ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A checkpoint that knows its sources by name stays good when another is added. It cannot be turned on later.
+    # A checkpoint with named sources stays valid when a source is added. This cannot be turned on later.
     SOURCE_EVOLUTION: "true",
     # The text of times, and the windows of a day, do not depend on the machine.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stopTimeout": "20s",
-    # Streams have no filters to push down, and a table that is joined would be planned anew in every batch.
+    # Streams have no filters to push down, and a joined table would be planned again in every batch.
     "spark.sql.python.filterPushdown.enabled": "false",
     # Workers are forked with the loops for rows between stages, which would otherwise be loaded by each.
     "spark.executorEnv.CATCHMENT_AVRO_ROWS": "1",
-    # Whoever watches reads all of these each time.
+    # The driver reads all of these at each check.
     "spark.sql.streaming.numRecentProgressUpdates": "16",
 }
 
@@ -71,7 +71,7 @@ def _name(specification: PipelineSpecification) -> str:
 
 
 def silence(spark: SparkSession) -> None:
-    """Have Spark log nothing, unless somebody wants to see stacks: what matters reaches us as exceptions, and is told in few words."""
+    """Turn Spark's log off, unless stack traces are asked for: errors reach us as exceptions, and are reported in short."""
     if os.environ.get(_TRACEBACKS):
         return
     spark.sparkContext.setLogLevel("OFF")

@@ -40,17 +40,17 @@ _MAINTAIN_EVERY_S: Final = 600.0
 
 
 def sink_rows(context: RunContext, sink: Sink, query: str) -> tuple[DataFrame, str]:
-    """The rows that a sink is given, and Spark's output mode for them."""
+    """The rows of a sink, and Spark's output mode for them."""
     stage = context.graph.processing_stages.get(sink.reads)
     if stage is not None and stage.boundary is None:
         return stage_rows(context, stage, query), stage.declaration.mode
-    # Copied from topic to topic, a record keeps its key, and with it its place among the others of that key.
+    # A record that is copied from topic to topic keeps its key, and with it its order among the others of that key.
     with_key = isinstance(sink.target, TopicSink) and not _key(context, sink, sink.target)
     return input_rows(context, sink.reads, query, with_key=with_key), "append"
 
 
 def sink_writer(context: RunContext, sink: Sink, query: str) -> DataStreamWriter:
-    """A query that is ready to start but for its trigger."""
+    """A query that is ready to start, except for its trigger."""
     rows, mode = sink_rows(context, sink, query)
     target = sink.target
     handler: BatchHandler
@@ -61,7 +61,7 @@ def sink_writer(context: RunContext, sink: Sink, query: str) -> DataStreamWriter
         handler = changelog_handler(context, target.topic, key, query)
     elif isinstance(target, Alert):
         rows, alerts = alert_candidates(context, sink, rows)
-        # What tells of silence adds rows and changes none.
+        # An alert on silence appends rows and updates none.
         mode, handler = ("append" if target.absent_for is not None else mode), alerts.handle
     else:
         handler = _handler(context, sink, target, rows, query)
@@ -82,7 +82,7 @@ def changelog_handler(
     options = sink_options(context, query)
 
     def handle(rows: DataFrame, batch_id: int) -> bool:
-        # What runs in here has a time of its own. The batch's is in its plan, and the same again when it is repeated.
+        # In here the current time is not the batch's. That is in its plan, and the same when the batch is repeated.
         time_ms = SparkCheckpoint.at(context.checkpoint(query)).plan(batch_id).time_ms
         records = to_records(rows, topic, key, time_ms, rows_as)
         records.write.format("catchment").options(**options, **encoding_options(records)).mode("append").save()
@@ -106,7 +106,7 @@ def _handler(
 
 def _lake_handler(context: RunContext, target: LakeSink, query: str) -> BatchHandler:
     lake = open_lake(expanded(target.lake, context.folder), kind=target.format, partition_by=target.partition_by)
-    upkeep = MaintenanceSchedule(lake, _MAINTAIN_EVERY_S) if isinstance(lake, DeltaLake) else None
+    maintenance = MaintenanceSchedule(lake, _MAINTAIN_EVERY_S) if isinstance(lake, DeltaLake) else None
 
     is_claimed = False
 
@@ -116,8 +116,8 @@ def _lake_handler(context: RunContext, target: LakeSink, query: str) -> BatchHan
             claim_lake(context, query, lake)
             is_claimed = True
         is_new = lake.write(rows, query_id(rows), batch_id)
-        if upkeep is not None:
-            upkeep.keep()
+        if maintenance is not None:
+            maintenance.run_if_due()
         return is_new
 
     return handle
@@ -125,16 +125,16 @@ def _lake_handler(context: RunContext, target: LakeSink, query: str) -> BatchHan
 
 _LONGEST: Final = 2000
 BatchHandler = Callable[[DataFrame, int], bool]
-"""Takes a batch and its number; True if it has computed every row of the batch."""
+"""Handles a batch with its number; True if it has computed every row of the batch."""
 ForeachBatch = Callable[[DataFrame, int], None]
 
 
 class BatchFailed(Exception):
-    """Says the class of the error that a batch failed with, and its message, as the last line of a traceback does."""
+    """Names the class of the error that a batch failed with, and its message, as the last line of a traceback does."""
 
 
 def for_each_batch(handler: BatchHandler) -> ForeachBatch:
-    """What every query's `foreachBatch` is given: all rows are computed, and errors name their cause alone."""
+    """The function for every query's `foreachBatch`: all rows are computed, and errors name their cause alone."""
 
     @wraps(handler)
     def handle(rows: DataFrame, batch_id: int) -> None:
@@ -144,7 +144,7 @@ def for_each_batch(handler: BatchHandler) -> ForeachBatch:
         except Exception as error:
             cause = cause_of(error)
             place = f" ({cause.place})" if cause.place else ""
-            # The expression begins to search at the name of this class.
+            # Spark's regular expression begins at the name of this class.
             message = cause.message.replace("py4j.protocol.", "")[:_LONGEST]
             raise BatchFailed(f"{cause.kind or 'RuntimeError'}: {message}{place}") from None
 

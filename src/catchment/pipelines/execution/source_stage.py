@@ -1,11 +1,11 @@
-"""A source stage: events in, and each of them out to one of three topics: the boundary, the quarantine, or the late ones.
+"""A source stage: it writes each event of a source to one of three topics: the boundary, the quarantine, or the late topic.
 
-All three are written by one query in the same transactions, so every event is in exactly one of them, or is known to be a
-duplicate. The source is read once: what is set aside goes the same way through Spark's plan as what is not, with a time and a key
-that let the deduplication pass it by.
+One query writes all three in the same transactions, so every event is in exactly one of them, or is a known
+duplicate. The source is read once: quarantined records take the same path through Spark's plan as the others, with a time and a key
+that keep the deduplication from dropping them.
 
-Late is what Spark itself would drop: an event time not after the watermark of the batch, which Spark writes down before it runs
-the batch, so that a repeated batch judges alike.
+An event is late if Spark itself would drop it: its time is not after the watermark of the batch. Spark stores the watermark before it runs
+the batch, so a repeated batch gives the same result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType, TimestampType
 from catchment.client.errors import SettingsError
 from catchment.pipelines.declaration.durations import interval
 from catchment.pipelines.declaration.specification import Check
-from catchment.pipelines.execution.quarantine import READING, as_it_came, headers, undecodable
+from catchment.pipelines.execution.quarantine import READING, headers, original_record, undecodable
 from catchment.pipelines.execution.rows.boundaries import as_key, stream_options
 from catchment.pipelines.execution.rows.calendar_years import beyond_calendar
 from catchment.pipelines.execution.rows.decoding import decoding_options
@@ -37,12 +37,12 @@ BATCH_TIME: Final = "_batch_time"
 ERROR: Final = "_error"
 LATE: Final = "_late"
 TIME: Final = "_time"
-ASIDE: Final = "_aside"
+QUARANTINED: Final = "_aside"
 KEY: Final = "_key"
 CHECKS_METRIC: Final = "checks"
 STOPPED_BY_CHECK: Final = "stopped by a check"
 _BESIDE: Final = (RECORD, DECODE_ERROR, WATERMARK, BATCH_TIME)
-_RESERVED: Final = frozenset({*_BESIDE, ERROR, LATE, TIME, ASIDE, KEY})
+_RESERVED: Final = frozenset({*_BESIDE, ERROR, LATE, TIME, QUARANTINED, KEY})
 
 
 def source_stage_records(context: RunContext, source_stage: SourceStage) -> DataFrame:
@@ -55,7 +55,7 @@ def cleaned_records(context: RunContext, source_stage: SourceStage, events: Data
     rows = _typed(events, source_stage)
     context.schemas[source_stage.name] = StructType(rows.schema.fields[len(_BESIDE) :])
     check_columns(context.schemas[source_stage.name], source_stage)
-    judged = _relieved(_judged(rows, source_stage, context.schemas[source_stage.name]), context, source_stage)
+    judged = _without_records(_checked(rows, source_stage, context.schemas[source_stage.name]), context, source_stage)
     kept = _without_duplicates(_watermarked(judged, source_stage), source_stage)
     return _routed(kept, context, source_stage, context.schemas[source_stage.name])
 
@@ -77,10 +77,10 @@ def _events(context: RunContext, source_stage: SourceStage) -> DataFrame:
 
 
 def _typed(rows: DataFrame, source_stage: SourceStage) -> DataFrame:
-    """The event's own columns, and beside them the record as it came."""
+    """The event's own columns, and beside them the original record."""
     value = ["value"] if source_stage.source.format == "text" else ["value.*"]
     return rows.select(
-        as_it_came().alias(RECORD),
+        original_record().alias(RECORD),
         F.coalesce(undecodable(), F.when(F.col("value").isNull(), F.lit("has no value"))).alias(DECODE_ERROR),
         F.col("watermark").alias(WATERMARK),
         F.col("batchTime").alias(BATCH_TIME),
@@ -88,13 +88,13 @@ def _typed(rows: DataFrame, source_stage: SourceStage) -> DataFrame:
     )
 
 
-def _judged(rows: DataFrame, source_stage: SourceStage, schema: StructType) -> DataFrame:
-    """Each row with the reason why it is set aside, if there is one, and the time that Spark shall judge it by."""
+def _checked(rows: DataFrame, source_stage: SourceStage, schema: StructType) -> DataFrame:
+    """Each row with the reason for its quarantine, if there is one, and the time for Spark's watermark."""
     source = source_stage.source
     failing = [(one, ~F.coalesce(F.expr(one.expect), F.lit(False))) for one in source_stage.checks]
     reasons = [F.col(DECODE_ERROR), *beyond_calendar(schema, source.format)]
     if source_stage.dedupe:
-        # Spark takes rows without a key for duplicates of one another.
+        # Spark treats rows without a key as duplicates of one another.
         is_nameless = reduce(and_, (F.col(f"`{name}`").isNull() for name in source_stage.dedupe))
         reasons.append(F.when(is_nameless, F.lit(f"has no {' and no '.join(source_stage.dedupe)}")))
     if source.event_time is not None:
@@ -114,19 +114,19 @@ def _judged(rows: DataFrame, source_stage: SourceStage, schema: StructType) -> D
         return rows.withColumn(LATE, F.lit(False))
     late = F.col(ERROR).isNull() & (F.col(source.event_time) <= F.col(WATERMARK))
     rows = rows.withColumn(LATE, F.coalesce(late, F.lit(False)))
-    # Spark counts its watermark in milliseconds: a microsecond is after it, and does not move it.
+    # Spark's watermark is in milliseconds: a microsecond later is in time, and does not move it.
     just_in_time = F.col(WATERMARK) + F.expr("INTERVAL '0.000001' SECOND")
-    return rows.withColumn(TIME, F.when(_is_aside(), just_in_time).otherwise(F.col(source.event_time)))
+    return rows.withColumn(TIME, F.when(_is_quarantined(), just_in_time).otherwise(F.col(source.event_time)))
 
 
 def _failed(check: Check) -> Column:
-    """What is said of a row that fails a check; or, if the check is to stop the pipeline, said by failing."""
-    said = F.lit(f"failed check: {check.expect}")
-    return F.raise_error(F.concat(F.lit(f"{STOPPED_BY_CHECK}: "), said)) if check.otherwise == "stop" else said
+    """The error of a row that fails a check; if the check stops the pipeline, it is raised."""
+    error = F.lit(f"failed check: {check.expect}")
+    return F.raise_error(F.concat(F.lit(f"{STOPPED_BY_CHECK}: "), error)) if check.otherwise == "stop" else error
 
 
 def _dropped(rows: DataFrame, source_stage: SourceStage, failing: list[tuple[Check, Column]]) -> DataFrame:
-    """Without what is to be dropped; with `fail`, a row that has an error fails the query."""
+    """Without rows that are dropped; with `fail`, a row with an error fails the query."""
     for one, fails in failing:
         if one.otherwise == "drop":
             rows = rows.where(~fails | F.col(DECODE_ERROR).isNotNull())
@@ -139,20 +139,20 @@ def _dropped(rows: DataFrame, source_stage: SourceStage, failing: list[tuple[Che
     return rows
 
 
-def _relieved(rows: DataFrame, context: RunContext, source_stage: SourceStage) -> DataFrame:
-    """Without the record beside what is kept, but for the key where it is needed; what is set aside gets one of its own.
+def _without_records(rows: DataFrame, context: RunContext, source_stage: SourceStage) -> DataFrame:
+    """Drop the original record of rows that are not quarantined, except for a key that is needed; quarantined rows get a unique key.
 
-    The rest is the larger half of a row. It must go before the watermark, where Spark copies rows, and before its shuffle.
+    The original record is the larger half of a row. It must go before the watermark, where Spark copies rows, and before its shuffle.
     """
     rows_as = context.written_rows(source_stage.name).format
     key = as_key(source_stage.boundary.key, rows_as) if source_stage.boundary.key else F.col(f"{RECORD}.key")
-    is_aside = _is_aside()
-    rows = rows.withColumn(KEY, F.when(is_aside, F.col(f"{RECORD}.key")).otherwise(key))
+    is_quarantined = _is_quarantined()
+    rows = rows.withColumn(KEY, F.when(is_quarantined, F.col(f"{RECORD}.key")).otherwise(key))
     if source_stage.dedupe:
-        # No other row has it.
+        # The position is unique.
         position = F.struct(f"{RECORD}.topic", f"{RECORD}.partition", f"{RECORD}.offset")
-        rows = rows.withColumn(ASIDE, F.when(is_aside, position))
-    return rows.withColumn(RECORD, F.when(is_aside, F.col(RECORD)))
+        rows = rows.withColumn(QUARANTINED, F.when(is_quarantined, position))
+    return rows.withColumn(RECORD, F.when(is_quarantined, F.col(RECORD)))
 
 
 def _watermarked(rows: DataFrame, source_stage: SourceStage) -> DataFrame:
@@ -162,17 +162,17 @@ def _watermarked(rows: DataFrame, source_stage: SourceStage) -> DataFrame:
     return rows.withWatermark(TIME, interval(source.lateness))
 
 
-def _is_aside() -> Column:
+def _is_quarantined() -> Column:
     return F.col(ERROR).isNotNull() | F.col(LATE)
 
 
 def _without_duplicates(rows: DataFrame, source_stage: SourceStage) -> DataFrame:
-    return rows.dropDuplicatesWithinWatermark([*source_stage.dedupe, ASIDE]) if source_stage.dedupe else rows
+    return rows.dropDuplicatesWithinWatermark([*source_stage.dedupe, QUARANTINED]) if source_stage.dedupe else rows
 
 
 def _routed(rows: DataFrame, context: RunContext, source_stage: SourceStage, columns: StructType) -> DataFrame:
-    """One record a row, for the topic where it belongs."""
-    is_broken, is_late, is_aside = F.col(ERROR).isNotNull(), F.col(LATE), _is_aside()
+    """One record for each row, for its topic."""
+    is_broken, is_late, is_quarantined = F.col(ERROR).isNotNull(), F.col(LATE), _is_quarantined()
     topic = (
         F.when(is_broken, context.graph.quarantine)
         .when(is_late, context.graph.late)
@@ -180,33 +180,34 @@ def _routed(rows: DataFrame, context: RunContext, source_stage: SourceStage, col
     )
     reason = F.coalesce(F.col(ERROR), F.concat(F.lit("late: watermark "), F.col(WATERMARK).cast("string")))
     rows_as = context.written_rows(source_stage.name).format
-    value, as_it_came = row_values(columns, rows_as), F.when(is_aside, F.col(f"{RECORD}.value"))
+    value, original_record = row_values(columns, rows_as), F.when(is_quarantined, F.col(f"{RECORD}.value"))
     values = (
-        [as_it_came.otherwise(value).alias("value")]
+        [original_record.otherwise(value).alias("value")]
         if rows_as == "json"
-        # The sink encodes rows, and writes the bytes of records that have none.
-        else [F.when(~is_aside, value).alias("value"), as_it_came.alias("valueBytes")]
+        # The sink encodes rows, and writes the bytes of quarantined records as they are.
+        else [F.when(~is_quarantined, value).alias("value"), original_record.alias("valueBytes")]
     )
     return rows.select(
         topic.alias("topic"),
         F.col(KEY).alias("key"),
         *values,
-        F.when(is_aside, headers(context, source_stage.name, RECORD, reason)).alias("headers"),
-        # As a value in the plan it would be a new program for every batch, which the JVM compiles from the start.
+        F.when(is_quarantined, headers(context, source_stage.name, RECORD, reason)).alias("headers"),
+        # As a literal in the plan it would be new code for every batch, which the JVM compiles again.
         F.col(BATCH_TIME).alias("timestamp"),
     )
 
 
 def check_reserved(schema: StructType, source_stage: SourceStage) -> None:
-    """SettingsError where a source has columns with the names of those that are put beside them here."""
+    """SettingsError where a source has columns with names that are reserved for the columns added here."""
     if taken := _RESERVED & set(schema.fieldNames()):
         raise SettingsError(
-            f"source {source_stage.source_name} has columns named {sorted(taken)}", "Rename them: they are ours."
+            f"source {source_stage.source_name} has columns named {sorted(taken)}",
+            "Rename them: these names are reserved.",
         )
 
 
 def check_columns(schema: StructType, source_stage: SourceStage) -> None:
-    """What can only be told when the columns are known."""
+    """Checks that need the columns."""
     names = schema.fieldNames()
     check_reserved(schema, source_stage)
     wanted = [

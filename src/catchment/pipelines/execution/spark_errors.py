@@ -1,7 +1,7 @@
-"""The cause inside Spark's exceptions, in words for people: the Python error that was raised, or what the JVM says, without stacks.
+"""The cause inside Spark's exceptions, for people to read: the Python error that was raised, or the JVM's message, without stack traces.
 
-Spark has a name for most of what can happen, its error condition, which an exception or the innermost of its causes has. Spark hands over
-as text what happened in its workers and in functions that it calls back, a traceback within a message within a message. The last
+Spark names most errors by an error condition, which the exception or the innermost of its causes has. Errors of its workers and of
+callback functions come as text, a traceback within a message within a message. The last
 traceback of such a text is the innermost one.
 """
 
@@ -25,21 +25,21 @@ _CALLED: Final = re.compile(r"^An error occurred while calling \S+\n: (?:\w+(?:\
 _AWAITED: Final = re.compile(
     r"^Exception thrown in awaitResult: *\n.*?^Caused by: (?:\w+(?:\.[\w$]+)+: )?", re.DOTALL | re.MULTILINE
 )
-"""How errors of calls from Python to the JVM begin, and those of rows that are handed over as Arrow: what happened comes after it."""
+"""The beginning of errors of calls from Python to the JVM, and of rows transferred as Arrow: the cause follows."""
 _LOST_TASK: Final = re.compile(r"^Job aborted due to stage failure: .*? executor [^)]*\): (?:[\w.$]+: )?", re.DOTALL)
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\]")
 _SQL_STATE: Final = re.compile(r";? *SQLSTATE: \w+;?")
 USER_RAISED: Final = "USER_RAISED_EXCEPTION"
-"""What `raise_error` in SQL says is not ours to search, whatever it looks like."""
+"""The message of `raise_error` in SQL is not searched, whatever it contains."""
 _NOT_THE_AUTHORS: Final = ("/site-packages/", "/lib/python3", "<frozen ", "/catchment/")
 _OURS: Final = "catchment."
 _IN_A_BATCH: Final = "catchment.pipelines.execution.sinks.BatchFailed"
-_UNTOLD: Final = "(no cause message)"
-"""What Spark says of a stream that an exception without a message ended, such as that of a connection at whose other end nobody is."""
+_NO_MESSAGE: Final = "(no cause message)"
+"""Spark's message for a stream that ended with an exception without a message, such as that of a closed connection."""
 
 
 class Cause(NamedTuple):
-    """What went wrong at the bottom."""
+    """The innermost cause."""
 
     kind: str
     """The Python class with its module, or Spark's error condition; empty if there is neither."""
@@ -59,9 +59,7 @@ def cause_of(error: BaseException) -> Cause:
     if type(error).__module__.startswith(("pyspark.", "py4j.")):
         condition = condition_of(error)
         cause = (
-            _of_spark(_without_empty_words(text_of(error)), None)
-            if condition == USER_RAISED
-            else cause_in(text_of(error))
+            _of_spark(_without_preamble(text_of(error)), None) if condition == USER_RAISED else cause_in(text_of(error))
         )
         return cause._replace(kind=condition) if condition and not _is_class(cause.kind) else cause
     frames = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
@@ -69,11 +67,11 @@ def cause_of(error: BaseException) -> Cause:
 
 
 def condition_of(error: BaseException) -> str | None:
-    """Spark's own name for what happened; None if it has none for the innermost cause. What it calls those above says only where."""
+    """Spark's error condition; None if the innermost cause has none. Conditions of outer causes say only where it happened."""
     innermost: Any = error
     while (cause := getattr(innermost, "_cause", None)) is not None:
         innermost = cause
-    # The JVM, which knows it, may be gone.
+    # The JVM that would be asked may be gone.
     with suppress(Exception):
         return innermost.getCondition() if isinstance(innermost, PySparkException) else None
     return None
@@ -94,9 +92,9 @@ def kind_of(kind: type[BaseException]) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says, and the name of the JVM's own one where that says nothing."""
+    """The text of an exception, with the name of the JVM's exception where that has no message."""
     cause = getattr(error, "_cause", None)
-    return str(error) if cause is None else str(error).replace(_UNTOLD, str(cause))
+    return str(error) if cause is None else str(error).replace(_NO_MESSAGE, str(cause))
 
 
 def cause_in(text: str) -> Cause:
@@ -106,12 +104,12 @@ def cause_in(text: str) -> Cause:
         ours = [one for one in raised if one.kind.startswith(_OURS)]
         found = (ours or raised)[-1]
         return _of_spark(found.message, found.place) if found.kind.startswith("pyspark.") else found
-    return _of_spark(_without_empty_words(text), None)
+    return _of_spark(_without_preamble(text), None)
 
 
-def _without_empty_words(text: str) -> str:
-    for empty_words in (_TERMINATED, _CALLED, _AWAITED):
-        text = empty_words.sub("", text)
+def _without_preamble(text: str) -> str:
+    for preamble in (_TERMINATED, _CALLED, _AWAITED):
+        text = preamble.sub("", text)
     return text
 
 
@@ -128,7 +126,7 @@ def _of_spark(text: str, place: str | None) -> Cause:
 
 
 def _tracebacks(text: str) -> list[Cause]:
-    """What each traceback in a text ends with."""
+    """The error at the end of each traceback in a text."""
     found: list[Cause] = []
     frames: list[tuple[str, int | None]] = []
     is_inside = False

@@ -36,7 +36,7 @@ def apply(context: RunContext, stage: ProcessingStage, frames: list[DataFrame]) 
 
 
 def computed(context: RunContext, stage: ProcessingStage, frames: list[DataFrame]) -> DataFrame:
-    """The same, whether or not it has the columns that are expected of it."""
+    """The result of a stage, without a check of its columns."""
     if stage.declaration.function is not None:
         result = stage.declaration.function(*frames)
         if not isinstance(result, DataFrame):
@@ -53,7 +53,7 @@ def computed(context: RunContext, stage: ProcessingStage, frames: list[DataFrame
 def input_rows(
     context: RunContext, name: str, query: str, tables: tuple[str, ...] = (), *, with_key: bool = False
 ) -> DataFrame:
-    """What one input gives: a table, a source that needs no source stage, or a boundary; with the key of records, if asked for."""
+    """The rows of one input: a table, a source without a source stage, or a boundary; optionally with the key of records."""
     if name in context.graph.tables:
         return _table(context, name, query)
     if name in context.graph.sources:
@@ -66,7 +66,7 @@ def input_rows(
 
 
 def table_rows_once(context: RunContext, name: str) -> DataFrame:
-    """A table as it is now, at rest."""
+    """A table as it is now, as a batch read."""
     return _table(context, name, None)
 
 
@@ -83,7 +83,7 @@ def _table(context: RunContext, name: str, query: str | None) -> DataFrame:
         }
     )
     if table.on_error != "fail":
-        # What is broken is passed by; who sets it aside is the table's source stage.
+        # Broken records are skipped; the table's quarantine query quarantines them.
         options["onDecodeError"] = "null"
     if query is not None:
         options["checkpointLocation"] = context.checkpoint(query)
@@ -91,7 +91,7 @@ def _table(context: RunContext, name: str, query: str | None) -> DataFrame:
     if table.on_error != "fail":
         for wrong in beyond_calendar(rows.schema, table.format):
             rows = rows.where(wrong.isNull())
-    # Spark knows nothing of a table's size, and would sort and shuffle the stream to join it.
+    # Spark does not know a table's size, and would sort and shuffle the stream to join it.
     return F.broadcast(rows)
 
 
@@ -109,10 +109,10 @@ def _tables(context: RunContext, stage: ProcessingStage) -> tuple[str, ...]:
 
 
 def sql_rows(spark: SparkSession, sql: str, inputs: Mapping[str, DataFrame]) -> DataFrame:
-    """What a statement gives; `inputs` has the tables that it may name.
+    """The rows of an SQL statement; `inputs` has the tables that it may name.
 
-    All stages share a session. Spark looks names up at once, so they are gone before another stage could find them, which would
-    read them as of a query that is not its own.
+    All stages share a session. Spark resolves names at once, so the views are dropped before another stage could find them and
+    read the input of another query.
     """
     try:
         for name, rows in inputs.items():

@@ -1,11 +1,11 @@
 """The rows of a stage into a real-time store, batch by batch.
 
-A new version of a table is written beside the one that readers see. It is shown when it has caught up with where events were when
-it was started, unless a backfill has shown it before. One that somebody has gone back from is not shown again.
+A new version of a table is written beside the one that readers see. It is shown once it has caught up with the events that were there
+when it was started, unless a backfill has shown it before. A version that was rolled back is not shown again.
 
-A row that the store can never take, such as one with a NULL in its key, is set aside and stops nothing.
+A row that the store can never take, such as one with a NULL in its key, is quarantined and stops nothing.
 
-Rows whose time is over go every minute, also while nothing comes.
+Expired rows are deleted every minute, also while no rows come.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXPIRE_EVERY_S: Final = 60.0
 
 
 def store_layout(stage: Stage | None, sink: StoreSink, schema: StructType, version: int) -> Layout:
-    """How a store keeps the rows of a stage."""
+    """The layout of a store's table for the rows of a stage."""
     moments = [one.name for one in schema if isinstance(one.dataType, TimestampType)]
     return Layout(
         table=sink.table,
@@ -50,7 +50,7 @@ def store_layout(stage: Stage | None, sink: StoreSink, schema: StructType, versi
 
 
 class StoreWriter:
-    """One table of one store, fed by one query."""
+    """Writes one table of one store, for one query."""
 
     def __init__(self, context: RunContext, sink: Sink, target: StoreSink, schema: StructType, query: str) -> None:
         self._context = context
@@ -61,7 +61,7 @@ class StoreWriter:
         self._store = open_store(expanded(target.store, context.folder), target.table, target.ttl)
         self._unstorable = UnstorableRows(context, sink, target, self._layout.key)
         self._definition: Definition | None = None
-        """The table's, once it is prepared."""
+        """The definition of the table, once it is prepared."""
         # The first version is shown from the start.
         is_later = context.shows_new_versions and self._version > 1
         self._catching_up = CatchingUp(context, query) if is_later else None
@@ -71,16 +71,16 @@ class StoreWriter:
         context.at_end.callback(self._close)
 
     def handle(self, rows: DataFrame, batch_id: int) -> bool:
-        """Put a batch into the store. All rows are computed, also of a batch that the store has already."""
+        """Write a batch to the store. All rows are computed, also of a batch that the store already has."""
         arrow = rows.toArrow()
         with self._context.store_calls.under_way(self._query):
             definition = self._definition = self._definition or self._prepared(arrow.schema)
             reasons = self._store.unstorable(arrow, definition)
         if reasons.null_count < len(reasons):
-            # Before the rest is stored: of a batch whose number is in the store, nothing is missing.
+            # Before the rest is stored: once the batch's number is in the store, no row of it may be missing.
             is_storable = compute.is_null(reasons)
             is_unstorable = compute.invert(is_storable)
-            self._unstorable.set_aside(rows, arrow.filter(is_unstorable), reasons.filter(is_unstorable), batch_id)
+            self._unstorable.quarantine(rows, arrow.filter(is_unstorable), reasons.filter(is_unstorable), batch_id)
             arrow = arrow.filter(is_storable)
         with self._context.store_calls.under_way(self._query):
             self._store.write(arrow, query_id(rows), batch_id, self._version)
@@ -92,7 +92,7 @@ class StoreWriter:
 
     def _prepared(self, schema: pyarrow.Schema) -> Definition:
         claim_table(self._context, self._query, self._store)
-        # What Spark takes for never null today may be null after a change of the stage.
+        # A column that Spark derives as not nullable today may be nullable after a change of the stage.
         self._store.prepare(pyarrow.schema([one.with_nullable(True) for one in schema]), self._layout)
         return self._store.definition(self._version)
 
@@ -100,11 +100,11 @@ class StoreWriter:
         try:
             self._store.expire(datetime.now(UTC))
         except StoreError as error:
-            # They are out of date in a minute too; of a store that is away its query tells.
-            _logger.info("rows of table %s stay though their time is over: %s", self._layout.table, error)
+            # They are deleted a minute later; the query reports a store that is away.
+            _logger.info("expired rows of table %s are not deleted: %s", self._layout.table, error)
 
     def _close(self) -> None:
-        # A store that does not answer has the connection, and would have whoever closes it wait: it ends with the process.
+        # A call without an answer holds the connection, and closing would wait for it: it ends with the process.
         has_ended = self._expiry is None or self._expiry.close()
         if has_ended and not self._context.store_calls.lasts_s(self._query):
             self._store.close()

@@ -1,4 +1,4 @@
-"""The topics that a pipeline itself needs, made before its queries start."""
+"""The topics of a pipeline, created before its queries start."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from catchment.pipelines.graph import Graph
 from catchment.pipelines.naming import REPLAYED_SUFFIX
 
 _TIMEOUT_S = 30.0
-_LOOK_S = 10.0
+_READ_S = 10.0
 _AWAY: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
-"""What the library itself says of brokers that do not answer; it takes only their own answers for retriable."""
+"""The library's own codes for brokers that do not answer; it marks only brokers' errors as retriable."""
 _LARGE = {"max.message.bytes": str(LARGEST_RECORD_BYTES)}
 _ANY_TIME: Final = {"message.timestamp.after.max.ms": str(2**63 - 1)}
-"""The times of batches go on rising where a clock is set back, and are then ahead of it; brokers would take an hour of that."""
+"""The times of batches keep rising if the clock is set back, and are then ahead of it; by default brokers accept an hour of that."""
 _CHANGELOG = {"cleanup.policy": "compact"}
 _RETENTION: Final = "retention.ms"
 _FOR_EVER: Final = "-1"
@@ -31,30 +31,30 @@ _AS_WRITTEN = "CreateTime"
 
 
 class TopicAdmin:
-    """The topics of some brokers, seen and deleted."""
+    """Lists, describes, creates and deletes topics."""
 
     def __init__(self, servers: str, kafka: Mapping[str, str]) -> None:
         self._servers = servers
         self._client = _client(servers, kafka)
 
     def names(self) -> set[str]:
-        """All that there are."""
+        """The names of all topics."""
         try:
-            return set(self._client.list_topics(timeout=_LOOK_S).topics)
+            return set(self._client.list_topics(timeout=_READ_S).topics)
         except KafkaException as cause:
             raise _explained(f"no broker answers at {self._servers}", cause) from cause
 
     def values(self, setting: str, topics: Iterable[str]) -> dict[str, str]:
-        """The value that a setting has of each of these topics."""
+        """The value of a setting for each of these topics."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        return _values(self._client, setting, resources, _LOOK_S) if resources else {}
+        return _values(self._client, setting, resources, _READ_S) if resources else {}
 
     def make_changelog(self, topic: str) -> None:
-        """Make a topic that keeps the last record of each key, in one partition; no harm is done if it is there."""
+        """Create a compacted topic with one partition, unless it exists."""
         _create(self._client, [NewTopic(topic, num_partitions=1, config=_CHANGELOG)])
 
     def delete(self, topic: str) -> None:
-        """Delete one; no harm is done if it is gone."""
+        """Delete a topic, if it exists."""
         try:
             self._client.delete_topics([topic], request_timeout=_TIMEOUT_S)[topic].result()
         except KafkaException as cause:
@@ -63,7 +63,7 @@ class TopicAdmin:
 
 
 def make_topics(context: RunContext, parallelism: int) -> None:
-    """Make those that are missing; topics that others write are left to them."""
+    """Create missing topics that the pipeline writes; others are left to their writers."""
     admin = _client(context.servers, context.kafka)
     there = _create(admin, wanted_topics(context.graph, parallelism).values())
     _check_times(admin, there & {boundary.topic for boundary in context.graph.topics()})
@@ -80,7 +80,7 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
         for boundary in graph.topics()
     }
     retention = _retention(graph)
-    for topic in _kept(graph):
+    for topic in _quarantine_and_alert_topics(graph):
         wanted.setdefault(topic, NewTopic(topic, num_partitions=parallelism, config=_LARGE | _ANY_TIME | retention))
     for topic, partitions in _named(graph).items():
         wanted.setdefault(topic, NewTopic(topic, num_partitions=partitions or parallelism, config=_LARGE))
@@ -88,9 +88,11 @@ def wanted_topics(graph: Graph, parallelism: int) -> dict[str, NewTopic]:
 
 
 def retention_notes(graph: Graph, admin: TopicAdmin, there: Collection[str]) -> Iterator[str]:
-    """What is to be said of topics that are there and keep records for another time than those that the pipeline makes."""
+    """Notes on existing topics whose retention differs from that of topics the pipeline creates."""
     wanted = _retention(graph)[_RETENTION]
-    for topic, value in admin.values(_RETENTION, [one for one in _kept(graph) if one in there]).items():
+    for topic, value in admin.values(
+        _RETENTION, [one for one in _quarantine_and_alert_topics(graph) if one in there]
+    ).items():
         if value != wanted:
             yield (
                 f"topic {topic} is there and has {_RETENTION}={value}, which is left as it is: older records of it are deleted. "
@@ -98,8 +100,8 @@ def retention_notes(graph: Graph, admin: TopicAdmin, there: Collection[str]) -> 
             )
 
 
-def _kept(graph: Graph) -> list[str]:
-    """The topics of what is kept aside, and of alerts: their records exist nowhere else."""
+def _quarantine_and_alert_topics(graph: Graph) -> list[str]:
+    """The topics of quarantined and late records, and of alerts: their records exist nowhere else."""
     pipeline = graph.specification.pipeline
     has_source_stage = bool(graph.source_stages or graph.table_quarantines)
     has_store = any(isinstance(one.target, StoreSink) for one in graph.sinks.values())
@@ -107,19 +109,19 @@ def _kept(graph: Graph) -> list[str]:
     kept += [graph.late] if has_source_stage else []
     alerts = graph.specification.alerts.values()
     kept += [log_topic(pipeline)] if alerts else []
-    tells_people = any(not isinstance(one, TopicOut) for alert in alerts for one in alert.to)
-    kept += [undelivered_topic(pipeline)] if tells_people else []
+    has_notifications = any(not isinstance(one, TopicOut) for alert in alerts for one in alert.to)
+    kept += [undelivered_topic(pipeline)] if has_notifications else []
     return kept
 
 
 def _retention(graph: Graph) -> dict[str, str]:
-    """Brokers would delete records after a week, unless told otherwise."""
+    """By default brokers delete records after a week."""
     retention_ms = graph.specification.retention
     return {_RETENTION: _FOR_EVER if retention_ms is None else str(retention_ms), "retention.bytes": _FOR_EVER}
 
 
 def _client(servers: str, kafka: Mapping[str, str]) -> AdminClient:
-    # Brokers that are away are told of by us; the library would say it twenty times a second.
+    # We report brokers that are away; the library would log it twenty times a second.
     return AdminClient({"log_level": 0, "bootstrap.servers": servers, **kafka})
 
 
@@ -134,7 +136,7 @@ def _named(graph: Graph) -> dict[str, int | None]:
 
 
 def _create(admin: AdminClient, wanted: Iterable[NewTopic]) -> set[str]:
-    """Make topics; those that were there before."""
+    """Create topics; returns those that existed."""
     there: set[str] = set()
     for topic, made in admin.create_topics(list(wanted), request_timeout=_TIMEOUT_S).items():
         try:
@@ -147,7 +149,7 @@ def _create(admin: AdminClient, wanted: Iterable[NewTopic]) -> set[str]:
 
 
 def _check_times(admin: AdminClient, topics: Iterable[str]) -> None:
-    """Refuse topics between queries whose records the brokers give another time: readers tell batches apart by it."""
+    """Reject boundary topics with LogAppendTime: readers separate batches by the time of records."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     for topic, kind in (_values(admin, _TIMES, resources, _TIMEOUT_S) if resources else {}).items():
         if kind != _AS_WRITTEN:

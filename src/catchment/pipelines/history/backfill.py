@@ -29,7 +29,7 @@ from catchment.pipelines.command_context import authors_mistakes
 from catchment.pipelines.declaration.addresses import expanded
 from catchment.pipelines.declaration.specification import LakeSink, StoreSink
 from catchment.pipelines.driving.exit_codes import ExitCode
-from catchment.pipelines.driving.failures import Failure, FailureKind, judge
+from catchment.pipelines.driving.failures import Failure, FailureKind, classify
 from catchment.pipelines.errors import Refusal
 from catchment.pipelines.execution.claiming import claim_table
 from catchment.pipelines.execution.rows.boundaries import read_boundary_once
@@ -309,7 +309,7 @@ def computing(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise _raised(what, judge(error)) from error
+        raise _raised(what, classify(error)) from error
 
 
 def _raised(what: str, failure: Failure) -> ClientError:

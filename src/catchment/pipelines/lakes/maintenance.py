@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHORTEST_AGE_H: Final = 1
 _TARGET_BYTES: Final = 128 << 20
 _ENTRIES_TO_SEARCH: Final = 150
-"""A stream that commits every five seconds makes so many in a quarter of an hour."""
+"""The entries of a stream that commits every five seconds, in about a quarter of an hour."""
 _COMPACTION: Final = "OPTIMIZE"
 
 
@@ -79,7 +79,7 @@ _logger = logging.getLogger(__name__)
 
 
 class MaintenanceSchedule:
-    """Of one lake, by the query that writes it."""
+    """When a lake is compacted, by the query that writes it."""
 
     def __init__(self, lake: DeltaLake, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._lake = lake
@@ -87,8 +87,8 @@ class MaintenanceSchedule:
         self._clock = clock
         self._due_s: float | None = None
 
-    def keep(self) -> None:
-        """Compact the lake if that is due; to be called after each batch."""
+    def run_if_due(self) -> None:
+        """Compact the lake if that is due; call it after each batch."""
         try:
             if self._due_s is None:
                 age_s = self._lake.compacted_before_s(datetime.now(UTC))
@@ -98,5 +98,5 @@ class MaintenanceSchedule:
             self._due_s = self._clock() + self._every_s
             self._lake.maintain()
         except LakeError as error:
-            # The rows are there. A lake that is away is told of by the next batch.
-            _logger.warning("it is tried again later: %s", error)
+            # The rows are stored. The next batch reports a lake that is away.
+            _logger.warning("lake maintenance failed and is tried again later: %s", error)

@@ -70,7 +70,7 @@ def _reasons_of_alert(specification: PipelineSpecification, alert: str) -> Itera
     if declared.cooldown:
         yield (
             "cooldown needs the memory of what has fired, which is read and written with each micro-batch; "
-            "leave it out, and let whoever receives the alerts tell repeated ones by their id"
+            "leave it out, and let the receiver recognize repeated alerts by their id"
         )
 
 
@@ -80,7 +80,7 @@ def _reasons_of_branches(specification: PipelineSpecification, alert: str) -> It
         if len(stage.from_) > 1:
             tables = [one for one in stage.from_ if one in specification.tables]
             if tables:
-                yield f"stage {name} joins {', '.join(tables)}: a table is read anew for each micro-batch"
+                yield f"stage {name} joins {', '.join(tables)}: a table is read again for each micro-batch"
             if len(stage.from_) - len(tables) > 1:
                 yield f"stage {name} reads several streams, and real-time mode joins none"
         name = next((one for one in stage.from_ if one not in specification.tables), "")

@@ -261,7 +261,7 @@ def test_what_became_of_rows_and_alerts_is_shown_while_the_run_lasts_and_summed_
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"state": "stopped", "asked_by": None}, "all that was there is processed after 1.5 s"),
+        ({"state": "stopped", "asked_by": None}, "all available rows are processed after 1.5 s"),
         ({"state": "stopped", "asked_by": "SIGTERM"}, "stopped by SIGTERM after 1.5 s"),
         ({"state": "failed", "exit_code": 4, "asked_by": None}, "failed with exit code 4 after 1.5 s"),
     ],

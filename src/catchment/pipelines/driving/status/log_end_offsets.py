@@ -1,4 +1,4 @@
-"""Where topics end now, asked beside the queries: one that waits for its store does not ask, while its lag grows."""
+"""Log end offsets, read beside the queries: a query that waits for its store reports none, while its lag grows."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from catchment.spark.options.connection import Connection
 
 _logger = logging.getLogger(__name__)
 
-_ASK_S: Final = 2.0
+_READ_S: Final = 2.0
 Place = tuple[str, int]
 
 
 class LogEndOffsets:
-    """Asks on a thread of its own, within a `with` block. What cannot be asked keeps its last answer."""
+    """Reads on its own thread, within a `with` block. Offsets that cannot be read keep their last value."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._wanted: tuple[Place, ...] = ()
         self._known: Mapping[Place, int] = {}
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._ask, name="topic ends", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="log end offsets", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -37,23 +37,23 @@ class LogEndOffsets:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # A call that waits for a broker which is away is not waited for: the thread ends with the process.
+        # The thread may wait for a broker that is away: it ends with the process.
         self._is_over.set()
 
     def of(self, places: Iterable[Place]) -> Mapping[Place, int]:
-        """What is known now; these are asked for from now on."""
+        """The offsets known now; from now on, those of these partitions are read."""
         self._wanted = tuple(places)
         return self._known
 
-    def _ask(self) -> None:
+    def _work(self) -> None:
         with closing(self._connection.new_cluster()) as cluster:
-            while not self._is_over.wait(_ASK_S):
-                self._ask_once(cluster)
+            while not self._is_over.wait(_READ_S):
+                self._read(cluster)
 
-    def _ask_once(self, cluster: Cluster) -> None:
+    def _read(self, cluster: Cluster) -> None:
         try:
             found = cluster.list_offsets(self._wanted, LATEST, read_committed=True)
         except ClientError as error:
-            _logger.debug("the ends of topics are not known: %s", error)
+            _logger.debug("the log end offsets are not known: %s", error)
         else:
             self._known = {place: at.offset for place, at in found.items()}

@@ -1,4 +1,4 @@
-"""The status of a run as Prometheus's text. docs/guide/running-pipelines.md lists the names."""
+"""The status of a run in Prometheus's text format. docs/guide/running-pipelines.md lists the names."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ class QueryMetric(NamedTuple):
 
 QUERY_METRICS: Final = (
     QueryMetric("catchment_pipeline_rows_total", CounterMetricFamily, "Rows read.", "rows"),
-    QueryMetric("catchment_pipeline_rows_per_second", GaugeMetricFamily, "Rows read a second, lately.", "rows_per_s"),
     QueryMetric(
-        "catchment_pipeline_lag_records", GaugeMetricFamily, "Records in the topics that wait to be read.", "lag"
+        "catchment_pipeline_rows_per_second",
+        GaugeMetricFamily,
+        "Rows read a second, over the last seconds.",
+        "rows_per_s",
+    ),
+    QueryMetric(
+        "catchment_pipeline_lag_records", GaugeMetricFamily, "Records in the topics that are not read yet.", "lag"
     ),
     QueryMetric(
         "catchment_pipeline_batch_seconds", GaugeMetricFamily, "The time of the last batch.", "batch_ms", factor=_MS
     ),
     QueryMetric("catchment_pipeline_batch_id", GaugeMetricFamily, "The number of the last batch.", "batch_id"),
+    QueryMetric("catchment_pipeline_restarts_total", CounterMetricFamily, "How often it was restarted.", "restarts"),
+    QueryMetric("catchment_pipeline_duplicate_rows_total", CounterMetricFamily, "Duplicate rows.", "duplicates"),
+    QueryMetric("catchment_pipeline_late_rows_total", CounterMetricFamily, "Late records.", "late"),
     QueryMetric(
-        "catchment_pipeline_restarts_total", CounterMetricFamily, "How often it was started again.", "restarts"
-    ),
-    QueryMetric("catchment_pipeline_duplicate_rows_total", CounterMetricFamily, "Rows that came twice.", "duplicates"),
-    QueryMetric("catchment_pipeline_late_rows_total", CounterMetricFamily, "Records that came too late.", "late"),
-    QueryMetric(
-        "catchment_pipeline_rejected_rows_total", CounterMetricFamily, "Records put into the quarantine.", "rejected"
+        "catchment_pipeline_rejected_rows_total", CounterMetricFamily, "Records written to the quarantine.", "rejected"
     ),
     QueryMetric(
         "catchment_pipeline_dropped_rows_total",
@@ -72,7 +75,7 @@ _LABELS: Final = ("pipeline", "query")
 
 
 class PipelineMetrics(Collector):
-    """Reads the status each time it is asked."""
+    """Reads the status at each scrape."""
 
     def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
         self._read = read
@@ -98,7 +101,7 @@ class PipelineMetrics(Collector):
                     family.add_metric((pipeline, query["name"]), query[metric.field] * metric.factor)
             yield family
         yield from _times(pipeline, queries)
-        yield from _told(run)
+        yield from _outcomes(run)
 
 
 def _times(pipeline: str, queries: list[dict[str, Any]]) -> Iterator[MetricFamily]:
@@ -115,18 +118,18 @@ def _times(pipeline: str, queries: list[dict[str, Any]]) -> Iterator[MetricFamil
     yield latency
 
 
-def _told(run: dict[str, Any]) -> Iterator[MetricFamily]:
-    """What has become of alerts, and of those who were to be told of something."""
+def _outcomes(run: dict[str, Any]) -> Iterator[MetricFamily]:
+    """Outcomes of alerts, notifications and lineage events."""
     pipeline = run["pipeline"]
     for name, documentation, label, outcomes in (
-        (ALERTS, "Rows that satisfied an alert, by what became of them.", "alert", run["alerts"]),
-        (NOTIFICATIONS, "Alerts for a webhook or an address, by what became of them.", "target", run["notifications"]),
+        (ALERTS, "Rows that satisfied an alert, by outcome.", "alert", run["alerts"]),
+        (NOTIFICATIONS, "Alerts for a webhook or a mail address, by outcome.", "target", run["notifications"]),
     ):
         family = CounterMetricFamily(name, documentation, labels=("pipeline", label, "outcome"))
         for one, counts in outcomes.items():
             for outcome, count in counts.items():
                 family.add_metric((pipeline, one, outcome), count)
         yield family
-    lost = CounterMetricFamily(LINEAGE_LOST, "Events of lineage that nobody was told of.", labels=("pipeline",))
+    lost = CounterMetricFamily(LINEAGE_LOST, "Events of lineage that were not delivered.", labels=("pipeline",))
     lost.add_metric((pipeline,), run["lineage_lost"])
     yield lost

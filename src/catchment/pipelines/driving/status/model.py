@@ -1,4 +1,4 @@
-"""How a run fares: one form for the run file, the address that serves it, the metrics and the terminal."""
+"""The status of a run, in one form for the run file, HTTP, the metrics and the terminal."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ class QueryStatus:
     batch_id: int | None = None
     batch_ms: int | None = None
     latency_ms: dict[str, float] | None = None
-    """From the time of an event to the moment when its row was stored: `p50`, `p99`. Outlets of streams with event time alone."""
+    """From the time of an event to the moment when its row was stored: `p50`, `p99`. Only for sinks of streams with event time."""
     is_real_time: bool = True
-    """Whether rows go on as soon as they come; a lake is written now and then."""
+    """Whether rows are written as soon as they come; a lake is written at intervals."""
     is_catching_up: bool = False
-    """Whether most rows of the last batch are of events before the run, whose latency says nothing."""
+    """Whether most rows of the last batch are of events before the run, whose latency means nothing."""
     source: str | None = None
-    """What a query reads that takes a source in."""
+    """The source that a source stage reads."""
     rows_out: int = 0
-    """Rows that such a query has written: to the topic of its stage, to the quarantine and to the late ones."""
+    """Rows that a source stage has written: to its topic, to the quarantine and to the topic of late rows."""
     duplicates: int = 0
     rejected: int = 0
-    """Records that it has put into the quarantine."""
+    """Records that it has written to the quarantine."""
     late: int = 0
     dropped_rows: int = 0
-    """Rows that Spark dropped as late behind our back: more than none is a fault."""
+    """Rows that Spark itself dropped as late: any are a fault."""
     held_back_by: list[str] = field(default_factory=list)
     """Topics that have nothing new, so that the watermark of a join waits for them."""
     overdue: str | None = None
-    """What there is to say of a batch that takes far longer than the last one did."""
+    """A description of a batch that takes far longer than the last one did."""
     restarts: int = 0
     last_error: str | None = None
 
@@ -65,21 +65,21 @@ class RunStatus:
     phase: Literal["starting", "running", "stopping", "failed"] = "starting"
     error: str | None = None
     notes: tuple[str, ...] = ()
-    """What is done otherwise than the pipeline's file asks for, and why."""
+    """Where the run differs from what the pipeline's file asks for, and why."""
     troubles: list[str] = field(default_factory=list)
-    """What is in the way of telling people of alerts."""
+    """Problems with the delivery of notifications."""
     alerts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What has become of the candidates of each alert."""
+    """Outcomes of the candidates of each alert."""
     notifications: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What has become of the alerts for each webhook and address for mail."""
+    """Outcomes of the alerts for each webhook and mail address."""
     lineage_lost: int = 0
-    """Events of lineage that nobody was told of."""
+    """Events of lineage that were not delivered."""
     spark_pid: int | None = None
     address: str | None = None
 
     @property
     def state(self) -> str:
-        """In the words that people read: what is not well comes first."""
+        """The state for people to read: problems come first."""
         if self.phase != "running":
             return self.phase
         waits_for = sorted({one.waits_for for one in self.queries if one.waits_for})
@@ -91,7 +91,7 @@ class RunStatus:
 
     @property
     def faults(self) -> list[str]:
-        """What should not be, though the pipeline runs."""
+        """Problems of a pipeline that runs."""
         found = [
             f"{one.name}: Spark dropped {one.dropped_rows} rows as late that its source stage had let through"
             for one in self.queries
@@ -107,7 +107,7 @@ class RunStatus:
 
     @property
     def sources(self) -> list[dict[str, Any]]:
-        """What became of the rows of each source since the driver started."""
+        """Outcomes of the rows of each source since the driver started."""
         return [_account(one) for one in self.queries if one.source is not None]
 
     def as_json(self) -> dict[str, Any]:
@@ -131,12 +131,12 @@ class RunStatus:
 
 
 def is_behind(query: QueryStatus) -> bool:
-    """Whether a query has more to do than a moment's worth."""
+    """Whether a query lags by more than a few seconds of its own rate."""
     return query.state == "running" and (query.lag or 0) > max(query.rows_per_s, 1.0) * _CATCHING_UP_S
 
 
 def _account(query: QueryStatus) -> dict[str, Any]:
-    """Every row that came in is in one of these, and in no other. What is kept aside is counted a moment after it is written."""
+    """Every input row is in exactly one of these counts. Quarantined records are counted a moment after they are written."""
     stored = max(0, query.rows_out - query.rejected - query.late)
     return {
         "source": query.source,
@@ -151,7 +151,7 @@ def _account(query: QueryStatus) -> dict[str, Any]:
 
 
 def worst_latency(queries: Sequence[QueryStatus]) -> dict[str, float] | None:
-    """That of the slowest sink, but of a lake only where there is nothing else: it waits on purpose."""
+    """The latency of the slowest sink; of a lake only if there is no other sink, because a lake is written at intervals."""
     real_time = [one for one in queries if one.latency_ms is not None and one.is_real_time]
     known = [one.latency_ms for one in real_time or queries if one.latency_ms is not None]
     return {name: max(one[name] for one in known) for name in ("p50", "p99")} if known else None

@@ -45,7 +45,7 @@ class LivePanel:
 
 
 class Lines:
-    """For a log: at once when the state changes, and every few seconds; what is to be known of the run, once."""
+    """For a log: a line when the state changes, and every few seconds; each note once."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._write = write
@@ -70,7 +70,7 @@ class Lines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Nothing to put back."""
+        """There is nothing to restore."""
 
 
 def line(run: Run, now: datetime) -> str:
@@ -128,7 +128,7 @@ def cells(query: Mapping[str, Any], now: datetime) -> list[str]:
 
 
 def accounts(run: Run) -> list[str]:
-    """What became of the rows of each source."""
+    """Outcomes of the rows of each source."""
     sources = [one for one in run.get("sources", ()) if one["in"]]
     names = [one["source"] for one in sources]
     return [_account(one, is_alone=names.count(one["source"]) == 1) for one in sources] + [
@@ -146,7 +146,7 @@ def _account(source: Mapping[str, Any], *, is_alone: bool) -> str:
 
 
 def alerts(run: Run) -> list[str]:
-    """What became of the candidates of each alert."""
+    """Outcomes of the candidates of each alert."""
     found = {
         name: [f"{count:,} {outcome.replace('_', ' ')}" for outcome, count in counts.items() if count]
         for name, counts in run.get("alerts", {}).items()
@@ -155,7 +155,7 @@ def alerts(run: Run) -> list[str]:
 
 
 def summary(run: Run) -> list[str]:
-    """A run that has ended: why, after how long, and what became of all that came in."""
+    """The summary of a run that has ended: why, after how long, and the outcomes of its rows."""
     lasted = _lasted(run)
     lines = [f"{run['pipeline']}: {_reason(run)}{f' after {lasted}' if lasted else ''}"]
     counts = [*accounts(run), *alerts(run)]
@@ -169,7 +169,7 @@ def _reason(run: Run) -> str:
         return f"failed with exit code {run['exit_code']}"
     asked_by = run.get("asked_by")
     if asked_by is None:
-        return "all that was there is processed"
+        return "all available rows are processed"
     return "stopped by Ctrl-C" if asked_by == "SIGINT" else f"stopped by {asked_by}"
 
 
@@ -193,8 +193,8 @@ def _starting(run: Run, now: datetime) -> str:
     return f"{who} starting{timer}{again}{waits}"
 
 
-def _age_s(moment: str, now: datetime) -> float:
-    return (now - from_text(moment)).total_seconds()
+def _age_s(timestamp: str, now: datetime) -> float:
+    return (now - from_text(timestamp)).total_seconds()
 
 
 def _latency(latency_ms: Mapping[str, float] | None) -> str:

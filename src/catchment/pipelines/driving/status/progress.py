@@ -21,10 +21,10 @@ from catchment.spark.source.positions import from_json
 _IDLE_S: Final = 10.0
 """A topic with nothing new for this long, while another input of the query has something, holds back its watermark."""
 _RATE_S: Final = 15.0
-"""What came within this time makes the rate. Spark's own counts from one look at a topic to the next, however short that was."""
+"""The rate covers this time. Spark's own rate covers one trigger, however short that was."""
 _DUPLICATES: Final = "numDroppedDuplicateRows"
 _EPOCH_YEAR: Final = "1970-"
-"""Spark's watermark before there is one."""
+"""The year of Spark's watermark before there is one."""
 
 Progress = Mapping[str, Any]
 Place = tuple[str, int]
@@ -36,7 +36,7 @@ class ProgressReader:
     def __init__(
         self, status: QueryStatus, origins: Mapping[str, str] | None = None, since: datetime | None = None
     ) -> None:
-        """`origins` has, for a topic between stages, the one that people know; `since` is when the run started."""
+        """`origins` has, for a topic between stages, the source topic that users know; `since` is when the run started."""
         self.status = status
         self._origins = origins or {}
         self._latency = Latency(since)
@@ -46,7 +46,7 @@ class ProgressReader:
         self._last_data_s: dict[str, float] = {}
 
     def read(self, progress: Progress, now_s: float) -> None:
-        """Take over a report that was made at a moment of the monotonic clock."""
+        """Apply a report that was made at a time of the monotonic clock."""
         status = self.status
         rows = int(progress.get("numInputRows") or 0)
         status.rows += rows
@@ -75,7 +75,7 @@ class ProgressReader:
         return list(self._read_to)
 
     def measure(self, ends: Mapping[Place, int], now_s: float) -> None:
-        """Set the rate, and the lag by where the partitions end now: later, maybe, than when the query last looked."""
+        """Set the rate, and the lag by the current log end offsets, which may be later than those of the last report."""
         self._set_rate(now_s)
         known = {place: offset for place, offset in self._read_to.items() if place in ends}
         if known:
@@ -89,7 +89,7 @@ class ProgressReader:
         self.status.rows_per_s = round(sum(rows for _, rows in self._recent) / elapsed_s, 1)
 
     def _read_offsets(self, progress: Progress) -> None:
-        """How far the query has come, and how many records there were beyond that when it looked."""
+        """Read the query's end offsets, and its lag at the time of the report."""
         lags = []
         for source in progress.get("sources", ()):
             end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
@@ -107,12 +107,12 @@ class ProgressReader:
             if rows or topic not in self._last_data_s:
                 self._last_data_s[topic] = now_s
         idle = [topic for topic in topics if now_s - self._last_data_s[topic] > _IDLE_S]
-        # Where nothing comes at all, nothing is held back.
+        # If no topic has new records, none holds back the others.
         known = sorted({self._origins.get(topic, topic) for topic in idle})
         self.status.held_back_by = known if len(idle) < len(topics) else []
 
     def _count(self, progress: Progress) -> None:
-        """Take over what became of a batch of a source. Spark gives -1 for what it does not know."""
+        """Add the outcomes of a source stage's batch. Spark gives -1 for unknown counts."""
         self.status.rows_out += max(0, int(progress.get("sink", {}).get("numOutputRows", -1)))
         self.status.duplicates += sum(
             int(one.get("customMetrics", {}).get(_DUPLICATES) or 0) for one in progress.get("stateOperators", ())
@@ -130,7 +130,7 @@ class ProgressReader:
 
 
 def last_batch(progress: Progress) -> int:
-    """The number of the last batch when a report was made; -1 before the first. One of nothing new has that of the batch to come."""
+    """The number of the last batch of a report; -1 before the first. An idle report has the number of the next batch."""
     return int(progress["batchId"]) - ("addBatch" not in progress["durationMs"])
 
 
@@ -157,16 +157,16 @@ class _Point(NamedTuple):
 
 
 class Latency:
-    """That of one sink."""
+    """The latency of one sink."""
 
     def __init__(self, since: datetime | None = None) -> None:
         self._since_ms = since.timestamp() * 1000 if since is not None else float("-inf")
         self._batches: deque[tuple[datetime, tuple[_Point, ...]]] = deque(maxlen=_KEPT_BATCHES)
         self.is_catching_up = False
-        """Whether most rows of the last batch are of before the run."""
+        """Whether most rows of the last batch are from before the run."""
 
     def add(self, stored: datetime, rows: int, points_ms: Sequence[float]) -> None:
-        """A batch whose rows were stored at a moment; each point stands for as many of them as any other."""
+        """Add a batch whose rows were stored at that time; each point stands for the same number of rows."""
         stored_ms, share = stored.timestamp() * 1000, rows / len(points_ms)
         points = tuple(_Point(max(0.0, stored_ms - one), share) for one in points_ms if one >= self._since_ms)
         self.is_catching_up = 2 * len(points) < len(points_ms)

@@ -18,13 +18,13 @@ from catchment.spark.launch.python_workers import ignore_disconnects
 
 
 class Publisher:
-    """Makes a copy whenever it is told to: those who ask on other threads never see a status that changes under them."""
+    """Publishes copies: readers on other threads never see a status that changes while they read it."""
 
     def __init__(self, home: Home, status: RunStatus, port: int) -> None:
         self._home = home
         self._status = status
         self._lock = threading.Lock()
-        # What the supervisor has written stays.
+        # Fields that the supervisor has written stay.
         self._facts: dict[str, Any] = read_run(home) or {}
         self._last = self._copy()
         self._server = StatusServer(port, self.last)
@@ -51,7 +51,7 @@ _HOST: Final = "127.0.0.1"
 
 
 class StatusServer:
-    """Answers on threads of its own until it is closed. OSError where the port is taken."""
+    """Serves requests on its own threads until it is closed. Raises OSError if the port is taken."""
 
     def __init__(self, port: int, read: Callable[[], dict[str, Any]]) -> None:
         metrics = PipelineMetrics(read)
@@ -67,7 +67,7 @@ class StatusServer:
                         self.send_error(HTTPStatus.NOT_FOUND, "there is /status and /metrics")
 
             def log_message(self, *_: object) -> None:
-                """Nobody wants a line for each time that Prometheus asks."""
+                """A line for each scrape of Prometheus would only fill the log."""
 
             def _answer(self, body: bytes, kind: str) -> None:
                 self.send_response(HTTPStatus.OK)

@@ -1,4 +1,4 @@
-"""How many records of this run were rejected or came late, counted from the topics where they are kept: those have every one once.
+"""How many records of this run were rejected or late, counted from the quarantine and late topics, which have each of them once.
 
 Gaps
     Partitions that are added to these topics are seen at the next start.
@@ -36,7 +36,7 @@ _STEP_S: Final = 0.02
 
 
 class QuarantineCounts:
-    """Counts on a thread of its own, within a `with` block. Open it before the queries start, so that none is missed."""
+    """Counts on its own thread, within a `with` block. Open it before the queries start, so that no record is missed."""
 
     def __init__(self, connection: Connection, topics: Mapping[str, str]) -> None:
         """`topics` has the topic of each kind of records: `rejected`, `late`."""
@@ -46,12 +46,12 @@ class QuarantineCounts:
         self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in topics}
         self._positions: dict[TopicPartition, int] = {}
         self._is_over = Event()
-        self._thread = Thread(target=self._work, name="records kept aside", daemon=True)
+        self._thread = Thread(target=self._work, name="quarantine counts", daemon=True)
 
     def __enter__(self) -> Self:
         if self._kinds:
             with suppress(ClientError), closing(self._connection.new_cluster()) as cluster:
-                # While the brokers are away nothing is written, and the thread begins when they are back.
+                # While the brokers are away nothing is written; the thread begins when they are back.
                 self._positions = self._ends(cluster)
             self._thread.start()
         return self
@@ -59,16 +59,16 @@ class QuarantineCounts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # A call that waits for a broker which is away is not waited for: the thread ends with the process.
+        # The thread may wait for a broker that is away: it ends with the process.
         self._is_over.set()
 
     def of(self, query: str) -> dict[str, int]:
-        """How many records of each kind a query has kept aside since counting began."""
+        """How many records of each kind a query has written since counting began."""
         with self._lock:
             return {kind: counts[query] for kind, counts in self._counts.items()}
 
     def catch_up(self, timeout_s: float) -> None:
-        """Wait until all is counted that is in the topics now, but no longer than that."""
+        """Wait until all records that are in the topics now are counted, or the time is over."""
         if not self._kinds:
             return
         deadline = time.monotonic() + timeout_s
@@ -93,7 +93,7 @@ class QuarantineCounts:
             except OffsetOutOfRange as gone:
                 self._positions[gone.topic, gone.partition] = min(gone.log_start, gone.log_end)
             except ClientError as error:
-                _logger.debug("what is kept aside is not counted: %s", error)
+                _logger.debug("quarantined records are not counted: %s", error)
                 self._is_over.wait(_BROKER_PAUSE_S)
 
     def _follow(self, cluster: Cluster) -> None:
@@ -108,13 +108,13 @@ class QuarantineCounts:
 
 
 def queries_in(headers: pyarrow.Array) -> list[str]:
-    """The query that has kept each record aside: that of a sink, or the stage that reads a source."""
+    """The query that has written each record: that of a sink, or the source stage."""
     stages, sinks = _values(headers, _STAGE), _values(headers, _SINK)
     return [sink_query(sinks[record]) if record in sinks else stage for record, stage in stages.items()]
 
 
 def _values(headers: pyarrow.Array, name: str) -> dict[int, str]:
-    """A header of each record that has it, by the record's number. One that it came with stands before ours."""
+    """A header of each record that has it, by the record's number. Our header comes after any that the record came with."""
     flat = compute.list_flatten(headers)
     is_named = compute.equal(compute.struct_field(flat, "key"), name)
     records = compute.list_parent_indices(headers).filter(is_named).to_pylist()

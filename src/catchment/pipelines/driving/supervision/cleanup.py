@@ -34,14 +34,14 @@ def processes_of(run_id: str) -> Iterator[int]:
     wanted = f"{RUN_VARIABLE}={run_id}".encode()
     for folder in _PROCESSES.iterdir() if _PROCESSES.is_dir() else ():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
-            # Processes come and go while we look, and those of others are not ours to read.
+            # Processes come and go meanwhile, and those of other users cannot be read.
             with suppress(OSError):
                 if wanted in (folder / "environ").read_bytes().split(b"\0") and _is_alive(folder):
                     yield int(folder.name)
 
 
 def end_processes(run_id: str) -> int:
-    """Kill all that is left of a run, and return how many that were once none is left."""
+    """Kill all processes of a run, and return how many there were once none is left."""
     ended: set[int] = set()
     deadline = time.monotonic() + _WAIT_S
     while living := list(processes_of(run_id)):
@@ -64,11 +64,11 @@ _PREFIX: Final = "catchment-run-"
 _LOCAL_DIRECTORIES: Final = "SPARK_LOCAL_DIRS"
 _SHORT: Final = "/tmp"
 _LONGEST_PATH: Final = 55
-"""Spark and its workers have Unix sockets in it, with names of up to 45 bytes: a system takes little more than 100 in all."""
+"""Spark and its workers have Unix sockets in it, with names of up to 45 bytes: the limit for the path is little more than 100."""
 
 
 class Scratch:
-    """One folder, below the directory for temporary files; it is made when the environment of a driver is."""
+    """One folder, below the directory for temporary files; `environment` creates it."""
 
     def __init__(self) -> None:
         name = f"{_PREFIX}{os.urandom(6).hex()}"
@@ -76,7 +76,7 @@ class Scratch:
         self.folder = Path(parent if len(os.fsencode(parent)) + len(name) < _LONGEST_PATH else _SHORT) / name
 
     def environment(self) -> dict[str, str]:
-        """The variables by which a driver and all that it starts use the folder. Spark's own folders stay where the user wants them."""
+        """The variables by which a driver and its child processes use the folder. SPARK_LOCAL_DIRS of the user stays."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         folder = str(self.folder)
         return {"TMPDIR": folder, _LOCAL_DIRECTORIES: os.environ.get(_LOCAL_DIRECTORIES) or folder}
@@ -86,6 +86,6 @@ class Scratch:
 
 
 def remove_scratch(noted: object) -> None:
-    """Remove the folder of an earlier run, as that run noted it."""
+    """Remove the folder of an earlier run, as its run file names it."""
     if isinstance(noted, str) and (folder := Path(noted)).name.startswith(_PREFIX) and not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)

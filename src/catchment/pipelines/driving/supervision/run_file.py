@@ -23,13 +23,13 @@ from typing import Any, Final
 from catchment.pipelines.home import Home, user_state
 
 _LOCK: Final = "run.lock"
-_GLANCE_S: Final = 0.5
-"""Who looks whether a lock is held holds it for a moment: whoever wants it for good tries again for this long."""
-_GLANCE_STEP_S: Final = 0.02
+_CHECK_S: Final = 0.5
+"""A process that checks the lock holds it for a moment: a run that takes it retries for this long."""
+_CHECK_STEP_S: Final = 0.02
 
 
 class AlreadyRunning(Exception):
-    """Another run has the pipeline."""
+    """Another run of the pipeline is active."""
 
     def __init__(self, home: Home) -> None:
         run = read_run(home) or {}
@@ -43,12 +43,12 @@ class RunLock:
     def __init__(self, home: Home) -> None:
         home.folder.mkdir(parents=True, exist_ok=True)
         self.descriptor = os.open(home.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        deadline = time.monotonic() + _GLANCE_S
+        deadline = time.monotonic() + _CHECK_S
         while not _try(self.descriptor, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
                 os.close(self.descriptor)
                 raise AlreadyRunning(home)
-            time.sleep(_GLANCE_STEP_S)
+            time.sleep(_CHECK_STEP_S)
         self._home = home
         note_running(home)
 
@@ -59,25 +59,25 @@ class RunLock:
 
 def is_running(home: Home) -> bool:
     """Whether some process holds the lock."""
-    with _glance(home) as is_held:
+    with _checked(home) as is_held:
         return is_held
 
 
 def running_homes() -> list[Home]:
-    """Every pipeline of this user that runs now, wherever it keeps its checkpoints."""
+    """Every running pipeline of this user, wherever its checkpoints are."""
     found = []
     for home in noted_homes():
-        with _glance(home) as is_held:
+        with _checked(home) as is_held:
             if is_held:
                 found.append(home)
             else:
-                # Nobody can begin a run, and note it, while we look.
+                # No run can start and create its link while we hold the lock.
                 forget_running(home)
     return found
 
 
 @contextmanager
-def _glance(home: Home) -> Iterator[bool]:
+def _checked(home: Home) -> Iterator[bool]:
     """Whether some process holds the lock; if none does, none takes it meanwhile."""
     try:
         descriptor = os.open(home.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
@@ -91,14 +91,14 @@ def _glance(home: Home) -> Iterator[bool]:
 
 
 def write_run(home: Home, run: dict[str, Any]) -> None:
-    """Replace the file in one step: a reader sees the old or the new."""
+    """Replace the file atomically: a reader sees the old or the new one."""
     temporary = home.run_file.with_suffix(".writing")
     temporary.write_text(json.dumps(run, ensure_ascii=False), encoding="utf-8")
     temporary.replace(home.run_file)
 
 
 def read_run(home: Home) -> dict[str, Any] | None:
-    """What was last written; None if the pipeline never ran, or if it cannot be understood."""
+    """The content of the run file; None if the pipeline never ran, or if the file is damaged."""
     try:
         run = json.loads(home.run_file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -124,7 +124,7 @@ _FOLDER: Final = "running"
 
 
 def note_running(home: Home) -> None:
-    """A folder that cannot be written to hides the run from `status` elsewhere, and does no other harm."""
+    """Create the link. If the folder cannot be written, `status` in another folder does not see the run; nothing else is lost."""
     link = _link(home)
     with suppress(OSError):
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -138,12 +138,12 @@ def forget_running(home: Home) -> None:
 
 
 def noted_homes() -> Iterator[Home]:
-    """Those that run, and those whose run was killed."""
-    folder = user_state() / _FOLDER
-    for link in sorted(folder.iterdir()) if folder.is_dir() else ():
+    """The homes of pipelines that run, or whose run was killed."""
+    links = user_state() / _FOLDER
+    for link in sorted(links.iterdir()) if links.is_dir() else ():
         with suppress(OSError):
-            place = Path(os.readlink(link))
-            yield Home(place.parent, place.name)
+            folder = Path(os.readlink(link))
+            yield Home(folder.parent, folder.name)
 
 
 def _link(home: Home) -> Path:
@@ -157,13 +157,13 @@ _UNDER_WAY: Final = ("starting", "running", "waiting")
 
 
 def report(home: Home) -> dict[str, Any]:
-    """The run file's content; a run that ended without saying so was killed."""
+    """The run file's content; a run that ended without recording it was killed."""
     run = read_run(home)
     if run is None:
         if not home.run_file.exists():
             return {"pipeline": home.pipeline, "state": "never run"}
         damaged = (
-            f"{home.run_file} cannot be understood. A run writes it anew; checkpoints and stores do not depend on it."
+            f"{home.run_file} cannot be read. The next run replaces it; checkpoints and stores do not depend on it."
         )
         return {"pipeline": home.pipeline, "state": "unknown", "error": damaged}
     if run["state"] not in _ENDED and not is_running(home):
@@ -172,7 +172,7 @@ def report(home: Home) -> dict[str, Any]:
 
 
 def with_queries_ended(run: dict[str, Any]) -> dict[str, Any]:
-    """A run that has ended, with no query that seems to be under way: who was killed could not say so."""
+    """A run that has ended, with every query shown as stopped: a killed driver could not record that."""
     stopped = {"state": "stopped", "waits_for": None, "overdue": None, "rows_per_s": 0.0}
     queries = [
         one | (stopped if one.get("state") in _UNDER_WAY else {"rows_per_s": 0.0}) for one in run.get("queries", ())
@@ -181,7 +181,7 @@ def with_queries_ended(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def now_text() -> str:
-    """This moment, to the millisecond."""
+    """The current time in ISO 8601 with a Z, as Spark writes it, to the millisecond."""
     return as_text(datetime.now(UTC))
 
 

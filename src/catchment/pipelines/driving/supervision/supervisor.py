@@ -1,7 +1,7 @@
-"""The process that keeps a pipeline running: it starts the driver, starts another one if that dies, and ends it when asked.
+"""The supervisor process of a pipeline: it starts the driver, restarts it if it dies, and stops it on request.
 
-It has no Spark, so that whatever happens to Spark does not happen to it. The driver's standard input is a pipe that nobody writes
-to: it ends when the supervisor does, however that ends, and then the driver stops by itself.
+It has no Spark, so it survives whatever happens to Spark. The driver's standard input is a pipe to which nothing is written:
+it closes when the supervisor ends, however that ends, and then the driver stops by itself.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _TICK_S: Final = 0.25
 
 @dataclass(frozen=True)
 class Limits:
-    """How often and how patiently."""
+    """Limits of restarts and stops."""
 
     starts: int = 5
-    """How many drivers may be started within the window: one more, and the run has failed."""
+    """How many drivers may be started within the window before the run fails."""
     window_s: float = 300.0
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
     stop_s: float = 1.5
-    """How long a driver that is asked to stop may take before it is killed, which loses and doubles nothing: the next run repeats
+    """How long a driver may take to stop before it is killed. That loses and duplicates nothing: the next run repeats
     the batch that was under way."""
 
 
 class Supervisor:
-    """One run of a pipeline, for as long as it lasts."""
+    """One run of a pipeline, from start to end."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Supervisor:
         show: Callable[[dict[str, Any]], None] = lambda run: None,
         is_endless: bool = True,
     ) -> None:
-        """`facts` are what the run file says from the first moment; `log` takes the driver's output, if it is not ours."""
+        """`facts` are in the run file from the start; `log` takes the driver's output instead of ours."""
         self._home = home
         self._command = list(command)
         self._limits = limits or Limits()
@@ -77,13 +77,13 @@ class Supervisor:
         }
 
     def ask_to_stop(self, number: int) -> None:
-        """For a signal handler: the first time the driver stops cleanly, the second time it is killed."""
+        """For a signal handler: at the first call the driver stops cleanly, at the second it is killed."""
         self._is_urgent = self._asked.is_set()
         self._asked_by = self._asked_by or number
         self._asked.set()
 
     def run(self) -> int:
-        """Until the driver is done, fails for good, or is asked to stop; the exit code. Raises `AlreadyRunning`."""
+        """Run until the driver is done, fails for good, or is stopped; the exit code. Raises `AlreadyRunning`."""
         lock = RunLock(self._home)
         try:
             self._end_earlier_run()
@@ -101,11 +101,11 @@ class Supervisor:
             cause = f"the driver was killed by {signal.Signals(-code).name}" if code < 0 else "the driver lost Spark"
             if self._has_died_too_often():
                 self._run["error"] = (
-                    f"{cause}, the last of {len(self._starts)} within {self._limits.window_s:g} s: it is not started again"
+                    f"{cause}, the last of {len(self._starts)} within {self._limits.window_s:g} s: it is not restarted"
                 )
                 return ExitCode.FAILED
             pause_s = self._limits.first_pause_s * 2 ** (len(self._starts) - 1)
-            self._run |= {"state": "starting", "error": None, "last_error": f"{cause}; it is started again"}
+            self._run |= {"state": "starting", "error": None, "last_error": f"{cause}; it is restarted"}
             self._write()
             self._asked.wait(min(pause_s, self._limits.longest_pause_s))
             if self._asked.is_set():
@@ -125,7 +125,7 @@ class Supervisor:
                 stdout=output,
                 stderr=output,
                 pass_fds=(lock.descriptor,),
-                # Ctrl-C reaches every process of the terminal's group; Spark's must hear of it from us alone.
+                # Ctrl-C reaches every process of the terminal's group; only we may stop Spark.
                 start_new_session=True,
                 env=os.environ | self._scratch.environment() | {RUN_VARIABLE: self._run_id},
             )
@@ -158,9 +158,9 @@ class Supervisor:
         return len(self._starts) >= self._limits.starts
 
     def _end(self, code: int) -> int:
-        """What a run that was asked to stop, or whose driver ended, returns; and the last word in the run file."""
+        """Record the end of the run in the run file, and return its exit code."""
         if self._asked.is_set() and code not in FINAL:
-            # Killed, because it was asked to stop and did not in time.
+            # It was killed because it did not stop in time.
             code = ExitCode.DONE if self._is_endless else ExitCode.INTERRUPTED
         if code == ExitCode.DONE and self._is_endless and self._asked_by == signal.SIGINT:
             code = ExitCode.INTERRUPTED

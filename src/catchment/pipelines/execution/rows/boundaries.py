@@ -1,8 +1,8 @@
-"""Topics between queries: rows in, in the format that the topic has, and rows out.
+"""Boundaries, the topics between queries: rows written to them in their format, and read back.
 
-All records of one batch carry the batch's time, which Spark writes down with the batch; after a clock was set back, one that goes on rising
-with the batch's id. Readers take such groups whole and only
-of batches that are finished, so that the watermark of a reader is never ahead of the rows that it has still to read.
+All records of one batch carry the batch's time, which Spark stores in the checkpoint. If the clock is set back, the time still rises
+with the batch's id. Readers take the records of a batch together, and only of finished batches, so the watermark of a reader is never
+ahead of rows that it has not read yet.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from catchment.pipelines.graph import Boundary
 RECORD_KEY: Final = "__record_key"
 """The key of a row's record, beside the columns of the row."""
 _TARGET_BATCH_S: Final = 2.0
-"""Of a query that is behind: half of a second is for the batch itself, however few its rows."""
+"""The target for a query that lags: about half a second of it is overhead, however few rows a batch has."""
 
 _MOST_BATCH_BYTES: Final = "64m"
-"""What a store or an alert takes of a batch is in the driver's memory, with copies in the JVM's, which has 1 GB unless told otherwise."""
+"""The rows of a batch for a store or an alert are in the driver's memory, with copies in the JVM, which has 1 GB by default."""
 
 
 def as_key(columns: tuple[str, ...], rows_as: RowFormat = "json") -> Column:
@@ -43,7 +43,7 @@ def as_key(columns: tuple[str, ...], rows_as: RowFormat = "json") -> Column:
 def to_records(
     rows: DataFrame, topic: str, key: tuple[str, ...], time_ms: int | None = None, rows_as: RowFormat = "json"
 ) -> DataFrame:
-    """Rows in the form that the sink writes. In a stream the current time is the batch's; elsewhere it must be given.
+    """Rows as the records that the sink writes. In a stream the current time is the batch's; elsewhere it must be given.
 
     Without columns for it, the key is the one that the records came with, if the rows have it beside their columns.
     """
@@ -80,7 +80,7 @@ def sink_options(context: RunContext, query: str) -> dict[str, str]:
         "kafka.max.request.size": str(LARGEST_RECORD_BYTES),
     }
     if query in context.graph.source_stages or query in context.graph.processing_stages:
-        # Readers tell batches apart by their times: a clock that is set back must not put one among earlier ones.
+        # Readers separate batches by their times, so these must rise even if the clock is set back.
         own["risingTimestamps"] = "true"
     return own | context.connection
 
@@ -90,7 +90,7 @@ def read_boundary(
 ) -> DataFrame:
     """The rows that a source stage or a processing stage has written, for a query that reads them as a stream."""
     boundary = context.graph.boundary(name)
-    assert boundary is not None, f"{name} has a topic if somebody reads it"
+    assert boundary is not None, f"{name} has a topic if a query reads it"
     options = stream_options(context, boundary.topic, query, noted) | {
         "admission": "timestamp",
         "admitUpTo": context.checkpoint(name),
@@ -104,9 +104,9 @@ def read_boundary(
 
 
 def read_boundary_once(context: RunContext, name: str, ends: Mapping[str, Mapping[str, int]]) -> DataFrame:
-    """The rows of a boundary from its beginning up to given offsets, at rest."""
+    """The rows of a boundary from its beginning up to given offsets, as a batch read."""
     boundary = context.graph.boundary(name)
-    assert boundary is not None, f"{name} has a topic if somebody reads it"
+    assert boundary is not None, f"{name} has a topic if a query reads it"
     options = context.connection | {
         "subscribe": boundary.topic,
         "endingOffsets": json.dumps(ends),
@@ -120,12 +120,12 @@ def read_boundary_once(context: RunContext, name: str, ends: Mapping[str, Mappin
 
 
 def with_watermark(rows: DataFrame, boundary: Boundary) -> DataFrame:
-    """Rows that come late by no more than the boundary allows; there are no others."""
+    """Rows with the boundary's watermark; none of them is later than it allows."""
     if boundary.event_time is None:
         return rows
     return rows.withWatermark(boundary.event_time, interval(boundary.lateness_ms))
 
 
 def record_key(with_key: bool) -> list[Column]:
-    """What of a record's key is read beside its columns."""
+    """The column of a record's key, if it is read."""
     return [F.col("key").alias(RECORD_KEY)] if with_key else []

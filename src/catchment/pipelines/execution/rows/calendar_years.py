@@ -1,7 +1,7 @@
-"""Moments that Spark can hold and nobody else: outside the years 1 to 9999.
+"""Timestamps outside the years 1 to 9999, which only Spark can hold.
 
-Avro and Protobuf have moments as numbers, which may be any. Neither the text of a record between stages, nor a store or a lake, has
-a place for years of more than four digits, so such a record is set aside before it can stop them.
+Avro and Protobuf hold timestamps as numbers, which may be any. Neither the text of a record between stages, nor a store or a lake, can
+hold years of more than four digits, so such a record is quarantined before it can stop them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructType, TimestampNTZType, TimestampType
 
 _FORMATS: Final = ("avro", "protobuf")
-"""Those that have moments as numbers. Text of a moment is read by Python, whose years these are."""
+"""The formats that hold timestamps as numbers. Timestamps in text are parsed by Python, which has this range of years."""
 _EDGES: Final = ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")
-"""Spark's own literals: a moment of Python comes to Spark by way of Java's old calendar, which has other days before 1582."""
+"""Spark's own literals: a Python datetime reaches Spark through Java's old calendar, which has other days before 1582."""
 
 
 def beyond_calendar(schema: StructType, format_name: str) -> list[Column]:
-    """For each column with moments in it, what is wrong with a row that has one beyond; null if none is."""
+    """For each column with timestamps, the error of a row that has one out of range; null if none is."""
     if format_name not in _FORMATS:
         return []
     return [
@@ -33,11 +33,11 @@ def beyond_calendar(schema: StructType, format_name: str) -> list[Column]:
 
 
 def _beyond(value: Column, kind: DataType) -> Iterator[Column]:
-    """Whether a value has a moment beyond in it; nothing if it has no moments."""
+    """Whether a value contains a timestamp out of range; nothing for a type without timestamps."""
     match kind:
         case TimestampType() | TimestampNTZType():
-            moment = value.cast(TimestampType())
-            yield ~moment.between(*(F.expr(f"TIMESTAMP '{edge}Z'") for edge in _EDGES))
+            timestamp = value.cast(TimestampType())
+            yield ~timestamp.between(*(F.expr(f"TIMESTAMP '{edge}Z'") for edge in _EDGES))
         case DateType():
             yield ~value.between(*(F.expr(f"DATE '{edge[:10]}'") for edge in _EDGES))
         case StructType():

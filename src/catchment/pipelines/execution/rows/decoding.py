@@ -12,7 +12,7 @@ _SCHEMA_FILES: Final = frozenset({".ddl", ".json", ".avsc", ".proto", ".desc", "
 
 
 def decoding_options(topic: TopicIn, folder: Path) -> dict[str, str]:
-    """Without the ones that say where the records are."""
+    """The options that decode records; those that locate them are not part of it."""
     options: dict[str, str] = {"valueFormat": "string" if topic.format == "text" else topic.format}
     if topic.schema_ is not None:
         if is_file(topic.schema_):
@@ -29,5 +29,5 @@ def decoding_options(topic: TopicIn, folder: Path) -> dict[str, str]:
 
 
 def is_file(schema: str) -> bool:
-    """Whether a schema is the name of a file that holds it: it is one word with a suffix that such files have."""
+    """Whether a schema is the name of a schema file: one word with a suffix of such files."""
     return len(schema.split()) == 1 and Path(schema).suffix in _SCHEMA_FILES

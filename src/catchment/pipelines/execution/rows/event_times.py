@@ -1,6 +1,6 @@
-"""The event times of each batch that a sink reads, as points of their distribution: Spark itself reports only the mean and the ends.
+"""Percentiles of the event times of each batch that a sink reads: Spark itself reports only their mean, minimum and maximum.
 
-The points divide the rows of a batch into hundredths. Points of many batches, weighed by their rows, give the quantiles of all rows.
+Percentiles of many batches, weighted by their rows, give the quantiles of all rows.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _ACCURACY: Final = 1000
 
 
 class EventTimes(NamedTuple):
-    """What was read of one input in one batch."""
+    """The event times of one input in one batch."""
 
     rows: int
     points_ms: tuple[int, ...]
-    """In their order, in milliseconds since 1970."""
+    """Ascending, in milliseconds since 1970."""
 
 
 def observed_event_times(rows: DataFrame, name: str, event_time: str) -> DataFrame:
-    """The same rows, whose event times Spark reports with each batch."""
+    """The same rows, with their event times as observed metrics of each batch."""
     time_ms = F.unix_millis(F.col(f"`{event_time}`"))
     points = F.percentile_approx(time_ms, list(_SHARES), _ACCURACY)
     return rows.observe(f"{_PREFIX}{name}", F.count(time_ms).alias("rows"), points.alias("points_ms"))
 
 
 def reported_event_times(metrics: Mapping[str, Any]) -> Iterator[EventTimes]:
-    """What a report of a batch has of them, for each input of the query."""
+    """The event times in the observed metrics of a batch, for each input of the query."""
     for name, found in metrics.items():
         if name.startswith(_PREFIX):
             values = found.asDict() if isinstance(found, Row) else found
