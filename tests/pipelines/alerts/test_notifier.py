@@ -137,7 +137,9 @@ def test_a_lane_that_cannot_set_an_alert_aside_waits_for_the_topic_and_tells_not
         rule = new_rule(logs, pipeline="city", topics=0, webhooks=(hook.url,))
         with notifier(logs, rule) as running:
             fire(logs, rule, ("Harbour", 1), ("Hill", 2))
-            eventually(lambda: "cannot be set aside" in (running.statuses[0].trouble or ""), lambda: running.statuses)
+            eventually(
+                lambda: "cannot be written to topic" in (running.statuses[0].trouble or ""), lambda: running.statuses
+            )
             assert hook.messages() == ["Harbour at 1"]
             admin = AdminClient({"bootstrap.servers": logs.bootstrap_servers})
             admin.create_topics([wanted[undelivered_topic("city")]])[undelivered_topic("city")].result(30)

@@ -102,7 +102,7 @@ def test_brokers_that_are_away_are_waited_for_as_long_as_the_run_has_patience() 
         assert realtime.check() is None
         return realtime.status.restarts > patience.lost + 1
 
-    wait_for("the realtime is started again and again", has_been_started_often)
+    wait_for("the process is restarted again and again", has_been_started_often)
     assert (realtime.status.state, realtime.status.waits_for) == ("waiting", "the brokers")
 
     now_s[0] = 101.0

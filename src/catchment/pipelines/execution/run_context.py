@@ -19,7 +19,7 @@ from catchment.pipelines.home import Home
 
 
 class StoreCalls:
-    """Calls to stores that are under way, so that a store that does not answer can be told from a query that computes.
+    """Calls to stores that are under way, to distinguish a store that does not answer from a query that computes.
 
     Each query makes one call at a time, on its own thread.
     """

@@ -1,4 +1,4 @@
-"""The for-ever store: a lake of Parquet files, with Delta's log or without, each batch of a query in it exactly once."""
+"""The forever store: a lake of Parquet files, with Delta's log or without, each batch of a query in it exactly once."""
 
 from catchment.pipelines.lakes.lake import Lake
 from catchment.pipelines.lakes.lake_errors import LakeAway, LakeError, LakeRefused

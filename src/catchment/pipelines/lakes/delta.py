@@ -1,10 +1,10 @@
 """A lake with Delta's log: a batch appears as a whole, and is there exactly once.
 
-The tasks write Parquet files that no log names yet. Then the driver commits them all, together with the transaction (query, batch), in one
-entry of the log. Whoever repeats a batch sees its transaction and leaves it at that; what the repetition wrote stays behind
-unnamed until a vacuum. Of two drivers that commit the same query at once, one loses: Delta lets no two entries with the same
-application's transaction pass each other. Other writers, and an optimize or vacuum, may come in between at any time: then the log is read
-again, all is checked again, and the commit is repeated, a bounded number of times.
+The tasks write Parquet files that no log names yet. Then the driver commits them all, together with the transaction (query, batch), in
+one entry of the log. A repeated batch finds its transaction there and commits nothing; the files that it wrote stay unnamed until a
+vacuum. Of two drivers that commit the same query at once, one fails: Delta rejects a commit whose application transaction another commit
+has changed. Other writers, and an optimize or vacuum, may commit in between at any time: then the log is read again, all is checked
+again, and the commit is repeated, a bounded number of times.
 
 Gaps
     Object stores and HDFS go through deltalake's and Arrow's own drivers with what these find in the environment.
@@ -40,7 +40,7 @@ LOG_FOLDER: Final = "_delta_log"
 _ATTEMPTS: Final = 20
 _LONGEST_PAUSE_S: Final = 0.5
 _ENTRIES_TO_SYNC: Final = 50
-# A stream commits thousands of times a day: the log is summed up often, and what is summed up goes after a week.
+# A stream commits thousands of times a day: the log is checkpointed often, and old entries are deleted after a week.
 _PROPERTIES: Final = {
     "delta.checkpointInterval": "50",
     "delta.logRetentionDuration": "interval 7 days",
@@ -76,7 +76,7 @@ class DeltaLake(Lake):
         if not written:
             return True
         actions: list[AddAction | RemoveAction] = [_add(one) for one in written]
-        # After an error in here it may be that the commit was made, so that the files must stay.
+        # After an error in here the commit may have been made, so the files must stay.
         with self._explained("commit to"):
             for _ in self._attempts("commit to"):
                 table = self._table()
@@ -141,7 +141,7 @@ class DeltaLake(Lake):
             return compacted_before_s(self._at(None), now)
 
     def vacuum(self, older_than_h: int | None = None, *, dry_run: bool = False) -> list[str]:
-        """Remove files that the table has not named for a week or the hours given: of old versions, and of batches that failed."""
+        """Remove files that the table has not named for a week, or the given hours: those of old versions and of failed batches."""
         with self._explained("vacuum"):
             for _ in self._attempts("vacuum"):
                 try:
@@ -161,14 +161,14 @@ class DeltaLake(Lake):
                 self._known = DeltaTable(self.location)
             except TableNotFoundError:
                 return None
-            # A driver that was killed may have left its last entry to the memory of the machine alone.
+            # A killed driver may have left its last entry in the page cache only.
             version = self._known.version()
             self._make_durable(range(max(0, version - _ENTRIES_TO_SYNC), version + 1))
         else:
             try:
                 self._known.update_incremental()
             except DeltaError:
-                # The log behind what we know may have been cleaned away since.
+                # Entries after our version may have been cleaned up since.
                 self._known = None
                 return self._table()
         return self._known
@@ -189,7 +189,7 @@ class DeltaLake(Lake):
         self._make_durable(range(1))
 
     def _add_columns(self, table: DeltaTable, schema: pyarrow.Schema) -> bool:
-        """Whether the table has all columns of the schema. They are added if not; then look again."""
+        """Whether the table has all columns of the schema. Missing ones are added; then check again."""
         known = known_schema(table)
         added = list(merged(known, schema, self.location))[len(known) :]
         if added:
@@ -198,7 +198,7 @@ class DeltaLake(Lake):
         return not added
 
     def _make_durable(self, versions: range) -> None:
-        """The log's entries are renamed into place and not synced: Spark must not forget a batch that a loss of power takes back."""
+        """Sync the log's entries, which deltalake does not: Spark must not finish a batch that a power failure would undo."""
         self.folder.sync_files(f"{LOG_FOLDER}/{version:020d}.json" for version in versions)
 
     def _attempts(self, verb: str) -> Iterator[int]:
@@ -222,7 +222,7 @@ def known_schema(table: DeltaTable) -> pyarrow.Schema:
 
 @contextmanager
 def _tolerated() -> Iterator[None]:
-    """Another writer may do the same at the same time: what is there afterwards is looked at, not who was first."""
+    """Ignore a conflict with another writer that does the same: the result is checked afterwards."""
     try:
         yield
     except CommitFailedError:

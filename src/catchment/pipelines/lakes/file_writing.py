@@ -1,7 +1,7 @@
-"""What a task does: write its rows to Parquet files, one or more for each combination of partition values.
+"""The work of a task: it writes its rows to Parquet files, one or more for each combination of partition values.
 
-Rows are gathered until there are enough for a row group, and memory is bounded by that. Names are drawn anew for every attempt of a
-task: one that is repeated, or run twice at once, never touches a file of another.
+Rows are buffered until there are enough for a row group, which bounds the memory. File names are random for every attempt of a
+task: an attempt never touches a file of another one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMPRESSION_LEVEL: Final = 1
 
 
 class WrittenFile(NamedTuple):
-    """A file that is whole and durable, and that nobody reads yet."""
+    """A complete and durable file that no reader sees yet."""
 
     path: str
     size_bytes: int
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True)
 class FileLayout:
-    """Where the files of a batch lie in the lake's folder, and what is in them."""
+    """Where the files of a batch are in the lake's folder, and their schema."""
 
     schema: pyarrow.Schema
     partition_columns: tuple[str, ...]
@@ -58,7 +58,7 @@ class FileLayout:
 
 
 def write_files(batches: Iterable[pyarrow.RecordBatch], folder: Folder, layout: FileLayout) -> list[WrittenFile]:
-    """Write all rows; where that fails, what was begun is removed as far as possible."""
+    """Write all rows; on an error, the files are removed as far as possible."""
     files = PartitionedFiles(folder, layout)
     try:
         for batch in batches:
@@ -115,8 +115,8 @@ class PartitionedFiles:
         self._waiting_bytes = 0
 
     def _begin(self, values: PartitionValues) -> _OpenFile:
-        place = partition_folder(self._layout.partition_columns, values)
-        path = f"{self._layout.prefix}{place}part-{uuid.uuid4()}{self._layout.suffix}"
+        folder = partition_folder(self._layout.partition_columns, values)
+        path = f"{self._layout.prefix}{folder}part-{uuid.uuid4()}{self._layout.suffix}"
         self._begun.append(path)
         return _OpenFile(self._folder, path, self._layout.file_schema)
 

@@ -1,6 +1,6 @@
-"""The folder of a lake, local or remote: what tasks and drivers do with its files, durably.
+"""The folder of a lake, local or remote, with durable file operations for tasks and drivers.
 
-A file that was closed, and a move that has returned, survive a loss of power. Paths are relative to the folder.
+A closed file and a finished move survive a power failure. Paths are relative to the folder.
 
 Gaps
     Remote folders take what Arrow reaches (`s3://`, `gs://`, `hdfs://`). A move on an object store is a copy and a removal.
@@ -43,15 +43,15 @@ class Folder(Files):
 
     @abstractmethod
     def settle(self, paths: Iterable[str]) -> None:
-        """Return once the names of these files are as durable as what is in them."""
+        """Return once the names of these files are as durable as their content."""
 
     @abstractmethod
     def sync_files(self, paths: Iterable[str]) -> None:
-        """Make files durable that another library has written, and their names; those that are gone are left out."""
+        """Make files durable that another library has written, and their names; missing files are skipped."""
 
     @abstractmethod
     def move(self, source: str, target: str) -> bool:
-        """Give a file its final name; False if it is not there, for another has moved it."""
+        """Rename a file; False if it is gone, because another process has moved it."""
 
     @abstractmethod
     def remove_folder(self, path: str) -> None:
@@ -67,7 +67,7 @@ class Folder(Files):
 
 
 def folder_at(path: str) -> Folder:
-    """The folder at a path or URI, as Spark takes it. A relative path is made absolute: workers have folders of their own."""
+    """The folder at a path or URI, as Spark accepts it. A relative path is made absolute: workers have other working directories."""
     scheme = _SCHEME.match(path)
     if scheme is None or scheme[1].lower() == "file":
         return LocalFolder(local_path(path).absolute())
@@ -121,7 +121,7 @@ class LocalFolder(LocalFiles, Folder):
         return True
 
     def remove_folder(self, path: str) -> None:
-        # A task that is not yet stopped may put a file in while the folder is emptied; the next batch removes it.
+        # A task that still runs may add a file meanwhile; the next batch removes it.
         shutil.rmtree(self._root / path, ignore_errors=True)
 
     def dataset(self, schema: pyarrow.Schema, partitioning: pyarrow.dataset.Partitioning) -> pyarrow.dataset.Dataset:
@@ -129,7 +129,7 @@ class LocalFolder(LocalFiles, Folder):
 
 
 class RemoteFolder(RemoteFiles, Folder):
-    """A folder that Arrow reaches, where closing a file makes it durable."""
+    """A folder on a file system of Arrow's, where closing a file makes it durable."""
 
     def __init__(self, location: str) -> None:
         super().__init__(*fs.FileSystem.from_uri(location))

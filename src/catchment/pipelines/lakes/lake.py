@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Maintenance(NamedTuple):
-    """What was done to keep a lake in shape."""
+    """The result of a maintenance run."""
 
     files_compacted: int
     files_written: int
@@ -51,7 +51,7 @@ class Lake(ABC):
         self._owners = LakeOwners(folder)
 
     def write(self, rows: DataFrame, query: str, batch_id: int) -> bool:
-        """Add the rows of a query's batch; False, and nothing is computed, if this batch or a later one is there already."""
+        """Add the rows of a query's batch; False, without computing anything, if this batch or a later one is already there."""
         from catchment.pipelines.lakes.spark_io import write_by_tasks
 
         self.require_owner()
@@ -64,7 +64,7 @@ class Lake(ABC):
         return self.commit(written, layout, query, batch_id)
 
     def found(self, asking: Asking) -> Found:
-        """Who owns the lake, and what it holds of whom. Nothing is created."""
+        """The owners of the lake, and which queries it has rows of. Nothing is created."""
         with self._explained("read"):
             recorded = self._owners.all()
             last = self.last_batch(asking.query_id) if asking.query_id else None
@@ -72,7 +72,7 @@ class Lake(ABC):
             return Found(recorded, last, not is_known and self.has_batches())
 
     def claim(self, owner: Owner, asking: Asking, check: Callable[[Found], None]) -> None:
-        """Record an owner after a check of what is there. From then on, `write` refuses a batch once another claim was made."""
+        """Record an owner after a check of the current state. From then on, `write` rejects a batch once another claim was made."""
         found = self.found(asking)
         check(found)
         with self._explained("claim"):
@@ -80,7 +80,7 @@ class Lake(ABC):
             self._owners.save(owner, found.owners)
 
     def require_owner(self) -> None:
-        """Raise where the lake was claimed through this object, and another claim has taken its place."""
+        """Raise if the lake was claimed through this object, and another claim has replaced that one."""
         with self._explained("read"):
             self._owners.require()
 
@@ -90,7 +90,7 @@ class Lake(ABC):
             return self._owners.all()
 
     def foreign_names(self) -> list[str]:
-        """What is in the folder and is no part of a lake: its files end in `.parquet`, its folders are partitions or begin with `_`."""
+        """Names in the folder that are no part of a lake: its files end in `.parquet`, its folders are partitions or begin with `_`."""
         with self._explained("read"):
             names = self.folder.names("")
         return [one for one in names if not (one.startswith(("_", ".")) or one.endswith(".parquet") or "=" in one)]
@@ -108,15 +108,15 @@ class Lake(ABC):
 
     @abstractmethod
     def _explained(self, verb: str) -> AbstractContextManager[None]:
-        """What goes wrong inside, in words for people."""
+        """Turns errors inside the block into errors of lakes."""
 
     @abstractmethod
     def prepare(self, schema: pyarrow.Schema, query: str, batch_id: int) -> FileLayout:
-        """Make the lake if there is none, add columns that it has not, and say how the files of a batch are to be written."""
+        """Create the lake if there is none, add missing columns, and return the layout of a batch's files."""
 
     @abstractmethod
     def commit(self, written: Sequence[WrittenFile], layout: FileLayout, query: str, batch_id: int) -> bool:
-        """Make files part of the lake; False if the batch is there already. Without files nothing is committed."""
+        """Make files part of the lake; False if the batch is already there. Without files nothing is committed."""
 
     @abstractmethod
     def last_batch(self, query: str) -> int | None:
@@ -132,7 +132,7 @@ class Lake(ABC):
 
     @abstractmethod
     def maintain(self) -> Maintenance:
-        """Compact small files and remove what nobody needs any more; safe beside writers and readers."""
+        """Compact small files and remove unused ones; safe beside writers and readers."""
 
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:
@@ -153,7 +153,7 @@ _OWNERS: Final = TypeAdapter(tuple[Owner, ...])
 
 
 class LakeOwners:
-    """Those of one lake."""
+    """The owners of one lake."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -165,22 +165,22 @@ class LakeOwners:
         return _OWNERS.validate_json(self._folder.read(_path(numbers[-1]))) if numbers else ()
 
     def save(self, owner: Owner, before: tuple[Owner, ...]) -> None:
-        """Record an owner beside those that were seen; LakeAway where another claim came in between."""
+        """Record an owner beside those that were read before; LakeAway if another claim came in between."""
         numbers = self._numbers()
         if self.all() != before:
-            raise self._crowded()
+            raise self._conflict()
         others = [one for one in before if (one.pipeline, one.query) != (owner.pipeline, owner.query)]
         number = numbers[-1] + 1 if numbers else 0
         try:
             self._folder.create(_path(number), _OWNERS.dump_json((*others, owner)).decode())
         except FileExistsError as cause:
-            raise self._crowded() from cause
+            raise self._conflict() from cause
         self._claimed = owner
         for old in numbers[:-_LISTS_KEPT]:
             self._folder.remove(_path(old))
 
     def require(self) -> None:
-        """Raise where a claim was made, and another has taken its place."""
+        """Raise if a claim was made, and another has replaced it."""
         if self._claimed is not None and self._claimed not in self.all():
             raise LakeRefused(
                 f"the lake {self._folder.location} is now owned by another run, so this one writes no more",
@@ -191,7 +191,7 @@ class LakeOwners:
         stems = [one.removesuffix(_SUFFIX) for one in self._folder.names(_FOLDER) if one.endswith(_SUFFIX)]
         return sorted(int(one) for one in stems if one.isdecimal())
 
-    def _crowded(self) -> LakeAway:
+    def _conflict(self) -> LakeAway:
         return LakeAway(f"another run claims the lake {self._folder.location} at this moment", "Try again.")
 
 

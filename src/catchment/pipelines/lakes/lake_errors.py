@@ -1,4 +1,4 @@
-"""What goes wrong with a lake, in two kinds: what another try may cure, and what it cannot."""
+"""Errors of lakes, in two kinds: those that a retry may cure, and the others."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from catchment.pipelines.errors import Refusal
 
 
 class LakeError(ClientError):
-    """Whatever could not be done with a lake."""
+    """Any error of a lake."""
 
 
 class LakeAway(LakeError):
-    """A lake that cannot be reached, or that others change all the time: the same batch may be tried again."""
+    """A lake that cannot be reached, or that other writers keep changing: the same batch may be retried."""
 
 
 class LakeRefused(LakeError, Refusal):
-    """What this lake does not take, however often it is tried."""
+    """A request that this lake rejects, however often it is retried."""
 
 
 @contextmanager
 def explained(attempt: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn what file systems, and libraries with errors of these kinds, have to say into a LakeAway."""
+    """Turn errors of file systems, and library errors of these kinds, into a LakeAway."""
     failures: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
         yield

@@ -1,4 +1,4 @@
-"""From what a pipeline declares, or from a path alone, to a lake."""
+"""Opens a lake by its declaration, or by its path alone."""
 
 from __future__ import annotations
 

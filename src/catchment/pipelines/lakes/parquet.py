@@ -6,15 +6,15 @@ A batch is written in three steps:
    and make them durable.
 2. The driver stores the list of these files as `_catchment/queries/<query>/<batch>.json`. A list appears whole, durably and
    only once: with it the batch is decided.
-3. Each file of the list is renamed to its place. A file that is not in the staging folder any more has been renamed before.
+3. Each file of the list is renamed to its final path. A file that is no longer in the staging folder has been renamed before.
 
-A crash before the second step leaves nothing but files in a staging folder, and the batch is repeated. After a crash behind
-it, whoever asks for the query's last batch first finishes the newest list; the repeated batch then finds itself decided and
+A crash before the second step leaves only files in a staging folder, and the batch is repeated. After a crash behind
+it, reading the query's last batch first finishes the newest list; the repeated batch then finds itself decided and
 removes what it wrote. Only the newest list can be unfinished, because the next batch begins with finishing it. Two drivers of one query
-cannot both decide a batch. A driver that was asleep while others went on finds newer lists beside the one it has just
-stored, takes it back, and nobody else has looked at it: lists are removed only long after newer ones are there.
+cannot both decide a batch. A driver that was suspended while others went on finds newer lists beside the one it has just
+stored and removes it; no other process has read it, because lists are removed only long after newer ones are there.
 
-A reader of `**/*.parquet` sees files that are whole, and never one that is not decided.
+A reader of `**/*.parquet` sees only complete files of decided batches.
 
 The columns are kept in `_catchment/schema/<number>.json`, the highest number counts.
 
@@ -123,7 +123,7 @@ class ParquetLake(Lake):
         """Store the list; False if there is one already, or a newer batch."""
         gone = [path for path in staged if not self.folder.has(path)]
         if gone and batch_id > max(self._decided(query), default=-1):
-            # Behind the decision, a file that is not there counts as one that has its place already.
+            # After the decision, a missing file counts as one that was already renamed.
             raise LakeAway(
                 f"the lake {self.location} has lost {gone[0]} before its batch was decided", "Repeat the batch."
             )
@@ -143,16 +143,16 @@ class ParquetLake(Lake):
             return None
         batch_id = decided[-1]
         staging = _staging(query, batch_id)
-        places = []
+        paths = []
         for staged in json.loads(self.folder.read(_list(query, batch_id)))["files"]:
-            place = staged.removeprefix(staging).removesuffix(_STAGED) + _FINAL
-            if self.folder.move(staged, place):
-                places.append(place)
-        self.folder.settle(places)
+            path = staged.removeprefix(staging).removesuffix(_STAGED) + _FINAL
+            if self.folder.move(staged, path):
+                paths.append(path)
+        self.folder.settle(paths)
         return batch_id
 
     def _tidy(self, query: str, batch_id: int) -> None:
-        """Remove what failed attempts at a finished batch and those before it have left, and lists that are long done."""
+        """Remove the files of failed attempts at finished batches, and old lists."""
         for name in self.folder.names(f"{_QUERIES}/{quote(query, safe='')}/staging"):
             if name.isdecimal() and int(name) <= batch_id:
                 self.folder.remove_folder(_staging(query, int(name)))
@@ -184,23 +184,23 @@ _ATTEMPTS: Final = 20
 
 
 class StoredColumns:
-    """Every change is a file of the next number, which can be created only once; so no change is lost to another."""
+    """Columns in numbered files beside the lake. A change is a file of the next number, created only once: no change is lost."""
 
-    def __init__(self, folder: Folder, place: str) -> None:
+    def __init__(self, folder: Folder, location: str) -> None:
         self._folder = folder
-        self._place = place
+        self._location = location
 
     def known(self) -> tuple[pyarrow.Schema | None, tuple[str, ...]]:
         """All columns, and those that the lake is partitioned by; None before the first batch."""
         number = self._newest()
         if number < 0:
             return None, ()
-        stored = json.loads(self._folder.read(f"{self._place}/{number}.json"))
+        stored = json.loads(self._folder.read(f"{self._location}/{number}.json"))
         schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(stored["schema"])))
         return schema, tuple(stored["partition_by"])
 
     def add(self, schema: pyarrow.Schema, partition_by: tuple[str, ...]) -> None:
-        """Note columns that are new; LakeRefused where they do not go with those that are known."""
+        """Add new columns; LakeRefused where they do not fit the known ones."""
         for _ in range(_ATTEMPTS):
             number = self._newest()
             known, theirs = self.known()
@@ -213,18 +213,18 @@ class StoredColumns:
             if known is not None and len(wanted) == len(known):
                 return
             try:
-                self._folder.create(f"{self._place}/{number + 1}.json", _text(wanted, partition_by))
+                self._folder.create(f"{self._location}/{number + 1}.json", _text(wanted, partition_by))
             except FileExistsError:
                 continue
             return
         raise LakeAway(f"the columns of the lake {self._folder.location} change all the time", "Try again later.")
 
     def _newest(self) -> int:
-        stems = [name.removesuffix(".json") for name in self._folder.names(self._place)]
+        stems = [name.removesuffix(".json") for name in self._folder.names(self._location)]
         return max((int(stem) for stem in stems if stem.isdecimal()), default=-1)
 
 
 def _text(schema: pyarrow.Schema, partition_by: tuple[str, ...]) -> str:
-    """Arrow's own form, which loses nothing, beside one that people can read."""
+    """The schema in Arrow's own serialization, which loses nothing, and as text for people."""
     exact = base64.b64encode(schema.serialize().to_pybytes()).decode()
     return json.dumps({"columns": str(schema).splitlines(), "partition_by": partition_by, "schema": exact}, indent=1)

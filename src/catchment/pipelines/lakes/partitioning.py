@@ -1,11 +1,11 @@
 """Partition columns: computed by Spark from expressions such as `date(at)`, and split off by the tasks.
 
-A folder's name carries the value as Hive writes it, for readers that know only folders. Characters that mean something in a path
-are escaped; others, such as umlauts, stay as they are: Spark takes every escape for one character of its own. A tilde is escaped
-because deltalake looks for it escaped when it compacts.
+A folder's name holds the value as Hive writes it, for readers that use only folders. Characters with a meaning in a path
+are escaped; others, such as umlauts, stay as they are: Spark decodes every escape as one character. A tilde is escaped
+because deltalake expects it escaped when it compacts.
 
-A text that is too long for the name of a folder is cut, with a digest of all of it behind, so that texts which differ stay apart. It is
-measured as whoever compacts a Delta table writes it, with three letters for every byte that is no plain one.
+A text that is too long for the name of a folder is cut, with a digest of the whole text behind it, so that different texts stay apart. Its
+length is that of the name which a compaction of a Delta table writes, with three characters for every byte that must be escaped.
 
 Gaps
     An empty string becomes null, as with Spark: neither Hive's folders nor Delta's log can tell them apart.
@@ -123,7 +123,7 @@ def split(batch: pyarrow.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Pa
         encoded = batch.column(name).dictionary_encode(null_encoding="encode")
         texts.append([_fitting(name, text) for text in encoded.dictionary.cast(pyarrow.string()).to_pylist()])
         indices.append(encoded.indices.to_numpy().astype(numpy.int64))
-        # Counted anew for every column, the codes stay below the number of rows.
+        # Renumbered for every column, the codes stay below the number of rows.
         codes = numpy.unique(codes * len(texts[-1]) + indices[-1], return_inverse=True)[1]
     order = numpy.argsort(codes, kind="stable")
     starts = numpy.flatnonzero(numpy.diff(codes[order], prepend=-1))
@@ -146,7 +146,7 @@ def _fitting(name: str, text: str | None) -> str | None:
         return text or None
     room -= _DIGEST_LETTERS + 1
     length = 0
-    # No letter takes less than one byte.
+    # A character takes at least one byte.
     for letter in text[: max(0, room)]:
         if (room := room - _escaped_bytes(letter)) < 0:
             break

@@ -1,6 +1,6 @@
 """The columns of a lake: from Spark's types to Arrow's, and what may change from one batch to the next.
 
-All columns may hold nulls, whatever Spark has derived of a batch: that may differ tomorrow. Timestamps are in UTC and microseconds.
+All columns are nullable, whatever Spark derives for a batch: that may differ for the next one. Timestamps are in UTC and microseconds.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def merged(known: pyarrow.Schema, incoming: pyarrow.Schema, location: str) -> py
 
 
 def conformed(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    """A batch as Spark hands it over, in the lake's types: time zones and widths of offsets may differ, values not."""
+    """A batch of Spark's in the lake's types: time zones and widths of offsets may differ, values do not."""
     if batch.schema.equals(schema):
         return batch
     columns = [batch.column(field.name).cast(field.type) for field in schema]

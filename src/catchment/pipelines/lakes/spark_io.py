@@ -50,8 +50,8 @@ def read_delta(spark: SparkSession, table: DeltaTable) -> DataFrame:
     return found.join(functions.broadcast(known), _NAME).select(*schema.names)
 
 
-_TOLD: Final = "path string, size_bytes long, rows long, partition_values map<string, string>, statistics string"
-_TOLD_IN_ARROW: Final = pyarrow.schema(
+_WRITTEN: Final = "path string, size_bytes long, rows long, partition_values map<string, string>, statistics string"
+_WRITTEN_ARROW: Final = pyarrow.schema(
     [
         ("path", pyarrow.string()),
         ("size_bytes", pyarrow.int64()),
@@ -63,13 +63,13 @@ _TOLD_IN_ARROW: Final = pyarrow.schema(
 
 
 def write_by_tasks(rows: DataFrame, folder: Folder, layout: FileLayout) -> list[WrittenFile]:
-    """Run the job. Of a task that was tried more than once, only the attempt that counts is told of."""
+    """Run the job; returns the files of the successful attempt of each task."""
 
     def write(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        told = [
+        written = [
             {**one._asdict(), "partition_values": list(one.partition_values.items())}
             for one in write_files(batches, folder, layout)
         ]
-        yield pyarrow.RecordBatch.from_pylist(told, schema=_TOLD_IN_ARROW)
+        yield pyarrow.RecordBatch.from_pylist(written, schema=_WRITTEN_ARROW)
 
-    return [WrittenFile(*told) for told in rows.mapInArrow(write, _TOLD).collect()]
+    return [WrittenFile(*one) for one in rows.mapInArrow(write, _WRITTEN).collect()]

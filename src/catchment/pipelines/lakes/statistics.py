@@ -1,10 +1,10 @@
-"""What Delta's log says of a file, by which readers skip it: rows, and least, greatest and missing values of its columns.
+"""Statistics of a file in Delta's log, by which readers skip it: rows, and minimum, maximum and null count of its columns.
 
-Taken from the file's own footer, where Parquet's writer has counted them. A bound that the log could not give exactly is left out:
-a reader then looks into the file, where a wrong bound would hide rows.
+They come from the file's own footer. A bound that the log could not give exactly is left out:
+then readers open the file, where a wrong bound would hide rows.
 
 Gaps
-    No bounds for booleans, binaries, lists and maps, nor for floating point columns: Parquet's bounds leave NaN out, which is
+    No bounds for booleans, binaries, lists and maps, nor for floating point columns: Parquet's bounds ignore NaN, which is
     Spark's greatest number.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow
 
 _COLUMNS: Final = 32
-"""As many as Delta counts unless told otherwise: what is written for every file is read by everybody."""
+"""Delta's default: statistics are written for every file and read by every reader."""
 _LONGEST_TEXT: Final = 128
 _UTC: Final = datetime.UTC
 
@@ -69,7 +69,7 @@ def _has_bounds(kind: pyarrow.DataType) -> bool:
 
 
 def _values(groups: list[Any], bound: str) -> list[Any]:
-    """Those of all row groups; none where one of them is beyond the years that Python has."""
+    """The bounds of all row groups; none if one of them is outside Python's range of years."""
     try:
         return [getattr(group, bound) for group in groups]
     except (ValueError, OverflowError):
@@ -77,7 +77,7 @@ def _values(groups: list[Any], bound: str) -> list[Any]:
 
 
 def _in_json(value: Any, kind: pyarrow.DataType) -> object:
-    """A bound as the log spells it; None for one that it does not."""
+    """A bound in the log's format; None for one that the log cannot hold."""
     if isinstance(value, bytes):
         value = value.decode()
     if isinstance(value, int):

@@ -1,6 +1,6 @@
-"""The settings of a pipeline's connection under the names of the Java client, which Spark's own connector has inside.
+"""A pipeline's connection settings under the names of the Java client, which Spark's own connector uses.
 
-A pipeline has one mapping of settings, with the names of this client and of librdkafka. Names of Java's pass as they are.
+A pipeline has one mapping of settings, with the names of this client and of librdkafka. Names of the Java client stay as they are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KINDS_OF_KEYS: Final = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PR
 _ENCRYPTED: Final = _KINDS_OF_KEYS[1]
 _ENCRYPTED_BLOCK: Final = re.compile(f"{_ENCRYPTED}([^-]+)-")
 _UNNAMED: Final = "PBES2"
-"""The name of the family. A Java that can decrypt such a key knows the cipher's own."""
+"""The name of the family. A Java that can decrypt such a key reports the cipher's own name."""
 
 
 def connector_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def quoted(text: str) -> str:
 
 
 def _set_login(settings: dict[str, str]) -> None:
-    """Who the client is goes into one line, which names a Java class for each mechanism."""
+    """User and password go into the JAAS configuration, which names a Java class for each mechanism."""
     if (mechanism := settings.pop("sasl.mechanisms", None)) is not None:
         settings.setdefault("sasl.mechanism", mechanism)
     user, password = settings.pop("sasl.username", None), settings.pop("sasl.password", None)

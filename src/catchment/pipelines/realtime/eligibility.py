@@ -1,6 +1,6 @@
-"""May an alert run in real-time mode? From its declaration, before Spark starts: every reason against it, for people.
+"""Whether an alert may run in real-time mode, by its declaration, before Spark starts: every reason against it, for people.
 
-Real-time mode takes Spark's own Kafka source and sink, and of the operators those that answer row by row: filters,
+Real-time mode supports Spark's own Kafka source and sink, and operators that give a result row by row: filters,
 projections, aggregations. So a real-time alert reads its source itself, with the stages between recomputed in its own query,
 not the topics that micro-batches write.
 """
@@ -32,7 +32,7 @@ def asking_alerts(specification: PipelineSpecification) -> list[str]:
 
 
 def path_to(specification: PipelineSpecification, alert: str) -> StagePath | None:
-    """The one line from a source to the alert; None where it is not one line."""
+    """The stages from a source to the alert; None where they branch."""
     name = specification.alerts[alert].from_
     stages: list[tuple[str, Stage]] = []
     while name not in specification.sources:
@@ -45,7 +45,7 @@ def path_to(specification: PipelineSpecification, alert: str) -> StagePath | Non
 
 
 def reasons_against(specification: PipelineSpecification, alert: str) -> list[str]:
-    """Why real-time mode does not allow this alert; nothing where it does, as far as a declaration can tell."""
+    """Why real-time mode does not allow this alert; nothing if the declaration shows no reason."""
     found = list(_reasons_of_alert(specification, alert))
     path = path_to(specification, alert)
     if path is None:
@@ -98,24 +98,24 @@ def _reasons_of_stage(name: str, stage: Stage) -> Iterator[str]:
 
 
 NOT_ALLOWED: Final = 76
-"""What the process of the real-time alerts returns, to its driver alone, when they are to be decided in micro-batches."""
+"""The exit code of the process of the real-time alerts, for its driver, when they must be decided in micro-batches."""
 _FILE: Final = "realtime-refusals.json"
 
 
 def write_reasons(home: Home, reasons: Mapping[str, Sequence[str]]) -> None:
-    """Leave the reasons of each alert for the driver."""
+    """Write the reasons of each alert for the driver."""
     home.folder.mkdir(parents=True, exist_ok=True)
     _file(home).write_text(json.dumps(reasons), encoding="utf-8")
 
 
 def read_reasons(home: Home) -> dict[str, list[str]]:
-    """What `write_reasons` has left."""
+    """What `write_reasons` has written."""
     reasons: dict[str, list[str]] = json.loads(_file(home).read_text(encoding="utf-8"))
     return reasons
 
 
 def notes(asking: Sequence[str], reasons: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """A sentence for each reason. All alerts have real-time mode or none, so those without a reason are told of the others."""
+    """A sentence for each reason. All alerts run in real-time mode or none, so those without a reason name the others."""
     others = [name for name in asking if reasons.get(name)]
     shared = [f"it shares a session with {', '.join(others)}, and all have real-time mode or none"]
     return tuple(

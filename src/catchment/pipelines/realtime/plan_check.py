@@ -1,7 +1,6 @@
-"""What a declaration cannot tell: the operators that a stage's code makes, looked at before the query is started.
+"""What a declaration does not show: the operators of a stage's code, checked before the query is started.
 
-Spark has a list of its own and ends a query that is not on it with the name of a Java class. The common ones are told here in
-words.
+Spark has a list of its own, and fails other queries with the name of a Java class. The common operators are described here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _SESSION: Final = "session_window"
 
 
 class NotInRealTime(ClientError):
-    """An alert whose stages do what real-time mode does not."""
+    """An alert whose stages need what real-time mode does not support."""
 
     def __init__(self, alert: str, reasons: list[str]) -> None:
         super().__init__(
@@ -50,14 +49,14 @@ class NotInRealTime(ClientError):
 
 
 def require_allowed(rows: DataFrame, alert: str, *, is_append: bool) -> None:
-    """NotInRealTime where the plan of these rows has an operator that the mode refuses."""
+    """NotInRealTime where the plan of these rows has an operator that the mode does not support."""
     reasons = list(dict.fromkeys(_reasons(rows, is_append=is_append)))
     if reasons:
         raise NotInRealTime(alert, reasons)
 
 
 def refusal_of_spark(error: BaseException) -> str | None:
-    """What Spark's own check of a query says against it; None if something else ended the query."""
+    """The error of Spark's own check of a query; None if something else ended the query."""
     cause = cause_of(error)
     return str(cause) if cause.kind.startswith(_SPARK_REFUSES) else None
 
@@ -68,7 +67,7 @@ def has_state(rows: DataFrame) -> bool:
 
 
 def _optimized(rows: DataFrame) -> Any:
-    """The plan in which calls of Python are operators of their own. A stream's rows do not show it by themselves."""
+    """The optimized plan, in which calls of Python are separate operators. The analyzed plan does not show them."""
     optimizer = rows.sparkSession._jsparkSession.sessionState().optimizer()
     return optimizer.execute(rows._jdf.queryExecution().analyzed())
 

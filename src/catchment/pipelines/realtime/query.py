@@ -1,15 +1,15 @@
 """A real-time alert as one Spark query: the source's records decoded, filtered, and written as alerts within milliseconds.
 
 Behaviour
-    Delivery is at least once: after a restart, the events since the last checkpoint, at most one batch's length, are looked at
-    again. Each alert has the same id as in micro-batches, so whoever receives it can tell. It is written to the same topics
+    Delivery is at least once: after a restart, the events since the last checkpoint, at most one batch's length, are processed
+    again. Each alert has the same id as in micro-batches, so receivers recognize repetitions. It is written to the same topics
     and to the alerts topic, from which webhooks and mail are served.
     A record gives no alert that Spark cannot decode, that has no event time, or one too far ahead of the record's own, which
-    would move the watermark for good; to keep such records aside is the source stage's task, in micro-batches.
+    would move the watermark for good. The source stage quarantines such records, in micro-batches.
 Gaps
-    What is late is known to aggregations alone: other stages let it through. Spark takes a number for a text or a moment where
+    Only aggregations drop late records: other stages let them through. Spark accepts a number for a string or a timestamp where
     the source stage does not.
-    Topics are not written in one transaction, and cooldown is not kept: both need the memory that micro-batches have.
+    Topics are not written in one transaction, and there is no cooldown: both need the state that micro-batches have.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 BATCH: Final = "5 minutes"
 _ROW: Final = "row"
-_TELL_ERRORS: Final = {"columnNameOfCorruptRecord": DECODE_ERROR}
-"""Otherwise Spark reads a field of a wrong type as null, and says nothing."""
+_KEEP_ERRORS: Final = {"columnNameOfCorruptRecord": DECODE_ERROR}
+"""Otherwise Spark silently reads a field of a wrong type as null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def start_alert(records: DataFrame, name: str, options: Mapping[str, str], check
 
 
 def source_rows(spark: SparkSession, source: RealtimeSource, options: Mapping[str, str]) -> DataFrame:
-    """The topic's records, decoded, without those that the source stage would set aside for what they are."""
+    """The topic's records, decoded, without those that a source stage would quarantine for their content."""
     reader = read_stream(spark, source.name).format("kafka").options(**connector_options(options))
     records = reader.option("subscribe", source.topic).option("startingOffsets", source.start).load()
     decoded = records.select("timestamp", _decoded(source).alias(_ROW)).where(_has_decoded(source))
@@ -102,7 +102,7 @@ def alert_records(rows: DataFrame, rule: AlertRule) -> DataFrame:
     log_key = F.concat(F.lit(f"{rule.name}:"), F.coalesce("record_key", F.lit("")))
     targets = [
         (rule.log_topic, log_key),
-        *((topic, F.col("topic_keys")[place]) for place, topic in enumerate(rule.topics)),
+        *((topic, F.col("topic_keys")[position]) for position, topic in enumerate(rule.topics)),
     ]
     target = F.explode(F.array(*(F.struct(F.lit(topic).alias("topic"), key.alias("key")) for topic, key in targets)))
     headers = {"id": F.col("id"), "event_time_us": F.col("event_time_us").cast("string"), "key": F.col("key")}
@@ -114,7 +114,7 @@ def alert_records(rows: DataFrame, rule: AlertRule) -> DataFrame:
 
 
 def _decoded(source: RealtimeSource) -> Column:
-    """The row as a struct; what Spark cannot make sense of is in a column of its own."""
+    """The row as a struct, with a column of its own for text that Spark cannot decode."""
     text = F.col("value").cast("string")
     if source.format == "text":
         return F.struct(text.alias("value"))
@@ -122,9 +122,9 @@ def _decoded(source: RealtimeSource) -> Column:
     assert isinstance(schema, StructType), "a record has columns"
     fields = [*schema.fields, StructField(DECODE_ERROR, StringType())]
     if source.format == "json":
-        return F.from_json(text, StructType(fields), _TELL_ERRORS)
+        return F.from_json(text, StructType(fields), _KEEP_ERRORS)
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
-    return F.from_csv(text, columns, {**_TELL_ERRORS, **({"sep": source.delimiter} if source.delimiter else {})})
+    return F.from_csv(text, columns, {**_KEEP_ERRORS, **({"sep": source.delimiter} if source.delimiter else {})})
 
 
 def _has_decoded(source: RealtimeSource) -> Column:

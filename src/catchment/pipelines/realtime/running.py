@@ -1,4 +1,4 @@
-"""All real-time alerts of a pipeline in one session of their own: checked, given enough slots, and started."""
+"""All real-time alerts of a pipeline in one session: checked, given enough task slots, and started."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Built(NamedTuple):
 
 
 def realtime_alerts(specification: PipelineSpecification) -> list[str]:
-    """The alerts that ask for real-time mode; NotInRealTime says why one of them cannot have it."""
+    """The alerts that ask for real-time mode; NotInRealTime if one of them is not allowed."""
     names = asking_alerts(specification)
     for name in names:
         if reasons := reasons_against(specification, name):
@@ -90,7 +90,7 @@ def start_all(context: RunContext) -> dict[str, StreamingQuery]:
 
 
 def require_slots(spark: SparkSession, needed: Mapping[str, int]) -> None:
-    """ClientError where not all tasks would run at once: those without a slot would wait for ever."""
+    """ClientError if not all tasks can run at once: those without a slot would wait for ever."""
     slots = spark.sparkContext.defaultParallelism
     total = sum(needed.values())
     if total > slots:
@@ -136,5 +136,5 @@ def declared_source(path: StagePath, folder: Path) -> RealtimeSource:
 
 def _path(specification: PipelineSpecification, alert: str) -> StagePath:
     path = path_to(specification, alert)
-    assert path is not None, "an alert without one is refused before"
+    assert path is not None, "an alert without one is rejected before"
     return path

@@ -34,7 +34,7 @@ class Definition:
 
     @classmethod
     def of(cls, schema: pyarrow.Schema, layout: Layout) -> Self:
-        """Of the columns that a stage returns; tombstones are no column of the table."""
+        """From the columns that a stage returns; the column that marks tombstones is not part of the table."""
         schema = without_deleted(schema)
         check_layout(layout, schema)
         return cls(pyarrow.schema([_normal_field(layout.table, field) for field in schema]), layout)
@@ -55,7 +55,7 @@ class Definition:
         )
 
     def after(self, wanted: Definition) -> Definition:
-        """This definition with the columns that `wanted` adds; whatever else differs is refused by name."""
+        """This definition with the columns that `wanted` adds; any other difference is rejected by name."""
         self._check_layout(wanted.layout)
         fields = list(self.schema)
         for field in self.schema:
@@ -157,19 +157,19 @@ class Version:
     until: datetime | None
     is_live: bool
     was_shown: bool
-    """Whether readers see it, or saw it once: one that they never saw may be incomplete."""
+    """Whether readers see it, or saw it once: a version that was never shown may be incomplete."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """How far a query has come in a table: `query` is the name that its batches were written under."""
+    """The newest batch of a query in a table: `query` is the name that its batches were written under."""
 
     query: str
     batch_id: int
 
 
 def check_table_name(table: str) -> None:
-    """Refuse a name that would not survive in every store."""
+    """Reject a name that not every store supports."""
     if not _TABLE_NAME.fullmatch(table) or table.lower().startswith(_RESERVED_TABLES):
         raise StoreRefused(
             f"{table!r} cannot be the name of a table in a store",
@@ -179,7 +179,7 @@ def check_table_name(table: str) -> None:
 
 
 def check_layout(layout: Layout, schema: pyarrow.Schema) -> None:
-    """Refuse a layout that the columns do not fit, naming the column."""
+    """Reject a layout that does not fit the columns, naming the column."""
     check_table_name(layout.table)
     if not 0 < layout.version <= _LARGEST_VERSION:
         raise StoreRefused(f"table {layout.table}: version {layout.version} is not a whole number above 0")

@@ -92,7 +92,7 @@ def _cast(column: pyarrow.ChunkedArray, field: pyarrow.Field, definition: Defini
 
 
 def outside_calendar(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray | None:
-    """Which moments lie outside the years 1 to 9999, for which stores have no place; None if the column holds no moments."""
+    """Which timestamps lie outside the years 1 to 9999, which stores cannot hold; None if the column has no timestamps."""
     is_date = types.is_date(column.type)
     if not is_date and not types.is_timestamp(column.type):
         return None
@@ -128,18 +128,18 @@ _SHOWN_BYTES: Final = 100
 
 
 def judged(rows: pyarrow.Table, judge: Judge) -> pyarrow.ChunkedArray:
-    """The reasons against rows whose text is no UTF-8, and of all others what the judge says, who need not expect such text."""
+    """The reasons against rows whose text is not UTF-8, and the judge's reasons for all others: it need not handle such text."""
     reasons = pyarrow.array([None] * rows.num_rows, pyarrow.string())
     for name in rows.column_names:
         column = rows.column(name).combine_chunks()
         if positions := _invalid(column):
             is_wrong = numpy.zeros(rows.num_rows, dtype=bool)
             is_wrong[positions] = True
-            told = pyarrow.array(
+            messages = pyarrow.array(
                 [f"column {name!r} holds text that is not UTF-8{_shown(column, one)}" for one in positions]
             )
             reasons = compute.coalesce(
-                reasons, compute.replace_with_mask(pyarrow.nulls(len(column), pyarrow.string()), is_wrong, told)
+                reasons, compute.replace_with_mask(pyarrow.nulls(len(column), pyarrow.string()), is_wrong, messages)
             )
     is_sound = compute.is_null(reasons)
     if reasons.null_count == len(reasons):
@@ -149,21 +149,21 @@ def judged(rows: pyarrow.Table, judge: Judge) -> pyarrow.ChunkedArray:
 
 
 def _invalid(column: pyarrow.Array, first: int = 0) -> list[int]:
-    """Where the values are that Arrow would not take from others. Few are expected, so halves are tried."""
+    """The positions of values that fail Arrow's validation. Few are expected, so halves are tried."""
     try:
         column.validate(full=True)
     except pyarrow.ArrowInvalid:
         if len(column) == 1:
             return [first]
         middle = len(column) // 2
-        # A slice of lists would be judged by the elements of all of them.
+        # Validating a slice of lists would validate the elements of all of them.
         halves = [column.take(numpy.arange(*bounds)) for bounds in ((0, middle), (middle, len(column)))]
         return [*_invalid(halves[0], first), *_invalid(halves[1], first + middle)]
     return []
 
 
 def _shown(column: pyarrow.Array, position: int) -> str:
-    """The bytes, which a record in the quarantine has no other place for."""
+    """The bytes of the text, which a record in the quarantine cannot hold otherwise."""
     if not types.is_string(column.type):
         return ""
     value: bytes = column.slice(position, 1).view(pyarrow.binary())[0].as_py()
@@ -171,7 +171,7 @@ def _shown(column: pyarrow.Array, position: int) -> str:
 
 
 def reasons_against(rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
-    """Of each row, why no store can keep it in this table, naming the column; null of a row that all can."""
+    """For each row, why no store can keep it in this table, naming the column; null for a row that all can."""
     found = pyarrow.chunked_array([pyarrow.nulls(rows.num_rows, pyarrow.string())])
     for is_wrong, reason in _reasons(rows, definition):
         found = with_reason(found, is_wrong, reason)

@@ -2,8 +2,8 @@
 
 A store takes the rows of a batch and the batch's number in one transaction, so that a batch that is repeated after a crash
 changes nothing. Readers see a table through a view with two layers: windows that end at or before a moment T come from the
-batch layer, later ones from the speed layer, both of the same version. T and the version are changed together, so whoever reads
-while that happens sees either the old state or the new one.
+batch layer, later ones from the speed layer, both of the same version. T and the version change together, so a
+reader sees either the old state or the new one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Clock", "Layout", "RealTimeStore", "Version", "Written"]
 
 Clock = Callable[[], datetime]
 Check = Callable[[Found], None]
-"""Looks at what is found, and raises if it may not be claimed."""
+"""Checks what is found, and raises if it may not be claimed."""
 
 
 class RealTimeStore(abc.ABC):
@@ -37,31 +37,31 @@ class RealTimeStore(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, schema: pyarrow.Schema, layout: Layout) -> None:
-        """Make what a version of the table needs; of one that is there, only a nullable column may be added."""
+        """Create a version of the table; to an existing one, only nullable columns may be added."""
 
     @abc.abstractmethod
     def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
-        """Put a batch into the speed layer, once: False, and nothing happens, where the query got as far before.
+        """Write a batch to the speed layer, once: False, and nothing happens, if the query has already written it.
 
         With a key, a row replaces the one that has its key, and the last of a batch wins; where a column `__deleted` is true,
-        the row goes. Without a key, rows are added. `query` is a name that belongs to one checkpoint for ever.
+        the row is deleted. Without a key, rows are added. `query` is a name that belongs to one checkpoint for ever.
         """
 
     def unstorable(self, rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
-        """Of each row, why this table can never take it, for people to read; null of a row that it can.
+        """For each row, why this table can never store it, for people to read; null for a row that it can.
 
-        A row is judged by what is in it alone, so that a batch that is repeated is judged alike. `write` refuses a batch that has
-        such a row. A table need not be prepared for this.
+        The result depends on the row alone, so a repeated batch gives the same. `write` rejects a batch with such a row.
+        The table need not be prepared for this.
         """
         return judged(rows, lambda others: self.reasons_against(others, definition))
 
     def reasons_against(self, rows: pyarrow.Table, definition: Definition) -> pyarrow.ChunkedArray:
-        """The same of rows whose text is UTF-8."""
+        """The same for rows whose text is UTF-8."""
         return reasons_against(rows, definition)
 
     @abc.abstractmethod
     def last_batch(self, query: str) -> int | None:
-        """The newest batch that this query has put into the table."""
+        """The newest batch that this query has written to the table."""
 
     @abc.abstractmethod
     def read(self) -> pyarrow.Table:
@@ -69,28 +69,28 @@ class RealTimeStore(abc.ABC):
 
     @abc.abstractmethod
     def expire(self, now: datetime) -> int:
-        """Delete what is older than the ttl, by the end of its window or else by when it was written; how many rows."""
+        """Delete rows older than the ttl, by the end of their window or else by when they were written; how many."""
 
     @abc.abstractmethod
     def write_batch_layer(self, rows: pyarrow.Table, version: int) -> None:
-        """Put recomputed rows into the batch layer of a version, where no reader sees them before `switch`."""
+        """Write recomputed rows to the batch layer of a version, where no reader sees them before `switch`."""
 
     @abc.abstractmethod
     def clear_batch_layer(self, version: int) -> None:
-        """Forget what an unfinished recomputation has left: all of the batch layer that no reader sees."""
+        """Delete what an unfinished recomputation has left: all of the batch layer that no reader sees."""
 
     @abc.abstractmethod
     def switch(self, version: int, until: datetime | None, *, unless_after: Written | None = None) -> bool:
-        """Show a version: windows up to `until` from its batch layer, later ones from its speed layer, in one moment.
+        """Show a version: windows up to `until` from its batch layer, later ones from its speed layer, atomically.
 
-        False, and nothing happens, where a query has come further than `unless_after` says: what it has added would be missing.
+        False, and nothing happens, if a query has written a later batch than `unless_after`: its rows would be missing.
         """
 
     @abc.abstractmethod
     def show_new(self, version: int) -> bool:
         """Show a version from its speed layer alone, for the first time.
 
-        False, and nothing happens, where it was shown before, though somebody may have gone back from it, or where a later
+        False, and nothing happens, if it was shown before, even if it was rolled back, or if a later
         one is shown.
         """
 
@@ -108,13 +108,13 @@ class RealTimeStore(abc.ABC):
 
     @abc.abstractmethod
     def found(self, version: int, asking: Asking) -> Found:
-        """Who owns a version of the table, and what it holds of whom. Nothing is created."""
+        """The owners of a version of the table, and which queries it has rows of. Nothing is created."""
 
     @abc.abstractmethod
     def claim(self, owner: Owner, asking: Asking, check: Check) -> None:
-        """Record the owner of the version that it names, in one step with a check of what is there.
+        """Record the owner of the version that it names, atomically with a check of the current state.
 
-        From then on, `write` refuses a batch as soon as another claim has taken the place of this one.
+        From then on, `write` rejects a batch as soon as another claim has replaced this one.
         """
 
     @abc.abstractmethod
@@ -123,10 +123,10 @@ class RealTimeStore(abc.ABC):
 
     @abc.abstractmethod
     def drop(self) -> None:
-        """Delete the table with all of its versions, and what is recorded of it; nothing happens where it is not there."""
+        """Delete the table with all of its versions and metadata, if it exists."""
 
     def require_owner(self, claimed: Owner | None, recorded: Iterable[Owner]) -> None:
-        """Raise where a claim was made, and is not the one that is recorded."""
+        """Raise if a claim was made, and is not the recorded one."""
         if claimed is None or claimed.run in [one.run for one in recorded]:
             return
         now = next((one for one in recorded if (one.pipeline, one.query) == (claimed.pipeline, claimed.query)), None)
@@ -138,7 +138,7 @@ class RealTimeStore(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
     def __enter__(self) -> Self:
         return self
@@ -165,20 +165,20 @@ def with_ttl(definition: Definition, table: str, ttl_ms: int | None) -> Definiti
 
 
 def not_prepared(table: str, version: int | None = None) -> StoreRefused:
-    """A table, or a version of it, is not there."""
+    """The error for a table, or a version of it, that does not exist."""
     which = f"table {table}" if version is None else f"table {table}, version {version},"
     return StoreRefused(f"{which} is not in the store", "Prepare it first: it was never there, or has been dropped.")
 
 
 def is_shown(definition: Definition) -> StoreRefused:
-    """Readers see the version that somebody wants to drop."""
+    """The error for dropping the version that readers see."""
     return StoreRefused(
         f"{definition} is the one that readers see", "Switch to another version before you drop this one."
     )
 
 
 def window_end(definition: Definition) -> str:
-    """The column that tells batch layer from speed layer."""
+    """The column that separates batch layer and speed layer."""
     if definition.layout.window_end is None:
         raise StoreRefused(
             f"{definition} has no windows, so nothing says which rows a batch layer would replace",
@@ -188,7 +188,7 @@ def window_end(definition: Definition) -> str:
 
 
 def check_unseen(batch: Batch, definition: Definition, live: Version | None) -> None:
-    """Refuse rows of a batch layer that readers would see before the switch, among old ones."""
+    """Reject rows of a batch layer that readers would see before the switch, among old ones."""
     end = window_end(definition)
     if live is None or live.version != definition.layout.version or live.until is None or not batch.upserts.num_rows:
         return
@@ -202,15 +202,15 @@ def check_unseen(batch: Batch, definition: Definition, live: Version | None) -> 
 
 
 def milliseconds(moment: datetime) -> int:
-    """Milliseconds of a moment since 1970."""
+    """A time in milliseconds since 1970."""
     return (moment - _EPOCH) // MILLISECOND
 
 
 def microseconds(moment: datetime) -> int:
-    """Microseconds of a moment since 1970."""
+    """A time in microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def moment_of(count_us: int) -> datetime:
-    """The moment so many microseconds after the start of 1970."""
+    """The time that many microseconds after the start of 1970."""
     return _EPOCH + count_us * _MICROSECOND

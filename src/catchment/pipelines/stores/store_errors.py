@@ -1,4 +1,4 @@
-"""What a real-time store says when it cannot do as it was asked: whether waiting may cure it, and what to do next."""
+"""Errors of real-time stores: whether a retry may cure them, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from catchment.pipelines.errors import Refusal
 
 
 class StoreError(ClientError):
-    """Whatever a store could not do. The batch at hand is either in it as a whole or not at all."""
+    """Any error of a store. The current batch is in it completely or not at all."""
 
 
 class StoreAway(StoreError):
-    """The store is away, busy or full. The same call again may succeed, and it is safe: a batch counts once."""
+    """The store is away, busy or full. A retry may succeed, and is safe: a batch counts once."""
 
 
 class StoreRefused(StoreError, Refusal):
-    """What was asked cannot be done as it is, however often it is tried."""
+    """A request that the store rejects, however often it is retried."""
 
 
 class StoreDenied(StoreRefused):
-    """The store does not let us in: its address names a user, a password or a database that is not right."""
+    """The store rejects the connection: the user, password or database in its address is wrong."""

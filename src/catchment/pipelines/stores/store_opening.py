@@ -1,4 +1,4 @@
-"""From the address of a store to the store."""
+"""Opens a store by its address."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Values of Arrow columns as text and back: the form in which stores without a type of their own keep them.
 
-Text sorts as the values do where a store compares it: moments are in UTC and have a fixed width. What is nested becomes JSON.
-Types that mean the same, such as strings with long offsets, are made one, so that they do not count as a change.
+Text sorts as the values do where a store compares it: timestamps are in UTC and have a fixed width. Nested values become JSON.
+Equivalent types, such as strings with long offsets, are unified, so that they do not count as a change.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PLAIN_SCALE: Final = 6
 
 
 def normal_type(kind: pyarrow.DataType) -> pyarrow.DataType | None:
-    """The one type that stands for all that mean the same; nothing where stores have no place for it."""
+    """The one type that stands for all equivalent ones; None for a type that stores cannot hold."""
     if types.is_dictionary(kind):
         return normal_type(kind.value_type)
     if any(is_kind(kind) for is_kind in _STRINGS):
@@ -99,7 +99,7 @@ def moment_text(moment: datetime) -> str:
 
 
 def moment_from(value: datetime | str | None) -> datetime | None:
-    """What a store gives back for `moment_text`."""
+    """The timestamp of a store's value that `moment_text` has written."""
     return datetime.fromisoformat(value).astimezone(UTC) if isinstance(value, str) else value
 
 
@@ -113,7 +113,7 @@ def _values(texts: pyarrow.Array, value: Callable[[str], object], kind: pyarrow.
 
 
 def _plain(value: Any, kind: pyarrow.DataType) -> object:
-    """What JSON can hold of a value."""
+    """A value as JSON can hold it."""
     if value is None:
         return None
     if types.is_struct(kind):
@@ -133,7 +133,7 @@ def _plain(value: Any, kind: pyarrow.DataType) -> object:
 
 
 def _rich(value: Any, kind: pyarrow.DataType) -> object:
-    """What `_plain` was made from."""
+    """The value that `_plain` was made from."""
     if value is None:
         return None
     if types.is_struct(kind):

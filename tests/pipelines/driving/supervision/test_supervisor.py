@@ -77,7 +77,7 @@ def test_a_driver_that_is_lost_again_and_again_ends_the_run(home: Home, what: st
     assert len(starts(home)) == supervised.QUICK.starts
     run = report(home)
     assert run["state"] == "failed"
-    assert "not started again" in run["error"]
+    assert "not restarted" in run["error"]
 
 
 @pytest.mark.parametrize(

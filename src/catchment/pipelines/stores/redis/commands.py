@@ -23,7 +23,7 @@ from catchment.pipelines.stores.text_values import from_text, to_text
 
 _ROWS_AT_ONCE: Final = 1_000
 _BYTES_AT_ONCE: Final = 4 << 20
-# Bytes that are no text pass through JSON unharmed as what Python calls surrogates.
+# Bytes that are not text pass through JSON unchanged as Python's surrogates.
 _ANY_BYTES: Final = "surrogateescape"
 
 
@@ -33,7 +33,7 @@ def escaped(part: str) -> str:
 
 
 def noted_commands(pieces: Iterator[Command], note: str, count: str, batch_id: int) -> Iterator[Command]:
-    """Pieces of a batch that are counted, and behind them its number, which is written only if all of them were done."""
+    """The counted pieces of a batch, and then its number, which is written only if all of them were done."""
     yield ("DEL", count)
     number = 0
     for piece in pieces:
@@ -45,13 +45,13 @@ def noted_commands(pieces: Iterator[Command], note: str, count: str, batch_id: i
 def commands(
     index: str, batch: Batch, definition: Definition, now_us: int, batch_name: str, count: str | None = None
 ) -> Iterator[Command]:
-    """What makes a batch true in a layer, in pieces, which are counted under a key if it is given."""
+    """The commands that apply a batch to a layer, in pieces, which are counted under a key if it is given."""
     keys_of_script = (1, index) if count is None else (2, index, count)
     gone = _keys(batch.deleted_keys)
     for first in range(0, len(gone), _ROWS_AT_ONCE):
         yield ("EVAL", scripts.DELETE, *keys_of_script, _json(gone[first : first + _ROWS_AT_ONCE]))
     names = _json(batch.upserts.column_names)
-    # Redis takes no word above 512 MB.
+    # Redis accepts no string above 512 MB.
     row_bytes = batch.upserts.nbytes // max(1, batch.upserts.num_rows) + 1
     rows_at_once = min(_ROWS_AT_ONCE, max(1, _BYTES_AT_ONCE // row_bytes))
     for first in range(0, batch.upserts.num_rows, rows_at_once):
@@ -112,7 +112,7 @@ Command = tuple[str | bytes | int | float, ...]
 
 
 class Transaction:
-    """What is read through it must still hold when `run` is called."""
+    """A transaction whose reads must still hold when `run` is called."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -123,7 +123,7 @@ class Transaction:
         return self._connection.read_response()
 
     def run(self, commands: Iterable[Command]) -> bool:
-        """All of the commands, or none of them and False where a watched key was changed by somebody else."""
+        """Run all of the commands; or none of them, and return False, if another client has changed a watched key."""
         self.ask("MULTI")
         remaining = iter(commands)
         while piece := list(islice(remaining, COMMANDS_AT_ONCE)):

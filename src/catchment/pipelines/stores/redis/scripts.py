@@ -1,8 +1,8 @@
-"""What Redis does for a store in one step, in its own language: no other command runs in between.
+"""Lua scripts, which Redis runs for a store atomically: no other command runs in between.
 
 Rows of a layer are hashes under `<index>:<key>`; `<index>` itself is a sorted set of their keys, by the end of their windows or
-else by when they were written, in microseconds. Rows travel as JSON, many to a command, because the client's library needs far
-longer for as many small commands and answers; its text may hold any bytes, since neither side looks into them.
+else by when they were written, in microseconds. Rows are sent as JSON, many to a command, because the client library is far
+slower with as many small commands and answers. The text may hold any bytes, since neither side interprets them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if #rows == 0 then return '[]' end
 return cjson.encode(rows)
 """
 
-# The last words of a piece of a batch: how many of them were done is counted, if there is a key for it.
+# The end of a script for a piece of a batch: it counts finished pieces, if there is a key for that.
 _COUNTED: Final = "if KEYS[2] then redis.call('INCR', KEYS[2]) end"
 
 # KEYS: an index, and where pieces are counted. ARGV: the columns, and rows, of which each is key, score and values. A row takes the

@@ -58,7 +58,7 @@ _LAYERS: Final = ("speed", "batch")
 _KEYS_AT_ONCE: Final = 1_000
 _UP: Final = "Check that the server is up and that it can be reached from here."
 _NO_ROOM: Final = "Give the server more memory or disk, or keep less: a shorter ttl, fewer versions."
-_WORDS_OF_NEED: Final = ("OOM", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "READONLY")
+_SHORTAGE_ERRORS: Final = ("OOM", "MISCONF", "LOADING", "BUSY", "NOREPLICAS", "MASTERDOWN", "READONLY")
 
 
 class RedisStore(RealTimeStore):
@@ -76,7 +76,7 @@ class RedisStore(RealTimeStore):
                 client_name="catchment",
             )
         except ValueError:
-            # The library's words might repeat the address, and with it the password.
+            # The library's message might contain the address, and with it the password.
             raise StoreRefused(
                 f"the address of the store of table {table} cannot be read",
                 "Write redis://user:password@host:6379/0, with %40 for an @ in the password, %2F for a /.",
@@ -104,7 +104,7 @@ class RedisStore(RealTimeStore):
                     ]
                 ):
                     return
-        raise self._crowded()
+        raise self._conflict()
 
     def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
         """As the contract says."""
@@ -124,7 +124,7 @@ class RedisStore(RealTimeStore):
                 put = commands(index, batch, definition, self._now_us(), f"{query}-{batch_id}", count)
                 if transaction.run(noted_commands(put, note, count, batch_id)):
                     return True
-        raise self._crowded()
+        raise self._conflict()
 
     def last_batch(self, query: str) -> int | None:
         """As the contract says."""
@@ -163,7 +163,7 @@ class RedisStore(RealTimeStore):
                 self._check_index(transaction, index)
                 if transaction.run(commands(index, batch, definition, self._now_us(), uuid.uuid4().hex)):
                     return
-        raise self._crowded()
+        raise self._conflict()
 
     def clear_batch_layer(self, version: int) -> None:
         """As the contract says."""
@@ -218,12 +218,12 @@ class RedisStore(RealTimeStore):
                 raise is_shown(definition)
 
     def found(self, version: int, asking: Asking) -> Found:
-        """As the contract says. Which queries have written is not listed anywhere: those of the home are asked for."""
+        """As the contract says. There is no list of queries that have written: those of the home are looked up."""
         with self._explained():
             return self._found(version, asking)
 
     def claim(self, owner: Owner, asking: Asking, check: Check) -> None:
-        """As the contract says: nothing is written where another claim came first."""
+        """As the contract says: nothing is written if another claim came first."""
         for _ in range(_ATTEMPTS):
             with self._explained(), watching(self._client, self._owners, self._versions) as transaction:
                 check(self._found(owner.version, asking))
@@ -231,7 +231,7 @@ class RedisStore(RealTimeStore):
                 if transaction.run([("HSET", self._owners, field, owner.model_dump_json())]):
                     self._owner = owner
                     return
-        raise self._crowded()
+        raise self._conflict()
 
     def owners(self) -> tuple[Owner, ...]:
         """As the contract says."""
@@ -240,7 +240,7 @@ class RedisStore(RealTimeStore):
         return tuple(Owner.model_validate_json(text) for text in texts.values())
 
     def drop(self) -> None:
-        """As the contract says. What was cut short is finished by the next call: owners go last."""
+        """As the contract says. The next call finishes an interrupted one: owners are deleted last."""
         with self._explained():
             for version in self._definitions():
                 for layer in _LAYERS:
@@ -268,7 +268,7 @@ class RedisStore(RealTimeStore):
         return Found(recorded, last, has_rows and not is_known, not has_rows)
 
     def _note(self, query: str) -> str:
-        """Where the number of a query's newest batch is."""
+        """The key of the number of a query's newest batch."""
         return f"{self._table}:batches:{escaped(query)}"
 
     def _index(self, version: int, layer: str) -> str:
@@ -303,7 +303,7 @@ class RedisStore(RealTimeStore):
         return definition
 
     def _check_index(self, transaction: Transaction, index: str) -> None:
-        """Look before the leap: Redis would not undo what came before the command that found something foreign."""
+        """Check first: Redis would not undo the commands before the one that failed at a foreign key."""
         if transaction.ask("TYPE", index) not in (b"none", b"zset"):
             raise StoreRefused(
                 f"Redis, table {self._table}: the key {index} is not this store's", "Delete or rename it."
@@ -311,10 +311,10 @@ class RedisStore(RealTimeStore):
 
     @staticmethod
     def _answer(answer: Any) -> Any:
-        """The library's types allow for a client that answers later; this one does not."""
+        """The library's types include those of an asynchronous client; this one is not."""
         return answer
 
-    def _crowded(self) -> StoreAway:
+    def _conflict(self) -> StoreAway:
         return StoreAway(f"Redis, table {self._table}: others changed it at each of {_ATTEMPTS} attempts", "Try again.")
 
     @contextlib.contextmanager
@@ -330,10 +330,10 @@ class RedisStore(RealTimeStore):
             return StoreDenied(message, "Check user and password in the address, and what the user may do.")
         if isinstance(error, redis.ConnectionError | redis.TimeoutError):
             return StoreAway(message, _UP)
-        is_in_need = isinstance(error, redis.ReadOnlyError | redis.OutOfMemoryError) or str(error).startswith(
-            _WORDS_OF_NEED
+        is_short = isinstance(error, redis.ReadOnlyError | redis.OutOfMemoryError) or str(error).startswith(
+            _SHORTAGE_ERRORS
         )
-        return StoreAway(message, _NO_ROOM) if is_in_need else StoreRefused(message)
+        return StoreAway(message, _NO_ROOM) if is_short else StoreRefused(message)
 
 
 def _until(value: bytes | None) -> datetime | None:

@@ -1,7 +1,7 @@
-"""The tables in which a database store keeps its own affairs, and the views that readers use.
+"""The metadata tables of a database store, and the views that readers use.
 
 `catchment_views` holds a row for each view: the version that it shows, and up to when from the batch layer. Each part of a view
-looks at that row, so one update of it moves every reader of later moments, and none in between.
+looks at that row, so one update of it switches all later readers at once.
 `catchment_tables` holds the definition of each version, and whether a view has ever shown it; `catchment_batches` the newest batch
 of each query; `catchment_owners` the queries that may write to each version.
 """
@@ -31,14 +31,14 @@ def batch_table(table: str, version: int) -> str:
 
 
 def layer_tables(definition: Definition) -> list[str]:
-    """The tables of a version: only windows can be told apart by their end, so only they have a batch layer."""
+    """The tables of a version: the layers are separated by the end of a window, so only windows have a batch layer."""
     layout = definition.layout
     speed = speed_table(layout.table, layout.version)
     return [speed, batch_table(layout.table, layout.version)] if layout.window_end else [speed]
 
 
 def create_catalog(session: Session) -> None:
-    """Make our own tables where they are missing."""
+    """Create the metadata tables that are missing."""
     moment = session.moment_type
     session.execute(
         f"CREATE TABLE IF NOT EXISTS catchment_views (view TEXT PRIMARY KEY, version INTEGER NOT NULL, until {moment})"
@@ -54,7 +54,7 @@ def create_catalog(session: Session) -> None:
 
 
 def create_owners(session: Session) -> None:
-    """Make the table of owners, which stores of earlier releases have not."""
+    """Create the table of owners, which stores of earlier releases do not have."""
     session.execute(
         "CREATE TABLE IF NOT EXISTS catchment_owners (view TEXT NOT NULL, version INTEGER NOT NULL, "
         "pipeline TEXT NOT NULL, query TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (view, version, pipeline, query))"
@@ -70,7 +70,7 @@ def owners(session: Session, table: str, version: int) -> tuple[Owner, ...]:
 
 
 def held_owners(session: Session, table: str, version: int) -> tuple[Owner, ...]:
-    """The same; none of them can change before our end, and we wait for that of a batch or a claim under way."""
+    """The owners of a version, locked until the end of the transaction; waits for a batch or claim that is under way."""
     if not session.has_relation("catchment_owners"):
         return ()
     rows = session.execute(
@@ -101,7 +101,7 @@ def save_owner(session: Session, table: str, owner: Owner) -> None:
 
 
 def found(session: Session, table: str, version: int, asking: Asking) -> Found:
-    """What a version says of who wrote it."""
+    """The recorded owners of a version, and whether it has rows of others."""
     definition = definitions(session, table).get(version)
     recorded = owners(session, table, version)
     if definition is None:
@@ -121,7 +121,7 @@ def definitions(session: Session, table: str) -> dict[int, Definition]:
 
 
 def save_definition(session: Session, definition: Definition) -> None:
-    """Remember a version as it now is."""
+    """Save the definition of a version."""
     session.execute(
         "INSERT INTO catchment_tables (view, version, definition) VALUES (?, ?, ?) "
         "ON CONFLICT (view, version) DO UPDATE SET definition = excluded.definition",
@@ -132,7 +132,7 @@ def save_definition(session: Session, definition: Definition) -> None:
 
 
 def create_tables(session: Session, definition: Definition) -> None:
-    """Make the layers of a new version."""
+    """Create the layers of a new version."""
     layout = definition.layout
     columns = [f"{quoted(field.name)} {session.type_of(field.type)}" for field in definition.schema]
     columns.append(f"{quoted(WRITTEN)} BIGINT NOT NULL")
@@ -153,7 +153,7 @@ def add_columns(session: Session, old: Definition, new: Definition) -> None:
 
 
 def define_view(session: Session, table: str, versions: Mapping[int, Definition]) -> None:
-    """Let the view show whichever of these versions its row names."""
+    """Define the view so that it shows the version that its row names."""
     columns = shown_columns(versions.values())
     parts = []
     for version, definition in versions.items():
@@ -197,9 +197,9 @@ def all_versions(session: Session, table: str) -> list[Version]:
 
 
 def show(session: Session, table: str, version: int, until: datetime | None) -> None:
-    """Let the view show a version from this transaction's end on."""
+    """Have the view show a version from the end of this transaction on."""
     text = moment_text(until) if until else None
-    # First of all the row that readers look at: whoever else is about to show a version waits for our end.
+    # First the row that readers look at: another transaction that shows a version waits for the end of this one.
     session.execute(
         "INSERT INTO catchment_views (view, version, until) VALUES (?, ?, ?) "
         "ON CONFLICT (view) DO UPDATE SET version = excluded.version, until = excluded.until",
@@ -213,7 +213,7 @@ def show(session: Session, table: str, version: int, until: datetime | None) -> 
 
 
 def is_new(session: Session, table: str, version: int) -> bool:
-    """Whether the view never showed a version, and shows no later one; neither can change before our end."""
+    """Whether the view never showed a version, and shows no later one; locked until the end of the transaction."""
     session.execute("UPDATE catchment_views SET version = version WHERE view = ?", table)
     return not any(
         one.was_shown if one.version == version else one.is_live and one.version > version
@@ -222,7 +222,7 @@ def is_new(session: Session, table: str, version: int) -> bool:
 
 
 def claim_batch(session: Session, table: str, query: str, batch_id: int) -> bool:
-    """Note a batch as written by this transaction; False where the query got as far before. Others who ask wait for our end."""
+    """Record a batch as written by this transaction; False if the query has already written it. Others wait for the end of this one."""
     return bool(
         session.execute(
             "INSERT INTO catchment_batches (view, query, batch_id) VALUES (?, ?, ?) ON CONFLICT (view, query) DO UPDATE "
@@ -243,7 +243,7 @@ def last_batch(session: Session, table: str, query: str) -> int | None:
 
 
 def is_further(session: Session, table: str, known: Written) -> bool:
-    """Whether a query has come further than is known. Its next batch waits for our end, and we for that of one under way."""
+    """Whether a query has written a later batch than the known one. Its next batch waits for the end of this transaction."""
     rows = session.execute(
         "UPDATE catchment_batches SET batch_id = batch_id WHERE view = ? AND query = ? RETURNING batch_id",
         table,

@@ -1,7 +1,7 @@
-"""Why a PostgreSQL does not let one in: by its code for it, which is the same in every language that the server may speak.
+"""The SQLSTATE of a rejected PostgreSQL connection, which does not depend on the language of the server.
 
-libpq tells the code of an error in a statement, but of a connection that was not made only the server's words. Its trace has both, so
-the connection is tried once more with that. A server that is starting, or has no connection left, says so by a code as well.
+libpq reports the SQLSTATE of a failed statement, but only the message of a failed connection. Its trace has both, so
+the connection is tried once more with a trace. A server that is starting, or has no connection left, answers with a SQLSTATE as well.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from psycopg import pq
 _CODE: Final = re.compile(rb'\tErrorResponse\t.*? C "([0-9A-Z]{5})"')
 _LONGEST_S: Final = 10.0
 NO_PASSWORD: Final = "28P01"
-"""The code of a password that is wrong stands for one that is missing as well."""
+"""The code of a wrong password, used for a missing one as well."""
 
 
 def code_of_refusal(address: str, error: psycopg.OperationalError) -> str | None:
-    """The server's code for a connection that failed with an error; None if no server has answered."""
+    """The SQLSTATE of a failed connection; None if no server has answered."""
     if error.sqlstate is not None or isinstance(error, psycopg.errors.ConnectionTimeout):
         return error.sqlstate
     if error.pgconn is not None and error.pgconn.needs_password:
@@ -34,7 +34,7 @@ def code_of_refusal(address: str, error: psycopg.OperationalError) -> str | None
             _wait(connection)
             connection.untrace()
         except psycopg.Error:
-            # Not every platform's libpq has a trace.
+            # Not every platform's libpq supports a trace.
             return None
         finally:
             connection.finish()
@@ -44,7 +44,7 @@ def code_of_refusal(address: str, error: psycopg.OperationalError) -> str | None
 
 
 def _wait(connection: pq.abc.PGconn) -> None:
-    """Until the connection is made, or is not; for so long."""
+    """Wait until the connection succeeds or fails, for `_LONGEST_S` at most."""
     deadline_s = time.monotonic() + _LONGEST_S
     while connection.status != pq.ConnStatus.BAD and (left_s := deadline_s - time.monotonic()) > 0:
         status = connection.connect_poll()

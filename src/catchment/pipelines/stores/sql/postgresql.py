@@ -1,10 +1,10 @@
 """PostgreSQL as a real-time store: for readers on other machines.
 
 Behaviour
-    A batch goes by COPY into a temporary table, and from there into its place by one statement. Every column has a type of the
-    database's own: nested ones are jsonb, moments timestamptz. A connection that is lost is made anew by the next call.
+    A batch goes by COPY into a temporary table, and from there into its table by one statement. Every column has a type of the
+    database: nested ones are jsonb, timestamps timestamptz. The next call replaces a lost connection.
     Definitions change under a lock that readers see as a short wait; they take the view before its tables, and so do we.
-    PostgreSQL has no place for the NUL character: in its stead stands U+FFFD, so that nobody who sends one can stop a pipeline.
+    PostgreSQL cannot store the NUL character: U+FFFD replaces it, so that a record with one does not stop a pipeline.
     A key that is longer than an index entry may be (some 2,700 bytes) makes its row unstorable, as the server itself says.
 Gaps
     Tables are made in the first schema of the user's search path.
@@ -33,7 +33,7 @@ from catchment.pipelines.stores.store import Clock
 from catchment.pipelines.stores.store_errors import StoreAway, StoreDenied, StoreError, StoreRefused
 from catchment.pipelines.stores.text_values import from_text, to_text
 
-# A server or a network that is gone without a word is noticed by these.
+# These detect a server or a network that is gone silently.
 _DEFAULTS: Final[dict[str, str | int]] = {
     "application_name": "catchment",
     "connect_timeout": 10,
@@ -45,11 +45,11 @@ _SETTINGS: Final = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET bytea_output = 'hex'; SET client_encoding = 'UTF8'; "
     "SET lock_timeout = '30s'; SET extra_float_digits = 1"
 )
-# Any number will do, as long as all who change definitions take the same.
+# Any number will do, as long as all processes that change definitions use the same.
 _DEFINITIONS_LOCK: Final = 7_205_759_403
 _INCOMING: Final = "catchment_incoming"
 _NUL: Final = "\0"
-_IN_ITS_STEAD: Final = "\ufffd"
+_REPLACEMENT: Final = "\ufffd"
 _ESCAPE_IN_JSON: Final = re.compile(r"\\(u0000|.)")
 _AWAY: Final = {
     "08": "Check that the server is up and that it can be reached from here.",
@@ -73,12 +73,12 @@ class PostgresqlStore(SqlStore):
                 url, **{name: value for name, value in _DEFAULTS.items() if name not in given}
             )
         except psycopg.ProgrammingError:
-            # The library's words would repeat the address, and with it the password.
+            # The library's message would contain the address, and with it the password.
             raise StoreRefused(
                 f"the address of the store of table {table} cannot be read",
                 "Write postgresql://user:password@host:5432/database, with %40 for an @ in the password, %2F for a /.",
             ) from None
-        self._place = f"{given.get('host') or 'localhost'}/{given.get('dbname') or ''}"
+        self._server = f"{given.get('host') or 'localhost'}/{given.get('dbname') or ''}"
         self._connection: psycopg.Connection | None = None
 
     @contextlib.contextmanager
@@ -88,7 +88,7 @@ class PostgresqlStore(SqlStore):
             with connection.transaction():
                 yield _PostgresqlSession(connection)
         except psycopg.Error as error:
-            # Whether its last commit came through, a broken connection cannot say; the batch's number will.
+            # A broken connection does not say whether its last commit succeeded; the batch's number does.
             if self._connection is not None and self._connection.broken:
                 self.close()
             raise self._explained(error) from error
@@ -97,7 +97,7 @@ class PostgresqlStore(SqlStore):
         try:
             connection = psycopg.connect(self._address, autocommit=True)
         except psycopg.OperationalError as error:
-            raise self._kept_out(error) from error
+            raise self._connection_error(error) from error
         try:
             connection.execute(_SETTINGS)
         except BaseException:
@@ -135,13 +135,13 @@ class PostgresqlStore(SqlStore):
 
     def _explained(self, error: psycopg.Error) -> StoreError:
         words = str(error).strip().replace("\n", " ")
-        message = f"PostgreSQL at {self._place}, table {self._table}: {words}"
+        message = f"PostgreSQL at {self._server}, table {self._table}: {words}"
         is_cut_off = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
         advice = _AWAY.get("08" if is_cut_off else (error.sqlstate or "")[:2])
         return StoreAway(message, advice) if advice else StoreRefused(message)
 
-    def _kept_out(self, error: psycopg.OperationalError) -> StoreError:
-        """What to say of a connection that was not made: one that no server has answered may be made later."""
+    def _connection_error(self, error: psycopg.OperationalError) -> StoreError:
+        """The error of a failed connection: without an answer of a server it may succeed later."""
         code = code_of_refusal(self._address, error)
         explained = self._explained(error)
         if code is None or code[:2] in _AWAY:
@@ -194,7 +194,7 @@ class _PostgresqlSession(Session):
         self.execute(f"DROP TABLE {_INCOMING}")
 
     def can_index(self, keys: pyarrow.Table) -> bool:
-        """Whether an index has room for every one of these keys: tried, and nothing of it is left."""
+        """Whether an index has room for every one of these keys: tried in a transaction that is rolled back."""
         columns = ", ".join(f"{quoted(field.name)} {self.type_of(field.type)}" for field in keys.schema)
         try:
             with self._connection.transaction() as trial:
@@ -249,7 +249,7 @@ class _PostgresqlSession(Session):
         columns = [_column(column, field.type) for column, field in zip(texts.columns, schema, strict=True)]
         return pyarrow.table(columns, schema=schema)
 
-    def define_alone(self, view: str) -> None:
+    def lock_definitions(self, view: str) -> None:
         self.execute("SELECT pg_advisory_xact_lock(?)", _DEFINITIONS_LOCK)
         if self.execute("SELECT 1 FROM pg_class WHERE oid = to_regclass(?) AND relkind = 'v'", quoted(view)):
             self.execute(f"LOCK TABLE {quoted(view)} IN ACCESS EXCLUSIVE MODE")
@@ -293,7 +293,7 @@ def _without_nul(rows: pyarrow.Table) -> pyarrow.Table:
     for position, column in enumerate(rows.columns):
         is_text = types.is_string(column.type) or types.is_large_string(column.type)
         if is_text and compute.any(compute.match_substring(column, _NUL)).as_py():
-            replaced = compute.replace_substring(column, _NUL, _IN_ITS_STEAD)
+            replaced = compute.replace_substring(column, _NUL, _REPLACEMENT)
             rows = rows.set_column(position, rows.schema.field(position), replaced)
     return rows
 
@@ -302,10 +302,10 @@ def _json_without_nul(texts: pyarrow.Array) -> pyarrow.Array:
     if not compute.any(compute.match_substring(texts, "\\u0000")).as_py():
         return texts
 
-    def stead(escape: re.Match[str]) -> str:
-        return _IN_ITS_STEAD if escape[1] == "u0000" else escape[0]
+    def replacement(escape: re.Match[str]) -> str:
+        return _REPLACEMENT if escape[1] == "u0000" else escape[0]
 
-    found = [None if text is None else _ESCAPE_IN_JSON.sub(stead, text) for text in texts.to_pylist()]
+    found = [None if text is None else _ESCAPE_IN_JSON.sub(replacement, text) for text in texts.to_pylist()]
     return pyarrow.array(found, texts.type)
 
 
@@ -317,13 +317,17 @@ def _column(texts: pyarrow.ChunkedArray, kind: pyarrow.DataType) -> pyarrow.Arra
 
 
 CanIndex = Callable[[pyarrow.Table], bool]
-"""Whether the server has room for every one of some keys."""
+"""Whether the server can index every one of some keys."""
 _SURELY_SHORT_BYTES: Final = 1_800
-"""The rest is for what an index adds to each of its columns, of which there are 32 at most, and for those of a fixed size."""
+"""The rest of 2,700 is for the overhead of an index's columns, 32 at most, and for those of a fixed size."""
 
 
 def too_long(keys: pyarrow.Table, can_index: CanIndex) -> numpy.ndarray:
-    """Of each key, whether it is too long. Where all are short, which is the rule, nobody is asked."""
+    """Whether each key is too long for an index. Where all are short, which is the rule, the server is not asked.
+
+    An index entry has room for a third of a page, some 2,700 bytes, after compression. Only the server knows how far a key can be
+    compressed, so possibly long keys are inserted into a temporary index. If some do not fit, halves are tried until each is found.
+    """
     found = numpy.zeros(keys.num_rows, dtype=bool)
     found[_too_long(keys, numpy.flatnonzero(_bytes(keys) > _SURELY_SHORT_BYTES), can_index)] = True
     return found

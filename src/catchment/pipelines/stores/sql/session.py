@@ -1,4 +1,4 @@
-"""What a transaction of a database offers to the part of a store that is the same for all databases."""
+"""A database transaction, as the code that all SQL stores share uses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def upsert(self, table: str, rows: pyarrow.Table, key: Sequence[str]) -> None:
-        """Put rows in; with a key, in place of those that have it."""
+        """Insert rows; with a key, replace those that have it."""
 
     @abc.abstractmethod
     def delete(self, table: str, keys: pyarrow.Table) -> None:
@@ -37,8 +37,8 @@ class Session(abc.ABC):
         """These columns of all rows of a table or view."""
 
     @abc.abstractmethod
-    def define_alone(self, view: str) -> None:
-        """Wait until nobody else changes definitions or reads the view, up to the end of the transaction."""
+    def lock_definitions(self, view: str) -> None:
+        """Lock definitions and the view against other transactions until the end of this one."""
 
     @abc.abstractmethod
     def has_relation(self, name: str) -> bool:
@@ -46,7 +46,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def replace_view(self, name: str, query: str) -> None:
-        """Let a view, new or there already, show what a query gives."""
+        """Create or replace a view with the result of a query."""
 
     @abc.abstractmethod
     def type_of(self, kind: pyarrow.DataType) -> str:
@@ -64,7 +64,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def upsert_clause(names: Sequence[str], key: Sequence[str]) -> str:
-    """What happens to a row whose key is there already: all of it is replaced."""
+    """The clause that replaces a row whose key exists."""
     if not key:
         return ""
     others = [name for name in names if name not in key]

@@ -1,9 +1,9 @@
 """SQLite as a real-time store: one file, no server.
 
 Behaviour
-    The file is in WAL mode, so readers never wait for the writer nor it for them; a second writer waits `busy_timeout_ms`.
-    A commit is on the disk when it returns. Moments and dates are text that sorts by time, decimals and JSON are text, bytes are
-    blobs; NaN, which SQLite has no number for, is the text NaN.
+    The file is in WAL mode, so readers never wait for the writer, nor the writer for them; a second writer waits `busy_timeout_ms`.
+    A commit is on the disk when it returns. Timestamps and dates are text that sorts by time, decimals and JSON are text, bytes are
+    blobs; NaN, which SQLite does not support, is the text NaN.
 Gaps
     WAL needs a local file system. A reader that holds its transaction open for long lets the WAL file grow.
 """
@@ -32,7 +32,7 @@ _AWAY: Final = {
     sqlite3.SQLITE_BUSY: "Another program holds the file: let it finish its transaction.",
     sqlite3.SQLITE_LOCKED: "Another program holds the file: let it finish its transaction.",
     sqlite3.SQLITE_FULL: "Make room on the disk.",
-    sqlite3.SQLITE_IOERR: "Look after the disk: the operating system could not read or write.",
+    sqlite3.SQLITE_IOERR: "Check the disk: the operating system could not read or write.",
     sqlite3.SQLITE_NOMEM: "Make room in memory.",
 }
 _REFUSED: Final = {
@@ -60,7 +60,7 @@ class SqliteStore(SqlStore):
     def _transaction(self, *, to_write: bool = True) -> Iterator[Session]:
         try:
             connection = self._connection or self._connect()
-            # A transaction that turned into a writing one later could not wait for its turn.
+            # A reading transaction that becomes a writing one later could not wait for a lock.
             connection.execute("BEGIN IMMEDIATE" if to_write else "BEGIN")
             yield _SqliteSession(connection)
             connection.execute("COMMIT")
@@ -91,7 +91,7 @@ class SqliteStore(SqlStore):
         return connection
 
     def found(self, version: int, asking: Asking) -> Found:
-        """As the contract says: to connect would create the file."""
+        """As the contract says, without a connection, which would create the file."""
         return super().found(version, asking) if self._path.exists() else Found()
 
     def owners(self) -> tuple[Owner, ...]:
@@ -108,7 +108,7 @@ class SqliteStore(SqlStore):
             super().drop()
 
     def _roll_back(self) -> None:
-        """Leave no transaction behind; a connection that cannot even do that is not used again."""
+        """Roll back the open transaction; a connection that fails at that is not used again."""
         if self._connection is not None and self._connection.in_transaction:
             try:
                 self._connection.execute("ROLLBACK")
@@ -157,8 +157,8 @@ class _SqliteSession(Session):
             [_column(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
         )
 
-    def define_alone(self, view: str) -> None:
-        """A writing transaction of SQLite is alone as it is, and readers see an older state meanwhile."""
+    def lock_definitions(self, view: str) -> None:
+        """SQLite has one writing transaction at a time, and readers see an older state meanwhile."""
 
     def has_relation(self, name: str) -> bool:
         return bool(self.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", name))
@@ -188,7 +188,7 @@ def _tuples(rows: pyarrow.Table) -> Iterator[tuple[object, ...]]:
 def _values(column: pyarrow.ChunkedArray) -> list[object]:
     if types.is_floating(column.type):
         values: list[object] = column.to_pylist()
-        # SQLite keeps text that is no number as text even in a column of numbers, but turns a NaN into NULL.
+        # SQLite keeps non-numeric text as text even in a column of numbers, but turns a NaN into NULL.
         return ["NaN" if value != value else value for value in values] if _has_nan(column) else values
     kept: list[object] = (column if _is_kept(column.type) else to_text(column)).to_pylist()
     return kept

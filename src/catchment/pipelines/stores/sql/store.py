@@ -1,4 +1,4 @@
-"""What all databases have in common as real-time stores: one transaction for each call, and a view over layers and versions."""
+"""The code that all SQL stores share: one transaction for each call, and a view over layers and versions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SqlStore(RealTimeStore):
 
     @abc.abstractmethod
     def _transaction(self, *, to_write: bool = True) -> AbstractContextManager[Session]:
-        """A transaction that is committed at the end of the block, or of which nothing remains."""
+        """A transaction that is committed at the end of the block, or rolled back."""
 
     def prepare(self, schema: pyarrow.Schema, layout: Layout) -> None:
         """As the contract says. Where nothing has changed, nothing is locked for readers."""
@@ -52,7 +52,7 @@ class SqlStore(RealTimeStore):
             if old and old.after(wanted) == old:
                 return
         with self._lock, self._transaction() as session:
-            session.define_alone(self._table)
+            session.lock_definitions(self._table)
             catalog.create_catalog(session)
             versions = catalog.definitions(session, self._table)
             if not versions and session.has_relation(self._table):
@@ -78,7 +78,7 @@ class SqlStore(RealTimeStore):
         catalog.define_view(session, self._table, versions)
 
     def write(self, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
-        """As the contract says; the batch's number is noted first, so that a repeated one costs little."""
+        """As the contract says; the batch's number is recorded first, so that a repeated batch costs little."""
         with self._lock, self._transaction() as session:
             definition = self._definition(session, version)
             if self._owner is not None:
@@ -166,9 +166,9 @@ class SqlStore(RealTimeStore):
             return catalog.all_versions(session, self._table) if known else []
 
     def drop_version(self, version: int) -> None:
-        """As the contract says. The view lets go of the tables first, in the order in which readers take them."""
+        """As the contract says. The view releases the tables first, in the order in which readers lock them."""
         with self._lock, self._transaction() as session:
-            session.define_alone(self._table)
+            session.lock_definitions(self._table)
             versions = catalog.definitions(session, self._table)
             definition = self._definition(session, version)
             live = catalog.live_version(session, self._table)
@@ -188,8 +188,8 @@ class SqlStore(RealTimeStore):
     def claim(self, owner: Owner, asking: Asking, check: Check) -> None:
         """As the contract says. Claims of a database follow one another."""
         with self._lock, self._transaction() as session:
-            # Definitions alone are locked, and not the view that readers use.
-            session.define_alone("catchment_owners")
+            # Only definitions are locked, not the view that readers use.
+            session.lock_definitions("catchment_owners")
             catalog.create_owners(session)
             catalog.held_owners(session, self._table, owner.version)
             check(catalog.found(session, self._table, owner.version, asking))
@@ -204,7 +204,7 @@ class SqlStore(RealTimeStore):
     def drop(self) -> None:
         """As the contract says, in one transaction."""
         with self._lock, self._transaction() as session:
-            session.define_alone(self._table)
+            session.lock_definitions(self._table)
             versions = catalog.definitions(session, self._table)
             if versions:
                 session.execute(f"DROP VIEW IF EXISTS {quoted(self._table)}")
