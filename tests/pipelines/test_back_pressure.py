@@ -103,7 +103,7 @@ def test_a_burst_while_the_store_stalls_waits_in_the_log_and_is_caught_up_with(w
 
 
 def stall_in_a_burst(feeder: Feeder, watch: Watch) -> None:
-    """The store does not answer while a burst arrives. The others go on, and the status says what is waited for."""
+    """The store does not answer while a burst comes. The others go on, and the status says what is waited for."""
     begun_s = time.monotonic()
     stored, sent = watch.now.query(OUTLET)["rows"], feeder.sent
     feeder.rate *= 100

@@ -119,7 +119,7 @@ def test_a_backfill_beside_a_run_of_the_same_version_leaves_the_checkpoint_to_th
     way.finish(QUERY, "busy", 0, version=2)
     context, told = way.context({QUERY: 2}), list[str]()
     first = Version(1, None, is_live=True, was_shown=True)
-    assert reference_version(context, QUERY, first, told.append) == 1, "no run has the second version's checkpoint"
+    assert reference_version(context, QUERY, first, told.append) == 1, "there is no checkpoint of the second version"
 
     lock = RunLock(way.home)
     write_run(way.home, {"state": "running", "version": 1})

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +17,7 @@ from tests.pipelines.city import City
 from tests.pipelines.everywhere.commanded_run import commanded_run
 from tests.pipelines.everywhere.pipeline_file import MODULES, NAME, write_pipeline
 from tests.pipelines.everywhere.story import Story, outcome, write_story
+from tests.seeds import seed_from
 from tests.spark.standalone import SHORT_LIVED, SparkServer, start_master, start_worker
 
 from catchment import Broker
@@ -38,7 +38,7 @@ CLUSTER_SETTINGS = {
 
 @pytest.fixture
 def story() -> Story:
-    return write_story(Random().getrandbits(32))
+    return write_story(seed_from("CATCHMENT_PIPELINE_SEED"))
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_the_file_gives_the_known_result_on_either_broker(
             for seconds, events in chapter.slices:
                 city.send(events, seconds)
             city.drain(pipeline)
-        assert outcome(city) == story.expected(), f"seed {story.seed}"
+        assert outcome(city) == story.expected(), f"CATCHMENT_PIPELINE_SEED={story.seed}"
 
 
 @pytest.mark.timeout(1500)
@@ -94,11 +94,11 @@ def test_the_file_gives_the_known_result_on_a_cluster_that_loses_a_worker(
                 _kill(workers[0], tmp_path / "worker-1")
 
         run.tell(story, disturb)
-        assert run.settled(story.expected()) == story.expected(), f"seed {story.seed}"
+        assert run.settled(story.expected()) == story.expected(), f"CATCHMENT_PIPELINE_SEED={story.seed}"
         status = run.status()
         assert (status["driver_starts"], status["faults"]) == (1, [])
         assert run.stop() == 0
-        assert outcome(city) == story.expected(), f"seed {story.seed}"
+        assert outcome(city) == story.expected(), f"CATCHMENT_PIPELINE_SEED={story.seed}"
 
 
 def _kill(worker: SparkServer, folder: Path) -> None:

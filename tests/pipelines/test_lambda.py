@@ -85,7 +85,7 @@ def test_a_repaired_stage_is_shown_whole_and_can_be_taken_back(city: City) -> No
     assert city.board() == wrong | {("harbour", 70): (4, None)}, "to run the file again does not undo that"
 
 
-def test_what_cannot_be_recomputed_is_said(city: City) -> None:
+def test_a_stage_that_cannot_be_recomputed_is_reported(city: City) -> None:
     context = city.context(city.pipeline(version=2))
     with pytest.raises(SettingsError, match=r"clean is no stage with a function or SQL.*board"):
         list(backfill(context, "clean"))

@@ -63,7 +63,7 @@ def test_every_verb_is_about_this_file(file: Path, arguments: list[str], code: i
         (["backfill", "board"], "pipeline emergency never ran in"),
     ],
 )
-def test_what_has_not_run_is_reported(file: Path, arguments: list[str], said: str) -> None:
+def test_a_pipeline_that_has_not_run_is_reported(file: Path, arguments: list[str], said: str) -> None:
     done = _main(file, *arguments, HOOK="http://127.0.0.1:1/")
     assert done.returncode == 1, done.stderr
     assert said in done.stderr

@@ -1,4 +1,4 @@
-"""Broken records of every kind are quarantined unchanged, with their reason; nothing else is lost, and no query stops for them.
+"""Broken records of every kind are quarantined as they came, with their reason; nothing else is lost, and no query stops for them.
 
 CATCHMENT_POISON_RECORDS sets how many records there are, of which one in a hundred is broken; a run with CATCHMENT_POISON_SEED is
 repeated.
@@ -34,7 +34,7 @@ SEED: Final = int(os.environ.get("CATCHMENT_POISON_SEED", Random().getrandbits(3
 
 
 class Interrupted(Exception):
-    """Ctrl-C was pressed."""
+    """As if a user pressed Ctrl-C."""
 
 
 @pytest.mark.timeout(1500 + RECORDS // 100)

@@ -1,4 +1,4 @@
-"""Avro with and without frames, CSV, Protobuf and text: broken records are quarantined, and valid ones reach the lake."""
+"""Avro with and without frames, CSV, Protobuf and text: broken records are quarantined, and the others reach the lake."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def registry() -> Iterator[RegistryServer]:
     server.close()
 
 
-def test_records_of_every_format_are_reported_apart(city: City, registry: RegistryServer) -> None:
+def test_broken_records_of_every_format_are_quarantined(city: City, registry: RegistryServer) -> None:
     samples = {
         "avro": other_formats.avro(NOW, RIGHT),
         "framed": other_formats.framed_avro(NOW, RIGHT, registry, f"{city.name}-framed-value"),

@@ -27,7 +27,7 @@ def test_each_record_goes_back_once_whenever_its_replay_is_killed(tmp_path: Path
     with killable_server("catchment", tmp_path) as server:
         fill_quarantine(server.bootstrap_servers)
         for trap in (
-            # The second transaction is never committed; then the first one is, but its response is lost; then the next but one.
+            # The second transaction is never committed; then the first one is, but the answer is lost; then the next but one.
             Trap(END_TXN, passes=1),
             Trap(END_TXN, holds_answer=True),
             Trap(END_TXN, passes=1, holds_answer=True),
@@ -75,7 +75,7 @@ def start_replay(servers: str) -> subprocess.Popen[bytes]:
 
 
 def finished(replaying: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """The output of a replay that is not killed."""
+    """The result of an undisturbed replay."""
     output, errors = replaying.communicate(timeout=DEADLINE_S)
     assert replaying.returncode == 0, errors
     said: dict[str, Any] = json.loads(output)

@@ -18,7 +18,7 @@ from catchment.pipelines.stores.sql.sqlite import SqliteStore
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 
 
-def test_events_reach_both_stores_and_what_is_broken_late_or_twice_there_is_reported_apart(city: City) -> None:
+def test_events_reach_both_stores_and_broken_late_and_duplicate_ones_are_counted_apart(city: City) -> None:
     pipeline = city.pipeline()
     city.send_crew("harbour", 3)
     good = [Report(str(number), number / 10, "harbour" if number % 2 else "hills") for number in range(100)]

@@ -58,7 +58,7 @@ def stored(address: str) -> dict[str, str]:
         return {row["district"]: row["id"] for row in one.read().to_pylist()}
 
 
-def aside(city: City) -> list[tuple[str, str]]:
+def quarantined(city: City) -> list[tuple[str, str]]:
     """The sink and the id of each row in the quarantine."""
     rows = city.rows(f"{city.name}.quarantine")
     return sorted((row["headers"]["catchment.sink"].decode(), json.loads(row["value"])["id"]) for row in rows)
@@ -93,7 +93,7 @@ def test_rows_that_a_store_can_never_take_are_quarantined_by_what_each_store_can
     assert sorted(open_lake(f"{city.folder}/lake").read_arrow().column("id").to_pylist()) == sorted(every)
 
     nameless = [(sink, NAMELESS.id) for sink in ("postgresql", "redis", "sqlite")]
-    assert aside(city) == sorted([*nameless, ("postgresql", LONG.id)])
+    assert quarantined(city) == sorted([*nameless, ("postgresql", LONG.id)])
     rows = {
         (row["headers"]["catchment.sink"], json.loads(row["value"])["id"]): row
         for row in city.rows(f"{city.name}.quarantine")
@@ -132,22 +132,22 @@ def test_a_batch_that_is_repeated_sets_nothing_aside_a_second_time(city: City, m
 
     def lost(self: SqliteStore, rows: pyarrow.Table, query: str, batch_id: int, version: int) -> bool:
         write(self, rows, query, batch_id, version)
-        raise StoreAway("its outcome is unknown")
+        raise StoreAway("the outcome is unknown")
 
     for trouble in (away, lost):
         with monkeypatch.context() as patched:
             patched.setattr(SqliteStore, "write", trouble)
-            with pytest.raises(Exception, match=r"the disk is full|what became of it"):
+            with pytest.raises(Exception, match=r"the disk is full|the outcome is unknown"):
                 city.drain(made)
-        assert aside(city) == [("sqlite", NAMELESS.id)]
+        assert quarantined(city) == [("sqlite", NAMELESS.id)]
     city.drain(made)
-    assert aside(city) == [("sqlite", NAMELESS.id)]
+    assert quarantined(city) == [("sqlite", NAMELESS.id)]
     assert stored(f"sqlite:///{city.folder}/city.db") == {str(one.district): one.id for one in (LONG, DRAWN_OUT, LAST)}
 
     again = Report("again", 6, None)
     city.send([again], seconds=6)
     city.drain(made)
-    assert aside(city) == [("sqlite", NAMELESS.id), ("sqlite", again.id)]
+    assert quarantined(city) == [("sqlite", NAMELESS.id), ("sqlite", again.id)]
 
 
 def test_text_that_is_not_utf_8_is_quarantined_and_stops_nothing(city: City) -> None:

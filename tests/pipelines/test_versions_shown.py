@@ -1,4 +1,4 @@
-"""Which version of a table readers see when queries start from scratch, are gone back from and are recomputed."""
+"""Which version of a table readers see when queries start from scratch, are rolled back and are recomputed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def counts(city: City) -> dict[int, int]:
     return {seconds_of(start): count for start, count in found}
 
 
-def test_a_version_whose_source_stage_starts_from_scratch_is_not_shown_before_that_has_read_all_events_again(
+def test_a_version_whose_source_stage_starts_from_scratch_is_not_shown_before_it_has_read_all_events(
     city: City,
 ) -> None:
     from catchment.pipelines.execution.run import Run

@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 import pytest
+from tests.seeds import seed_from
 from tests.spark.soak.campaign import Campaign, campaign
 from tests.spark.soak.killable_servers import KINDS, Kind, killable_server
 from tests.spark.soak.plan import MAPPED, Plan
@@ -58,7 +59,7 @@ def kills(kind: Kind, random: Random) -> list[str]:
 @pytest.mark.timeout(1500 + 120 * KILLS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_is_written_once_whichever_process_is_killed(kind: Kind, tmp_path: Path) -> None:
-    seed = int(os.environ.get("CATCHMENT_SPARK_SEED", Random().getrandbits(32)))
+    seed = seed_from("CATCHMENT_SPARK_SEED")
     random = Random(seed)
     with killable_server(kind, tmp_path) as server:
         plan = Plan("catchment", server.bootstrap_servers, str(tmp_path))

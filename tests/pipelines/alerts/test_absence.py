@@ -1,4 +1,4 @@
-"""Silences: one alert for each, none for a key that is heard, and none because nobody was listening."""
+"""Silences: one alert for each, none for a key that has rows, and none because the query was not running."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_second_driver_takes_over_and_the_first_says_so_for_good(logs: Logs) -
 def test_what_another_alert_fired_is_no_memory_of_ours(catchment_logs: CatchmentLogs) -> None:
     burst = new_rule(catchment_logs)
     # What is not of our writing has no headers, and may have no key.
-    catchment_logs.fill(burst.log_topic, [b"a stranger's"])
+    catchment_logs.fill(burst.log_topic, [b"another program's"])
     other = replace(burst, name="burst-flood")
     for rule, time_us in ((burst, 1), (burst, 2), (other, 1)):
         with closing(AlertWriter(rule, connection(catchment_logs))) as sink:

@@ -82,7 +82,7 @@ def test_brokers_that_are_away_at_first_end_nothing_and_are_counted_at_when_they
 
 
 def test_without_such_alerts_nothing_is_read(catchment_logs: Logs) -> None:
-    with LogCounts(connection(catchment_logs), "nobody", []) as counts:
+    with LogCounts(connection(catchment_logs), "unknown", []) as counts:
         assert counts.outcomes == {}
         assert not counts._thread.is_alive()
 

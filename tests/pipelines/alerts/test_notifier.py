@@ -1,4 +1,4 @@
-"""Webhooks and mail: told in order and at least once, retried within bounds, given up with the reason, never in the way."""
+"""Webhooks and mail: delivered in order and at least once, retried within bounds, given up with the reason, never delaying a query."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_lane_goes_on_where_it_stood_and_a_new_one_begins_with_new_alerts(
     fire(catchment_logs, rule, ("Harbour", 1))
     with notifier(catchment_logs, rule):
         pass
-    # While nobody tells, alerts wait in the log.
+    # While no notifier runs, alerts wait in the log.
     fire(catchment_logs, rule, ("Harbour", 2), ("Harbour", 3))
     with notifier(catchment_logs, rule) as running:
         eventually(lambda: running.statuses[0].delivered == 2, lambda: running.statuses)
@@ -148,7 +148,7 @@ def test_a_lane_that_cannot_set_an_alert_aside_waits_for_the_topic_and_tells_not
     assert hook.messages() == ["Harbour at 1", "Hill at 2"]
 
 
-def test_an_alert_of_several_megabytes_is_written_told_and_set_aside(
+def test_an_alert_of_several_megabytes_is_written_delivered_and_given_up(
     catchment_logs: CatchmentLogs, hook: WebhookServer
 ) -> None:
     rule = AlertRule("large", "burst", "true", ("district",), "at", webhooks=(hook.url,))
@@ -182,12 +182,12 @@ def test_mail_says_the_message_in_its_subject_and_the_alert_in_its_text(
 ) -> None:
     rule = new_rule(catchment_logs, mails=("crew@example.org",))
     with notifier(catchment_logs, rule, smtp=mails.url) as running:
-        fire(catchment_logs, rule, ("Hafen Süd\nBcc: everybody", 1))
+        fire(catchment_logs, rule, ("Hafen Süd\nBcc: all", 1))
         eventually(lambda: running.statuses[0].delivered == 1, lambda: running.statuses)
     letter = email.message_from_string(mails.letters[0], policy=default)
-    assert letter["Subject"] == "Hafen Süd Bcc: everybody at 1"
+    assert letter["Subject"] == "Hafen Süd Bcc: all at 1"
     assert (letter["From"], letter["To"], letter["Bcc"]) == ("alerts@example.org", "crew@example.org", None)
-    expected = candidate(rule, "Hafen Süd\nBcc: everybody", 1)
+    expected = candidate(rule, "Hafen Süd\nBcc: all", 1)
     assert expected.id in letter["Message-ID"]
     assert json.loads(letter.get_content().replace("\r", "").partition("\n\n")[2]) == json.loads(expected.value)
 
@@ -195,14 +195,14 @@ def test_mail_says_the_message_in_its_subject_and_the_alert_in_its_text(
 def test_mail_that_is_refused_for_now_is_sent_again_and_for_good_is_given_up(
     catchment_logs: CatchmentLogs, mails: MailServer
 ) -> None:
-    mails.replies += ["450 busy", "250 fine", "550 nobody here"]
+    mails.replies += ["450 busy", "250 fine", "550 unknown user"]
     rule = new_rule(catchment_logs, mails=("crew@example.org",))
     with notifier(catchment_logs, rule, smtp=mails.url) as running:
         fire(catchment_logs, rule, ("Harbour", 1), ("Harbour", 2))
         eventually(lambda: running.statuses[0].given_up == 1, lambda: running.statuses)
     assert len(mails.letters) == 1
     (given_up,) = undelivered(catchment_logs, rule)
-    assert given_up["error"] == "the SMTP server answered 550: nobody here"
+    assert given_up["error"] == "the SMTP server answered 550: unknown user"
 
 
 def test_a_password_is_not_sent_in_the_clear(catchment_logs: CatchmentLogs, mails: MailServer) -> None:
@@ -223,7 +223,7 @@ def test_each_rule_tells_its_own_alerts_alone(catchment_logs: CatchmentLogs, hoo
     assert hook.messages() == ["Harbour at 2"]
 
 
-def test_a_stranger_in_the_log_is_given_up_and_the_lane_goes_on(
+def test_a_foreign_record_in_the_log_is_given_up_and_the_worker_goes_on(
     catchment_logs: CatchmentLogs, hook: WebhookServer
 ) -> None:
     rule = new_rule(catchment_logs, webhooks=(hook.url,))
@@ -236,7 +236,7 @@ def test_a_stranger_in_the_log_is_given_up_and_the_lane_goes_on(
     assert hook.messages() == ["Harbour at 2"]
 
 
-def test_an_alert_that_is_in_the_log_again_and_again_is_told_once_after_a_restart_too(
+def test_an_alert_that_is_in_the_log_again_and_again_is_delivered_once_after_a_restart_too(
     catchment_logs: CatchmentLogs, hook: WebhookServer
 ) -> None:
     """As real-time mode writes it, for each event that goes on satisfying the condition."""
@@ -267,7 +267,7 @@ def write_as_in_real_time(logs: Logs, rule: AlertRule, *found: tuple[str, int]) 
     write_arrow(rule.log_topic, rows, logs.bootstrap_servers)
 
 
-def test_the_end_of_a_run_waits_until_all_is_told_but_not_for_who_is_away(
+def test_the_end_of_a_run_waits_until_all_is_delivered_but_not_for_a_receiver_that_is_away(
     catchment_logs: CatchmentLogs, hook: WebhookServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook.answers += [503]

@@ -145,7 +145,7 @@ def test_a_burst_is_decided_in_slices_and_fires_what_it_would_as_a_whole(
     assert fired(catchment_logs, whole) == fired(catchment_logs, sliced) == fired(catchment_logs, broken)
 
 
-def test_rows_without_a_time_or_with_a_key_that_is_null_or_no_utf_8_harm_nobody(
+def test_rows_without_a_time_or_with_a_key_that_is_null_or_no_utf_8_do_no_harm(
     spark: SparkSession, catchment_logs: CatchmentLogs
 ) -> None:
     rule = new_rule(catchment_logs, message="{district}: {count:d}")

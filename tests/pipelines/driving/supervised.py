@@ -17,7 +17,7 @@ DEADLINE_S: Final = 300.0
 
 
 def supervisor(home: Home, what: str, *, is_endless: bool = True, limits: Limits = QUICK) -> Supervisor:
-    """One whose driver does as it is told."""
+    """A supervisor whose driver does what the test asks for."""
     facts = {"pipeline": home.pipeline, "version": 1, "master": "local[2]"}
     command = [sys.executable, str(_DRIVER), what, str(home.root)]
     return Supervisor(home, command, facts, limits=limits, is_endless=is_endless)
@@ -31,7 +31,7 @@ def starts(home: Home) -> list[tuple[int, int]]:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process is there, and is more than an entry that nobody has taken note of."""
+    """Whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][:1]
     except (FileNotFoundError, ProcessLookupError):

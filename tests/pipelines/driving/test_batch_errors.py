@@ -1,4 +1,4 @@
-"""What fails inside Spark, as Spark itself reports it: told in few words, and judged for what it is."""
+"""Failures inside Spark, as Spark itself reports them: shortened, and classified by their cause."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_process_that_plans_and_is_killed(spark: SparkSession, tmp_path: Path)
     assert failure.message == "work was lost: java.io.EOFException"
 
 
-def test_an_error_in_a_function_of_the_author_is_told_with_its_line(fail: Fail, spark: SparkSession) -> None:
+def test_an_error_in_a_function_of_the_author_is_reported_with_its_line(fail: Fail, spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
     rate = F.udf(lambda text: int(text), "int")

@@ -89,7 +89,7 @@ def run_with(what: str, file: Path, *options: str) -> Iterator[subprocess.Popen[
             process.kill()
 
 
-def test_all_mistakes_are_told_with_their_lines_before_anything_starts(command: Command, file: Path) -> None:
+def test_all_mistakes_are_reported_with_their_lines_before_anything_starts(command: Command, file: Path) -> None:
     file.write_text(PIPELINE.replace("format: text", "format: tex").replace("from: reports", "from: report"))
 
     result = command("run", file)
@@ -177,7 +177,7 @@ def test_stop_ends_what_runs_and_status_shows_both(command: Command, file: Path)
 def test_a_pipeline_that_runs_in_another_home_is_found_by_its_name_and_by_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    """The commands are not told its home, and look for all that run on this machine."""
+    """The commands do not get its home, and search all that run on this machine."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("CATCHMENT_PIPELINES_HOME", raising=False)
     with run_with("wait", file) as process:
@@ -196,7 +196,7 @@ def test_a_pipeline_that_runs_in_another_home_is_found_by_its_name_and_by_its_fi
     assert not list((tmp_path / "state" / "catchment" / "running").iterdir())
 
 
-def test_two_pipelines_of_one_name_are_told_apart_by_their_homes(
+def test_two_pipelines_of_one_name_are_distinguished_by_their_homes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -218,7 +218,7 @@ def test_two_pipelines_of_one_name_are_told_apart_by_their_homes(
             lock.close()
 
 
-def test_a_second_run_is_told_who_has_the_pipeline(file: Path) -> None:
+def test_a_second_run_reports_which_process_runs_the_pipeline(file: Path) -> None:
     with run_with("wait", file) as first:
         wait_for("the driver starts", lambda: len(starts(Home(file.parent, "city"))) > 0)
         with run_with("exit-0", file) as second:
@@ -271,16 +271,14 @@ def test_a_damaged_run_file_hides_no_other_pipeline_from_the_status(
     assert command("stop", "city").exit_code == 1
 
 
-def test_a_pipeline_that_nobody_knows_is_told_with_the_place_that_was_looked_at(
-    command: Command, tmp_path: Path
-) -> None:
+def test_an_unknown_pipeline_is_reported_with_the_folder_that_was_searched(command: Command, tmp_path: Path) -> None:
     result = command("status", "town")
 
     assert result.exit_code == 1
     assert f"pipeline town never ran in {tmp_path}" in result.stderr
 
 
-def test_a_taken_status_port_is_told_on_the_terminal(file: Path) -> None:
+def test_a_taken_status_port_is_reported_on_the_terminal(file: Path) -> None:
     """With the driver that has Spark, which ends before it starts Spark; what it prints goes to a log meanwhile."""
     command = [sys.executable, "-m", "catchment.cli", "pipeline", "run", str(file), "--home", str(file.parent)]
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -296,7 +294,7 @@ def test_a_taken_status_port_is_told_on_the_terminal(file: Path) -> None:
 
 
 def _read_to_the_end(reader: int) -> str:
-    """A terminal ends with an error when nobody has its other end any more."""
+    """A terminal ends with an error when no process has its other end open any more."""
     said = b""
     with suppress(OSError):
         while data := os.read(reader, 65_536):

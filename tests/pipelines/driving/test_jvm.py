@@ -1,4 +1,4 @@
-"""A JVM whose connections are broken already is told from one that lives, whoever of its process and its sockets goes first."""
+"""A JVM whose connections are already broken is distinguished from a live one, whether its process or its sockets end first."""
 
 from __future__ import annotations
 

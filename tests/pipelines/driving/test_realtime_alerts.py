@@ -44,7 +44,7 @@ def test_an_alert_that_asks_for_real_time_mode_and_may_have_it_gets_it_unless_th
     assert realtime_alerts(specification(), is_endless=True) == ((), ())
 
 
-def test_an_alert_that_may_not_have_it_is_decided_in_micro_batches_and_told_why() -> None:
+def test_an_alert_that_is_not_allowed_is_decided_in_micro_batches_with_the_reason() -> None:
     asking = specification(trigger="realtime", when=None, absent_for="5 minutes")
 
     found = realtime_alerts(asking, is_endless=True)
@@ -53,7 +53,7 @@ def test_an_alert_that_may_not_have_it_is_decided_in_micro_batches_and_told_why(
     assert "alert hot is decided in micro-batches: " in found.refusals[0]
 
 
-def test_without_the_jars_all_are_decided_in_micro_batches_and_told_why(
+def test_without_the_jars_all_are_decided_in_micro_batches_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -154,7 +154,7 @@ def test_one_that_finds_real_time_mode_refused_is_left_alone_and_ends_no_run() -
     assert (realtime.status.state, realtime.status.restarts) == ("stopped", 0)
 
 
-def test_the_reasons_reach_the_driver_and_alerts_without_one_are_told_of_the_others(tmp_path: Path) -> None:
+def test_the_reasons_reach_the_driver_and_alerts_without_one_name_the_others(tmp_path: Path) -> None:
     home = Home(tmp_path, "city")
     write_reasons(home, {"hot": ["it sorts", "it joins two streams"]})
 

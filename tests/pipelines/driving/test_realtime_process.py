@@ -67,7 +67,7 @@ def declared(topic: str, sink: str, **alert: Any) -> dict[str, Any]:
 
 
 def keep_version(home: Home, query: str, version: int) -> None:
-    """As if the driver had decided that a query begins anew in this version."""
+    """As if the driver had decided that a query starts from scratch in this version."""
     signature = Signature(kind="outlet", reads=("readings",))
     current = Current(version=1, queries={query: signature})
     keep(home, Plan({query: Decision("new version", version)}, current))
@@ -107,7 +107,7 @@ def test_a_pipeline_with_a_realtime_alert_runs_in_a_process_of_its_own_until_its
     assert [one.name for one in checkpoints.iterdir()] == ["outlet-alert-hot.realtime-v2"], "as the driver has decided"
 
 
-def test_what_the_mode_does_not_allow_is_told_before_spark_starts(
+def test_what_the_mode_does_not_allow_is_reported_before_spark_starts(
     catchment_logs: CatchmentLogs, tmp_path: Path
 ) -> None:
     with start(
@@ -144,7 +144,7 @@ def test_settings_that_java_has_no_form_for_are_a_reason_of_every_alert(
     assert reason.startswith("ssl.ca.location names the directory")
 
 
-def test_brokers_that_are_away_are_told_apart_from_what_is_wrong(tmp_path: Path) -> None:
+def test_brokers_that_are_away_are_distinguished_from_errors(tmp_path: Path) -> None:
     specification = declared("readings", "out") | {"kafka": {"default.api.timeout.ms": "500"}}
     with start(f"127.0.0.1:{free_port()}", specification, tmp_path) as process:
         _, said = process.communicate(timeout=END_S)

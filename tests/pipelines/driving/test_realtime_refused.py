@@ -1,4 +1,4 @@
-"""A run whose alerts real-time mode refuses only once it has seen their plan: they are decided in micro-batches, and it is told why."""
+"""Alerts that real-time mode rejects only by their plan: they are decided in micro-batches, and the status says why."""
 
 from __future__ import annotations
 

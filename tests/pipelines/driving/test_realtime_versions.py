@@ -1,4 +1,4 @@
-"""State of a real-time alert is frozen like any other: a changed count is refused, and begins anew in a new version."""
+"""State of a real-time alert is frozen like any other: a changed count is refused, and starts from scratch in a new version."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def run_until(world: CommandedWorld, alerts: int, **counts: int) -> list[str]:
     wait_for("the alerts are there", lambda: len(ids(world)) >= alerts, COMMAND_S)
     wait_for("they are counted", lambda: world.status()["alerts"] == {"many": counts})
     with urlopen(f"{world.status()['address']}/metrics") as answer:
-        told = answer.read().decode()
+        metrics = answer.read().decode()
     for outcome, count in counts.items():
-        assert f'alerts_total{{alert="many",outcome="{outcome}",pipeline="city"}} {float(count)}' in told
+        assert f'alerts_total{{alert="many",outcome="{outcome}",pipeline="city"}} {float(count)}' in metrics
     run = world.status()
     assert (run["notes"], run["error"]) == ([], None)
     assert world.command("stop", "city").returncode == 0

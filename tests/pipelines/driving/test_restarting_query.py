@@ -1,4 +1,4 @@
-"""Queries that fail: started again with growing pauses, given up after a while, and the others not held up."""
+"""Queries that fail: restarted with growing pauses, given up after a while, without delaying the others."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def temporary() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_what_is_there_now_is_processed_and_told_once_and_a_check_stops_the_next_run(
+def test_available_rows_are_processed_and_alerts_delivered_once_and_a_check_stops_the_next_run(
     world: World, hook: WebhookServer, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lineage = world.folder / "lineage.jsonl"
@@ -120,7 +120,7 @@ def test_what_is_there_now_is_processed_and_told_once_and_a_check_stops_the_next
     assert world.stored() == list(range(100))
 
 
-def test_a_detached_run_survives_kills_of_its_driver_and_ends_when_told_to(world: World) -> None:
+def test_a_detached_run_survives_kills_of_its_driver_and_ends_when_stopped(world: World) -> None:
     world.send(range(100))
     assert world.run("--detach").returncode == 0
     wait_for("the first rows are stored", lambda: _has(world, 100), COMMAND_S)

@@ -86,10 +86,10 @@ def test_a_call_that_the_jvm_never_answers_is_for_another_driver_to_try() -> Non
     for is_building in (False, True):
         failure = classify(raised.value, is_building=is_building)
         assert (failure.kind, failure.exit_code) == (FailureKind.SPARK_LOST, ExitCode.START_AGAIN)
-    told = classify(
+    failure_of_answer = classify(
         Py4JError("An error occurred while calling o1.x. Trace:\npy4j.Py4JException: Method x([]) does not exist")
     )
-    assert told.kind is FailureKind.PERMANENT, "an answer, though not one that one would like"
+    assert failure_of_answer.kind is FailureKind.PERMANENT, "an answer, though not one that one would like"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def raising(error: Exception) -> BatchHandler:
     ],
     ids=["store", "brokers", "killed", "worker"],
 )
-def test_a_batch_that_fails_says_so_in_few_words_and_is_judged_the_same(
+def test_a_batch_that_fails_has_a_short_message_and_is_classified_the_same(
     error: Exception, kind: FailureKind, said: str
 ) -> None:
     rows: Any = None

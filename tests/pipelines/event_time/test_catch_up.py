@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
@@ -14,6 +13,7 @@ from tests.pipelines.event_time.oracle import Oracle, check_each_once, check_lat
 from tests.pipelines.event_time.questions import MINUTES, TREND, TUMBLING
 from tests.pipelines.event_time.stories import SECOND_US, Event, ends
 from tests.pipelines.event_time.town import Town, bound_batches, dropped_rows
+from tests.seeds import seed_from
 
 from catchment.pipelines import Pipeline
 from catchment.spark.checkpoint.progress import SparkCheckpoint
@@ -52,9 +52,7 @@ def stop_on_the_way(town: Town, pipeline: Pipeline, condition: Callable[[], bool
 def test_partitions_that_are_hours_apart_lose_nothing_in_a_catch_up(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seed = Random().getrandbits(32)
-    sys.stdout.write(f"seed {seed}\n")
-    random = Random(seed)
+    random = Random(seed_from("CATCHMENT_PIPELINE_SEED"))
     old = partition_of(random, 0, 1000, HOURS_S / 240, 240)
     recent = [partition_of(random, number, 1000 + HOURS_S - 300, 300 / 90, 90) for number in (1, 2)]
     in_order = sorted([*old, *recent[0], *recent[1]], key=lambda one: one.sent_us)

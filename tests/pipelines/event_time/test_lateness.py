@@ -15,7 +15,7 @@ def event(serial: int, at_us: int, *, is_broken: bool = False) -> Event:
     return Event(serial, f"e{serial}", "harbour", at_us, sent_us, serial % 3, is_broken=is_broken)
 
 
-def test_what_is_set_aside_makes_nothing_late(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quarantined_records_make_nothing_late(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     newest_us = 100 * SECOND_US
     bound_batches(monkeypatch, source_stages=1)
     town.tell(

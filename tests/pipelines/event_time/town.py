@@ -110,7 +110,7 @@ class Town(City):
         return [row["serial"] for row in self.values(self.boundary(stream))]
 
     def late(self, stream: str) -> list[int]:
-        """The serial numbers of events that were set aside as late."""
+        """The serial numbers of late events."""
         rows = self.rows(f"{self.name}.late")
         ours = [row for row in rows if row["headers"]["catchment.topic"] == self.topic(stream).encode()]
         return [json.loads(row["value"])["serial"] for row in ours]

@@ -191,7 +191,7 @@ def test_a_crash_at_any_operation_leaves_the_batch_whole_or_to_be_repeated(
 
 
 def _check_readers_see_whole_batches(place: Path, kind: str) -> None:
-    """Delta's readers see a batch or do not; whoever globs files sees none that is not whole or not decided."""
+    """Delta's readers see a batch or do not; a reader that globs files sees only complete files of decided batches."""
     if kind == "delta":
         if DeltaTable.is_deltatable(str(place)):
             counts = DeltaTable(str(place)).to_pyarrow_table().group_by("batch").aggregate([("number", "count")])

@@ -180,7 +180,7 @@ def test_a_commit_that_never_gets_through_ends_with_an_error(path: Path, monkeyp
     staged = stage(lake, numbers(0), "board", 0)
 
     def conflict(*_: object, **__: object) -> None:
-        raise CommitFailedError("somebody was faster")
+        raise CommitFailedError("another writer was faster")
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", conflict)
     with pytest.raises(LakeAway, match="others changed it 20 times in between"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.pipelines.lakes.lake_world import expected, found
@@ -23,14 +23,14 @@ _DEADLINE_S = 600
 @pytest.mark.parametrize("kind", ["delta", "parquet"])
 def test_a_driver_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "lake"
-    dice = random.Random(7)
+    random = Random(7)
     command = [sys.executable, "-m", "tests.pipelines.lakes.killed_writer", str(path), kind, str(_LAST_BATCH)]
     kills = 0
     code = None
     while code != 0:
         driver = subprocess.Popen(command, cwd=_REPOSITORY)
         if kills < _MOST_KILLS:
-            _wait_for_files(path, len(_files(path)) + dice.randrange(1, 12), driver)
+            _wait_for_files(path, len(_files(path)) + random.randrange(1, 12), driver)
             driver.kill()
             kills += 1
         code = driver.wait(_DEADLINE_S)

@@ -86,14 +86,14 @@ def test_optimize_and_vacuum_say_what_they_did(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("describe",), ("optimize",), ("vacuum",), ("sql", "FROM lake")])
-def test_a_path_without_a_lake_is_told(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_path_without_a_lake_is_reported(tmp_path: Path, command: tuple[str, ...]) -> None:
     result = _run(command[0], tmp_path / "nothing", *command[1:])
 
     assert result.exit_code == 1
     assert f"there is no lake at {tmp_path / 'nothing'}" in result.stderr
 
 
-def test_an_address_that_no_lake_has_is_told() -> None:
+def test_an_address_that_no_lake_has_is_reported() -> None:
     result = _run("describe", "foo://bucket/lake")
 
     assert result.exit_code == 2

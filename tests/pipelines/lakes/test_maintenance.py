@@ -37,14 +37,14 @@ def test_a_run_compacts_with_its_first_batch_unless_an_earlier_one_has_done_it_l
     clock = Clock()
     found = []
     for run in range(2):
-        upkeep = MaintenanceSchedule(lake, _EVERY_S, clock)
+        schedule = MaintenanceSchedule(lake, _EVERY_S, clock)
         for batch_id in range(3):
             put(lake, numbers(batch_id), f"query {run}", batch_id)
-            upkeep.run_if_due()
+            schedule.run_if_due()
             found.append(compactions(lake))
         clock.now_s += _EVERY_S
         put(lake, numbers(3), f"query {run}", 3)
-        upkeep.run_if_due()
+        schedule.run_if_due()
         found.append(compactions(lake))
 
     # A single file is none to compact: the first run finds some to do when the time is over, and the second is too early at first.
@@ -57,7 +57,7 @@ def test_a_run_compacts_with_its_first_batch_unless_an_earlier_one_has_done_it_l
     assert age_s < _EVERY_S
 
 
-def test_an_upkeep_that_fails_is_tried_again_later_and_stops_nothing(
+def test_maintenance_that_fails_is_tried_again_later_and_stops_nothing(
     lake: DeltaLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = []
@@ -69,10 +69,10 @@ def test_an_upkeep_that_fails_is_tried_again_later_and_stops_nothing(
     clock = Clock()
     put(lake, numbers(0), "query", 0)
     monkeypatch.setattr(lake, "maintain", fail)
-    upkeep = MaintenanceSchedule(lake, _EVERY_S, clock)
+    schedule = MaintenanceSchedule(lake, _EVERY_S, clock)
     for _ in range(3):
-        upkeep.run_if_due()
+        schedule.run_if_due()
     assert len(tries) == 1
     clock.now_s = _EVERY_S
-    upkeep.run_if_due()
+    schedule.run_if_due()
     assert len(tries) == 2

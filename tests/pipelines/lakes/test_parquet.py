@@ -31,7 +31,7 @@ def test_files_of_a_batch_that_is_not_decided_match_no_pattern_of_parquet_files(
     assert len(list(tmp_path.glob("**/*.parquet"))) == 4
 
 
-def test_a_batch_that_was_decided_and_not_finished_is_finished_by_whoever_comes_next(
+def test_a_batch_that_was_decided_and_not_finished_is_finished_by_the_next_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = _lake(tmp_path)
@@ -128,7 +128,7 @@ def test_versions_and_compaction_are_refused(tmp_path: Path) -> None:
         lake.maintain()
 
 
-def test_a_folder_that_is_no_lake_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_lake_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LakeRefused, match="there is no lake at"):
         find_lake(str(tmp_path))
     with pytest.raises(LakeRefused, match="there is no format 'orc'"):

@@ -67,7 +67,7 @@ def test_every_type_is_the_same_for_spark_duckdb_and_polars(tokyo: SparkSession,
         assert polars.read_delta(str(tmp_path / "lake")).sort("number").equals(polars.DataFrame(rows))
 
 
-def test_partition_columns_are_computed_and_read_back_by_everybody(
+def test_partition_columns_are_computed_and_read_back_by_every_reader(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     lake = open_lake(str(tmp_path / "lake"), kind=kind, partition_by=["date(at)", "district", "hour(at) AS at_hour"])

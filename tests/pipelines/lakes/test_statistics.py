@@ -1,4 +1,4 @@
-"""Statistics never hide a row: bounds hold for all values, and what cannot be told exactly is left out."""
+"""Statistics never hide a row: bounds hold for all values, and inexact bounds are left out."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _Reading: Final = message_class(compiled(PROTO, {}), "Reading")
 
 
 class Samples(NamedTuple):
-    """Records of one format: those that go on by their id, and those that are set aside with how their reason begins."""
+    """Records of one format: those that pass by their id, and those that are quarantined with the beginning of their reason."""
 
     right: dict[str, bytes]
     broken: list[tuple[bytes | None, str]]

@@ -109,7 +109,7 @@ BROKEN: Final[dict[str, Kind]] = {
     "leading nought": Kind(raw("people", "007"), NOT_JSON),
     "control character": Kind(raw("note", b'"a\x01b"'), NOT_JSON),
     "not UTF-8": Kind(raw("note", b'"\xff\xfe"'), NOT_UTF8),
-    "not UTF-8 where nobody looks": Kind(raw("extra", b'"\xff\xfe"'), NOT_UTF8),
+    "not UTF-8 in an unknown field": Kind(raw("extra", b'"\xff\xfe"'), NOT_UTF8),
     "half a character": Kind(raw("kind", '"\\ud83d"'), "does not decode: $.kind is no text"),
     "bomb": Kind(lambda report: b"[" * 100_000, TOO_DEEP),
     "bomb in a field": Kind(raw("marks", "[" * 5000 + "]" * 5000), TOO_DEEP),
@@ -128,7 +128,7 @@ BROKEN: Final[dict[str, Kind]] = {
     "beyond a double": Kind(raw("level", "1e400"), "does not decode: $.level is beyond what a double can hold"),
     "beyond a decimal": Kind(field(cost=10**12), "does not decode: $.cost is no decimal(12,2)"),
     "exponent": Kind(raw("level", "1e" + "9" * 30), "does not decode: not JSON that can be read: the exponent"),
-    "exponent where nobody looks": Kind(
+    "exponent in an unknown field": Kind(
         raw("extra", "1e" + "9" * 30), "does not decode: not JSON that can be read: the exponent"
     ),
     "digits": Kind(raw("people", "9" * 5000), "does not decode: not JSON that can be read: a number has too many"),
@@ -169,8 +169,8 @@ ODD: Final[dict[str, Made]] = {
     "infinite": field(level=float("-inf")),
     "long": field(note="x" * 5000),
     "unknown fields": field(extra={"a": [1, {"b": None}]}, more=[]),
-    "a bomb where nobody looks": raw("extra", "[" * 5000 + "]" * 5000),
-    "digits where nobody looks": raw("extra", "9" * 5000),
+    "a bomb in an unknown field": raw("extra", "[" * 5000 + "]" * 5000),
+    "digits in an unknown field": raw("extra", "9" * 5000),
     "nulls": field(level=None, people=None, marks=None),
     "nulls within": field(marks=[None, [None]]),
     "of year one": field(seen="0001-01-01T00:00:00Z"),

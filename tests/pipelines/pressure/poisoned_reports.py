@@ -32,7 +32,7 @@ _SCHEMA: Final = pyarrow.schema(
 
 
 class Sent(NamedTuple):
-    """A record that was made to be set aside, and where it is."""
+    """A record that must be quarantined, and its position."""
 
     number: int
     name: str

@@ -75,7 +75,7 @@ def test_what_spark_decodes_and_answers_row_by_row_is_allowed(allowed: PipelineS
             specification(
                 owned={"from": ["readings", "owners"], "sql": "SELECT * FROM readings JOIN owners USING (host)"}
             ),
-            "stage owned joins owners: a table is read anew",
+            "stage owned joins owners: a table is read again",
         ),
         (
             specification(
@@ -85,12 +85,12 @@ def test_what_spark_decodes_and_answers_row_by_row_is_allowed(allowed: PipelineS
         ),
     ],
 )
-def test_each_reason_against_it_is_told(refused: PipelineSpecification, reason: str) -> None:
+def test_each_reason_against_it_is_reported(refused: PipelineSpecification, reason: str) -> None:
     (told,) = reasons_against(refused, "hot")
     assert reason in told
 
 
-def test_all_reasons_are_told_at_once() -> None:
+def test_all_reasons_are_reported_at_once() -> None:
     refused = specification(
         alert={"cooldown": "1 minute"}, source={"format": "protobuf"}, clean={"from": "readings", "dedupe": "host"}
     )

@@ -1,4 +1,4 @@
-"""What is in the ledger, the log and the stores, read back by clients that are not ours: the evidence for the reckoning."""
+"""What is in the ledger, the log and the stores, read back by clients that are not ours: the evidence for the balance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REPORT: Final = {"number": _NUMBER, "district": _TEXT, "origin": _TEXT, "kind":
 SCHEMAS: Final = {
     "sent": {"number": _NUMBER, "deed": _TEXT, "copies": _NUMBER, "resent": _NUMBER},
     "log": {"part": _NUMBER, "place": _NUMBER, "number": _NUMBER, "at_us": _NUMBER},
-    "aside": {"kind": _TEXT, "part": _NUMBER, "place": _NUMBER, "number": _NUMBER, "watermark_us": _NUMBER},
+    "quarantined": {"kind": _TEXT, "part": _NUMBER, "place": _NUMBER, "number": _NUMBER, "watermark_us": _NUMBER},
     "clean": _REPORT,
     "lake": _REPORT,
     "boards": {
@@ -47,7 +47,7 @@ SCHEMAS: Final = {
     },
     "closed": {"sink": _TEXT, "district": _TEXT, "start_us": _NUMBER, "end_us": _NUMBER, "count": _NUMBER},
     "crews": {"district": _TEXT, "crew": _NUMBER},
-    "told": {"topic": _TEXT, "id": _TEXT, "district": _TEXT, "end_us": _NUMBER},
+    "alerts_written": {"topic": _TEXT, "id": _TEXT, "district": _TEXT, "end_us": _NUMBER},
 }
 """The tables of the evidence. A record's partition and offset are `part` and `place`."""
 Rows = Iterator[tuple[Any, ...]]
@@ -59,13 +59,13 @@ def read_back(layout: Layout, servers: str, stores: Stores) -> dict[str, pyarrow
     rows: dict[str, Rows] = {
         "sent": _sent(layout),
         "log": _log(topics, layout.source),
-        "aside": _aside(topics, layout),
+        "quarantined": _quarantined(topics, layout),
         "clean": (_report(json.loads(one.value() or b"")) for one in topics.messages(layout.clean)),
         "lake": map(_report, DeltaTable(layout.lake or "").to_pyarrow_table().to_pylist()),
         "boards": _boards(stores),
         "closed": _closed(stores),
         "crews": iter(CREWS.items()),
-        "told": _told(topics, layout),
+        "alerts_written": _alerts_written(topics, layout),
     }
     return {name: table(name, list(found)) for name, found in rows.items()}
 
@@ -101,7 +101,7 @@ def _log(topics: _Topics, source: str) -> Rows:
         yield one.partition(), one.offset(), number, _event_time_us(one.value())
 
 
-def _aside(topics: _Topics, layout: Layout) -> Rows:
+def _quarantined(topics: _Topics, layout: Layout) -> Rows:
     for kind, topic in (("late", layout.late), ("rejected", layout.quarantine)):
         for headers in map(_headers, topics.messages(topic)):
             places = (int(headers[f"catchment.{name}"]) for name in ("partition", "offset"))
@@ -110,7 +110,7 @@ def _aside(topics: _Topics, layout: Layout) -> Rows:
             yield kind, *places, int(headers["id"]), watermark_us
 
 
-def _told(topics: _Topics, layout: Layout) -> Rows:
+def _alerts_written(topics: _Topics, layout: Layout) -> Rows:
     assert layout.commands is not None, "the main job gives commands"
     for topic in (layout.commands, f"{layout.pipeline}.alerts"):
         for one in topics.messages(topic):

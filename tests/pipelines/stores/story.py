@@ -1,6 +1,6 @@
-"""A story of batches of which the state after each is known: whoever writes them, with whatever accidents, must get there.
+"""A sequence of batches with the known state after each: every writer must reach it, whatever crashes happen.
 
-It is told to two tables: one with a key, where rows come, change and go, and one without, where a batch too many would show.
+It is written to two tables: one with a key, where rows come, change and go, and one without, where a batch too many would show.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def test_names_of_columns_are_taken_literally(address: str) -> None:
         assert store.read().to_pylist() == [row]
 
 
-def test_a_table_that_somebody_else_has_made_is_left_alone(sql_address: str) -> None:
+def test_a_table_of_another_program_is_left_alone(sql_address: str) -> None:
     statement = "CREATE TABLE board (precious TEXT)"
     if sql_address.startswith("sqlite"):
         path = Path(sql_address.removeprefix("sqlite:///"))

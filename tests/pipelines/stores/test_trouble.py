@@ -25,7 +25,7 @@ from catchment.pipelines.stores.store_opening import open_store
 from catchment.ports.network import free_port
 
 HEAVY = pyarrow.schema([("number", pyarrow.int64()), ("load", pyarrow.binary())])
-NOBODY = 65_534
+UNPRIVILEGED_USER = 65_534
 
 
 def path_of(sqlite_address: str) -> Path:
@@ -84,7 +84,7 @@ def test_threads_may_share_a_store(address: str) -> None:
         assert counts(store.read()) == list(range(12))
 
 
-def test_a_full_disk_is_told_and_the_store_works_again_when_there_is_room(small_disk: SmallDisk) -> None:
+def test_a_full_disk_is_reported_and_the_store_works_again_when_there_is_room(small_disk: SmallDisk) -> None:
     with open_store(f"sqlite:///{small_disk.folder}/city.db", "heavy") as store:
         store.prepare(HEAVY, Layout("heavy", ("number",)))
         with pytest.raises(StoreAway, match=r"disk is full|disk I/O error") as trouble:
@@ -94,7 +94,7 @@ def test_a_full_disk_is_told_and_the_store_works_again_when_there_is_room(small_
         assert store.write(heavy(0), "query", 0, 1)
 
 
-def test_a_read_only_disk_is_told(small_disk: SmallDisk) -> None:
+def test_a_read_only_disk_is_reported(small_disk: SmallDisk) -> None:
     address = f"sqlite:///{small_disk.folder}/city.db"
     board(address).close()
     small_disk.make_read_only()
@@ -107,14 +107,14 @@ def without_privileges() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(NOBODY)
+    os.seteuid(UNPRIVILEGED_USER)
     try:
         yield
     finally:
         os.seteuid(0)
 
 
-def test_a_folder_that_one_may_not_write_to_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_one_may_not_write_to_is_reported(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     with without_privileges():
         for path in ("closed/city.db", "closed/new/city.db"):
@@ -156,9 +156,11 @@ def guarded_address(postgresql_server: PostgresServer) -> Iterator[str]:
         administrator.execute("DROP OWNED BY guard; DROP ROLE guard; SELECT pg_reload_conf()")
 
 
-def test_a_user_a_password_or_a_database_that_postgresql_does_not_know_is_told_as_such(guarded_address: str) -> None:
+def test_a_user_a_password_or_a_database_that_postgresql_does_not_know_is_reported_as_such(
+    guarded_address: str,
+) -> None:
     board(guarded_address).close()
-    wrong = [(":right", ":wrong"), (":right", ""), ("guard:right", "nobody"), ("/test", "/rest")]
+    wrong = [(":right", ":wrong"), (":right", ""), ("guard:right", "unknown"), ("/test", "/rest")]
     for right, other in wrong:
         with pytest.raises(StoreDenied, match="Check user, password and database") as trouble:
             board(guarded_address.replace(right, other))
@@ -220,7 +222,7 @@ def test_a_redis_without_memory_is_away_and_has_no_part_of_the_batch() -> None:
             assert store.write(heavy(1), "query", 0, 1)
 
 
-def test_a_wrong_password_of_redis_is_told_as_such() -> None:
+def test_a_wrong_password_of_redis_is_reported_as_such() -> None:
     with RedisServer("--user", "writer", "on", ">right", "~*", "+@all") as server:
         address = server.new_database().replace("redis://", "redis://writer:wrong@")
         with pytest.raises(StoreDenied, match="user and password"):

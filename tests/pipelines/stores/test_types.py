@@ -114,7 +114,7 @@ def test_text_with_nul_comes_back_where_the_store_can_hold_it(kind: str, request
     assert round_trip(address, pyarrow.string(), ["a\0b"]) == ["a\0b", None]
 
 
-def test_nul_is_told_by_another_character_in_postgresql_and_stops_nothing(postgresql_address: str) -> None:
+def test_nul_is_replaced_by_another_character_in_postgresql_and_stops_nothing(postgresql_address: str) -> None:
     assert round_trip(postgresql_address, pyarrow.string(), ["a\0b", "\0\0"]) == ["a\ufffdb", "\ufffd\ufffd", None]
     nested = [["a\0\0b", r"\u0000", "\\\0"]]
     found = round_trip(postgresql_address, pyarrow.list_(pyarrow.string()), nested, "nested")

@@ -1,4 +1,4 @@
-"""Which rows a table can never take, and why: told by their content, and by the server where it alone knows."""
+"""Which rows a table can never store, and why: by their content, and by the server where only that knows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def random_digits(count: int) -> str:
     return os.urandom(count // 2).hex()
 
 
-def test_a_row_without_its_key_or_its_windows_end_is_told_with_the_column_and_no_other_row_is(address: str) -> None:
+def test_a_row_without_its_key_or_its_windows_end_is_reported_with_the_column_and_no_other_row_is(address: str) -> None:
     cells = [rows([("north", 1, 5)]).to_pylist()[0] for _ in range(5)]
     cells[1]["district"] = cells[2]["start"] = cells[3]["end"] = None
     table = pyarrow.Table.from_pylist(cells, schema=SCHEMA)
@@ -42,7 +42,7 @@ def test_a_row_without_its_key_or_its_windows_end_is_told_with_the_column_and_no
         assert store.unstorable(table.slice(0, 0), DEFINITION).to_pylist() == []
 
 
-def test_text_that_is_not_utf_8_is_told_with_its_bytes_and_the_rest_of_the_batch_is_stored(address: str) -> None:
+def test_text_that_is_not_utf_8_is_reported_with_its_bytes_and_the_rest_of_the_batch_is_stored(address: str) -> None:
     latin = "Bezirk Süd".encode("latin-1")
     schema = pyarrow.schema([("name", pyarrow.string()), ("tags", pyarrow.list_(pyarrow.string()))])
     names = pyarrow.array([b"north", latin, b"south", None, b"west", b"\xff" * 200], pyarrow.binary()).view(
@@ -80,7 +80,7 @@ def test_a_tombstone_needs_its_key_alone(sqlite_address: str) -> None:
 @pytest.mark.parametrize(
     "kind", [pyarrow.timestamp("us", tz="UTC"), pyarrow.timestamp("us"), pyarrow.date32()], ids=str
 )
-def test_a_moment_outside_the_calendar_is_told_with_its_column(sqlite_address: str, kind: pyarrow.DataType) -> None:
+def test_a_moment_outside_the_calendar_is_reported_with_its_column(sqlite_address: str, kind: pyarrow.DataType) -> None:
     schema = pyarrow.schema([("at", kind)])
     unit, number = (1, pyarrow.int32()) if pyarrow.types.is_date(kind) else (86_400_000_000, pyarrow.int64())
     first_day, last_day = -719_162, 2_932_896

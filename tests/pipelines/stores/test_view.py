@@ -56,7 +56,7 @@ def test_a_switch_goes_to_another_version_and_back(address: str) -> None:
         ]
 
 
-def test_a_version_that_readers_never_saw_is_told_from_one_that_they_saw(address: str) -> None:
+def test_a_version_that_readers_never_saw_is_distinguished_from_one_that_they_saw(address: str) -> None:
     with board(address, 1, 2, 3) as store:
         store.write_batch_layer(rows([("north", 1, 20)]), 2)
         assert [one.was_shown for one in store.versions()] == [True, False, False]
@@ -64,10 +64,12 @@ def test_a_version_that_readers_never_saw_is_told_from_one_that_they_saw(address
         assert [one.was_shown for one in store.versions()] == [True, False, True]
         store.drop_version(1)
         store.prepare(SCHEMA, layout(1))
-        assert [one.was_shown for one in store.versions()] == [False, False, True], "what is made anew was never shown"
+        assert [one.was_shown for one in store.versions()] == [False, False, True], (
+            "a recreated version was never shown"
+        )
 
 
-def test_a_new_version_is_shown_once_and_not_again_after_somebody_went_back_from_it(address: str) -> None:
+def test_a_new_version_is_shown_once_and_not_again_after_a_rollback(address: str) -> None:
     with board(address, 1, 2, 3) as store:
         store.write_batch_layer(rows([("north", 1, 20)]), 2)
         store.switch(2, hour(3))
@@ -173,7 +175,7 @@ def test_a_moment_without_a_zone_is_refused(sql_address: str) -> None:
 
 
 class Reader(threading.Thread):
-    """Reads on a connection of its own until it is told to stop, and keeps every view that is not one of the allowed."""
+    """Reads on a connection of its own until it is stopped, and keeps every view that is not one of the allowed."""
 
     def __init__(self, address: str, is_allowed: Callable[[list[tuple[str, int, int | None]]], bool]) -> None:
         super().__init__()

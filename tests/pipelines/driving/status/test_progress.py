@@ -43,7 +43,7 @@ def test_the_rate_is_that_of_the_last_seconds_however_batches_fall() -> None:
     one = reader()
     for second in range(30):
         one.read(batch(second, source("a", rows=100, end=second, latest=second)), float(second))
-        # Spark looks again right after a batch, finds nothing, and is told.
+        # Spark checks again right after a batch, finds nothing, and reports that.
         one.read(batch(second, source("a", rows=0, end=second, latest=second)), second + 0.2)
     assert one.status.rows_per_s == pytest.approx(100, rel=0.1)
 
@@ -196,7 +196,7 @@ def test_every_row_of_a_source_is_accounted_for_once() -> None:
     }
 
 
-def test_what_a_query_waits_for_is_told_with_its_reason() -> None:
+def test_what_a_query_waits_for_is_reported_with_its_reason() -> None:
     error = "topic reports does not exist (UNKNOWN_TOPIC_OR_PARTITION)"
     query = QueryStatus("clean", "intake", state="waiting", waits_for="the brokers", last_error=error)
 

@@ -1,4 +1,4 @@
-"""How a run tells the world how it fares: over HTTP, to Prometheus, as OpenLineage, and on a terminal."""
+"""The status of a run: over HTTP, for Prometheus, as OpenLineage events, and on a terminal."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def catcher(hold: threading.Event) -> Iterator[tuple[str, list[dict[str, Any]]]]
         thread.join()
 
 
-def test_an_address_that_does_not_answer_holds_up_nobody_and_what_is_lost_is_counted() -> None:
+def test_an_address_that_does_not_answer_delays_nothing_and_lost_events_are_counted() -> None:
     hold = threading.Event()
     with catcher(hold) as (address, caught):
         lineage = Lineage(address, graph(), "broker:9092", Path("/city"))
@@ -304,7 +304,7 @@ def test_the_table_has_a_line_for_each_query_and_says_what_it_waits_for() -> Non
     assert "dropped 4 rows" in text
 
 
-def test_why_alerts_are_not_in_real_time_and_who_is_not_told_of_them_is_in_every_form_of_the_status(
+def test_why_alerts_are_not_in_real_time_and_failed_notifications_are_in_every_form_of_the_status(
     home: Home, publisher: Publisher
 ) -> None:
     publisher._status.notes = ("alert hot is decided in micro-batches: it sorts",)

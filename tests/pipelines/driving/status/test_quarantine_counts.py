@@ -1,4 +1,4 @@
-"""Records that were kept aside, counted from the topics where they are."""
+"""Rejected and late records, counted from their topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flag that is set at any moment ends the wait for it, whoever sets it."""
+"""A flag that is set at any moment ends the wait for it, whichever thread sets it."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def test_a_signal_at_any_line_of_a_wait_ends_it(line: int) -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_every_thread_that_waits_is_told_and_whoever_comes_later() -> None:
+def test_every_thread_that_waits_wakes_up_and_later_ones_do_not_wait() -> None:
     flag = StopFlag()
-    told: list[bool] = []
-    threads = [threading.Thread(target=lambda: told.append(flag.wait(LONG_S))) for _ in range(3)]
+    woken: list[bool] = []
+    threads = [threading.Thread(target=lambda: woken.append(flag.wait(LONG_S))) for _ in range(3)]
     for thread in threads:
         thread.start()
     flag.set()
     for thread in threads:
         thread.join(LONG_S / 2)
-    assert told == [True] * 3
+    assert woken == [True] * 3
     assert flag.wait(LONG_S)
     assert flag.is_set()
 
 
-def test_a_wait_ends_in_time_though_nobody_sets_it() -> None:
+def test_a_wait_ends_in_time_though_no_thread_sets_it() -> None:
     assert not StopFlag().wait(0.001)
     assert not StopFlag().wait(-1)

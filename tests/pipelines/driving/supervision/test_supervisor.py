@@ -159,7 +159,9 @@ def test_no_query_seems_to_run_when_the_run_has_ended(home: Home) -> None:
     ]
 
 
-def test_temporary_files_of_a_run_are_removed_whoever_is_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_of_a_run_are_removed_whichever_process_is_killed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _remove_temporary_files(home, Path(folder), monkeypatch)
 
@@ -205,7 +207,7 @@ def write_run_of(home: Home, scratch: Path) -> None:
     write_run(home, {"pipeline": "city", "state": "running", "run_id": "gone", "scratch": str(scratch)})
 
 
-def test_a_pipeline_does_not_run_twice_and_the_second_is_told_who_has_it(home: Home) -> None:
+def test_a_pipeline_does_not_run_twice_and_the_second_reports_which_process_runs_it(home: Home) -> None:
     first = supervisor(home, "wait")
     with (
         running(first, home),

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.pipelines.soak.balance import anomalies_in, sums
 from tests.pipelines.soak.evidence import SCHEMAS, table
-from tests.pipelines.soak.reckoning import reckon, sums
 
 Rows = dict[str, list[tuple[Any, ...]]]
 SECOND_US = 1_000_000
@@ -32,13 +32,13 @@ def city() -> Rows:
     return {
         "sent": [(number, deeds.get(number, "ok"), copies.count(number), 0) for number in range(TWICE + 1)],
         "log": log,
-        "aside": [("late", 0, CALLS + 1, LATE, WATERMARK_US), ("rejected", 0, CALLS + 2, BROKEN, None)],
+        "quarantined": [("late", 0, CALLS + 1, LATE, WATERMARK_US), ("rejected", 0, CALLS + 2, BROKEN, None)],
         "clean": clean,
         "lake": list(clean),
         "boards": [(store, *window) for store in ("sqlite", "postgresql", "redis") for window in windows],
         "closed": [(sink, *windows[0][:4]) for sink in ("lake", "sqlite", "postgresql", "redis")],
         "crews": [("Harbour", 2)],
-        "told": [
+        "alerts_written": [
             ("dispatch", "a", "Harbour", 10 * SECOND_US),
             ("emergency.alerts", "a", "Harbour", 10 * SECOND_US),
             ("dispatch.acted", "a", None, None),
@@ -47,12 +47,12 @@ def city() -> Rows:
 
 
 def anomalies(rows: Rows) -> set[str]:
-    return {one.name for one in reckon({name: table(name, rows[name]) for name in SCHEMAS})}
+    return {one.name for one in anomalies_in({name: table(name, rows[name]) for name in SCHEMAS})}
 
 
 def test_a_city_that_adds_up_has_no_anomalies() -> None:
     rows = city()
-    assert reckon({name: table(name, rows[name]) for name in SCHEMAS}) == []
+    assert anomalies_in({name: table(name, rows[name]) for name in SCHEMAS}) == []
     found = sums({name: table(name, rows[name]) for name in SCHEMAS})
     assert found == {"in": 45, "stored": 42, "duplicate": 1, "late": 1, "rejected": 1, "alerts": 1, "closed": 4}
 
@@ -77,18 +77,21 @@ def take(name: str, number: int = 0) -> Callable[[Rows], None]:
             {"lost write", "in the lake alone", "in a store alone", "not in a store"}
             | {"alert without a cause", "window not closed", "window closed otherwise"},
         ),
-        (take("aside", 0), {"lost write"}),
-        (take("aside", 1), {"lost write"}),
+        (take("quarantined", 0), {"lost write"}),
+        (take("quarantined", 1), {"lost write"}),
         (
             add("clean", *report(3, 5)),
             {"duplicate", "not in the lake", "in a store alone", "not in a store"}
             | {"window not closed", "window closed otherwise"},
         ),
-        (add("aside", "late", 0, CALLS + 1, LATE, WATERMARK_US), {"set aside twice"}),
-        (add("aside", "rejected", 0, 99, 3, None), {"set aside from nowhere", "sound and rejected"}),
-        (add("aside", "late", 0, CALLS + 2, BROKEN, WATERMARK_US), {"set aside twice", "broken and not rejected"}),
-        (add("aside", "late", 0, CALLS, TWICE, WATERMARK_US), {"late without a cause"}),
-        (add("aside", "late", 0, CALLS, TWICE, 61 * SECOND_US), {"late without a cause"}),
+        (add("quarantined", "late", 0, CALLS + 1, LATE, WATERMARK_US), {"quarantined twice"}),
+        (add("quarantined", "rejected", 0, 99, 3, None), {"quarantined from nowhere", "sound and rejected"}),
+        (
+            add("quarantined", "late", 0, CALLS + 2, BROKEN, WATERMARK_US),
+            {"quarantined twice", "broken and not rejected"},
+        ),
+        (add("quarantined", "late", 0, CALLS, TWICE, WATERMARK_US), {"late without a cause"}),
+        (add("quarantined", "late", 0, CALLS, TWICE, 61 * SECOND_US), {"late without a cause"}),
         (take("lake"), {"not in the lake"}),
         (add("lake", *report(3, 5)), {"in the lake alone"}),
         (take("boards", 4), {"not in a store"}),
@@ -96,12 +99,12 @@ def take(name: str, number: int = 0) -> Callable[[Rows], None]:
         (take("closed"), {"window not closed"}),
         (add("closed", "lake", "Harbour", 0, 10 * SECOND_US, CALLS), {"window closed otherwise"}),
         (add("closed", "redis", "Harbour", 60 * SECOND_US, 70 * SECOND_US, 1), {"window closed otherwise"}),
-        (add("told", "dispatch", "a", "Harbour", 10 * SECOND_US), {"alert told twice"}),
-        (take("told", 2), {"alert not told to all"}),
-        (take("told", 0), {"alert not told to all", "alert that never came"}),
+        (add("alerts_written", "dispatch", "a", "Harbour", 10 * SECOND_US), {"alert written twice"}),
+        (take("alerts_written", 2), {"alert missing in a topic"}),
+        (take("alerts_written", 0), {"alert missing in a topic", "alert that never came"}),
         (
-            add("told", "dispatch", "b", "Harbour", 60 * SECOND_US),
-            {"alert without a cause", "alert too soon", "alert not told to all"},
+            add("alerts_written", "dispatch", "b", "Harbour", 60 * SECOND_US),
+            {"alert without a cause", "alert too soon", "alert missing in a topic"},
         ),
     ],
 )

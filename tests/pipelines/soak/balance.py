@@ -1,4 +1,4 @@
-"""The reckoning by DuckDB, which knows nothing of pipelines: every way in which the evidence may contradict itself, by name."""
+"""The balance, computed by DuckDB independently of pipelines: every way in which the evidence may contradict itself, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.checkers.log_checker import Anomaly
 
 _NAMED: Final = 5
 _VIEWS: Final = """
-CREATE TEMP VIEW kept AS SELECT * FROM log ANTI JOIN aside USING (part, place);
+CREATE TEMP VIEW kept AS SELECT * FROM log ANTI JOIN quarantined USING (part, place);
 CREATE TEMP VIEW sound AS SELECT log.* FROM log JOIN sent USING (number) WHERE deed <> 'broken';
 CREATE TEMP VIEW wanted AS
     SELECT district, at_us // 10_000_000 * 10_000_000 AS start_us, start_us + 10_000_000 AS end_us,
@@ -22,7 +22,7 @@ CREATE TEMP VIEW over AS
     SELECT sink, district, start_us, end_us, count FROM wanted, (SELECT unnest(['lake', 'sqlite', 'postgresql', 'redis']) AS sink)
     WHERE end_us <= (SELECT max(at_us) FROM clean) - 20_000_000;
 CREATE TEMP VIEW stores AS SELECT unnest(['sqlite', 'postgresql', 'redis']) AS store;
-CREATE TEMP VIEW dispatched AS SELECT * FROM told WHERE topic = 'dispatch';
+CREATE TEMP VIEW dispatched AS SELECT * FROM alerts_written WHERE topic = 'dispatch';
 CREATE TEMP VIEW bursts AS SELECT district, end_us FROM wanted WHERE calls > 40 AND crew < 3;
 """
 _ANOMALIES: Final = {
@@ -32,15 +32,15 @@ _ANOMALIES: Final = {
     "lost write": "SELECT number, part, place FROM kept ANTI JOIN clean USING (number)",
     "duplicate": "SELECT number, count(*) AS times FROM clean GROUP BY number HAVING times > 1",
     "stored from nowhere": "SELECT number FROM clean ANTI JOIN kept USING (number)",
-    "set aside twice": "SELECT part, place, count(*) AS times FROM aside GROUP BY ALL HAVING times > 1",
-    "set aside from nowhere": "SELECT number, kind, part, place FROM aside ANTI JOIN log USING (part, place, number)",
+    "quarantined twice": "SELECT part, place, count(*) AS times FROM quarantined GROUP BY ALL HAVING times > 1",
+    "quarantined from nowhere": "SELECT number, kind, part, place FROM quarantined ANTI JOIN log USING (part, place, number)",
     "broken and not rejected": """
         SELECT number FROM clean JOIN sent USING (number) WHERE deed = 'broken'
-        UNION ALL SELECT number FROM aside JOIN sent USING (number) WHERE deed = 'broken' AND kind = 'late'""",
-    "sound and rejected": "SELECT number FROM aside JOIN sent USING (number) WHERE kind = 'rejected' AND deed <> 'broken'",
+        UNION ALL SELECT number FROM quarantined JOIN sent USING (number) WHERE deed = 'broken' AND kind = 'late'""",
+    "sound and rejected": "SELECT number FROM quarantined JOIN sent USING (number) WHERE kind = 'rejected' AND deed <> 'broken'",
     "late without a cause": """
-        SELECT number, part, place, at_us, watermark_us FROM aside JOIN log USING (part, place, number)
-        WHERE aside.kind = 'late' AND (at_us > watermark_us
+        SELECT number, part, place, at_us, watermark_us FROM quarantined JOIN log USING (part, place, number)
+        WHERE quarantined.kind = 'late' AND (at_us > watermark_us
             OR watermark_us NOT IN (SELECT at_us - 20_000_000 FROM sound))""",
     "not in the lake": "SELECT * FROM clean EXCEPT ALL SELECT * FROM lake",
     "in the lake alone": "SELECT * FROM lake EXCEPT ALL SELECT * FROM clean",
@@ -48,8 +48,8 @@ _ANOMALIES: Final = {
     "in a store alone": "SELECT * FROM boards EXCEPT ALL SELECT stores.store, wanted.* FROM stores, wanted",
     "window not closed": "SELECT * FROM over EXCEPT ALL SELECT * FROM closed",
     "window closed otherwise": "SELECT * FROM closed EXCEPT ALL SELECT * FROM over",
-    "alert told twice": "SELECT topic, id, count(*) AS times FROM told GROUP BY ALL HAVING times > 1",
-    "alert not told to all": "SELECT id, list(topic) AS told FROM told GROUP BY id HAVING count(DISTINCT topic) < 3",
+    "alert written twice": "SELECT topic, id, count(*) AS times FROM alerts_written GROUP BY ALL HAVING times > 1",
+    "alert missing in a topic": "SELECT id, list(topic) AS alerts_written FROM alerts_written GROUP BY id HAVING count(DISTINCT topic) < 3",
     "alert without a cause": "SELECT district, end_us FROM dispatched ANTI JOIN bursts USING (district, end_us)",
     "alert too soon": """
         SELECT a.district, a.end_us FROM dispatched a JOIN dispatched b
@@ -60,8 +60,8 @@ _ANOMALIES: Final = {
 }
 
 
-def reckon(evidence: Mapping[str, pyarrow.Table]) -> list[Anomaly]:
-    """What does not add up; of each kind, the first few."""
+def anomalies_in(evidence: Mapping[str, pyarrow.Table]) -> list[Anomaly]:
+    """The first few anomalies of each kind."""
     with duckdb.connect() as connection:
         for name, table in evidence.items():
             connection.register(name, table)
@@ -74,14 +74,14 @@ def reckon(evidence: Mapping[str, pyarrow.Table]) -> list[Anomaly]:
 
 
 def sums(evidence: Mapping[str, pyarrow.Table]) -> dict[str, int]:
-    """How much of what there was: a reckoning over nothing shows nothing."""
-    aside = Counter(evidence["aside"].column("kind").to_pylist())
+    """The counts of the evidence: a balance over nothing shows nothing."""
+    quarantined = Counter(evidence["quarantined"].column("kind").to_pylist())
     arrived, stored = evidence["log"].num_rows, evidence["clean"].num_rows
-    duplicate = arrived - stored - aside.total()
-    alerts = len(set(evidence["told"].column("id").to_pylist()))
+    duplicate = arrived - stored - quarantined.total()
+    alerts = len(set(evidence["alerts_written"].column("id").to_pylist()))
     found = {
-        "late": aside["late"],
-        "rejected": aside["rejected"],
+        "late": quarantined["late"],
+        "rejected": quarantined["rejected"],
         "alerts": alerts,
         "closed": evidence["closed"].num_rows,
     }
