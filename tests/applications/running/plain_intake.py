@@ -48,10 +48,13 @@ class PlainIntake:
 
     def _process(self, cluster: Cluster, producer: Producer, most: int) -> None:
         layout = self._layout
-        places = [(layout.source, number) for number in cluster.partitions(layout.source)]
-        starts = {place: self._positions.get(place[1], 0) for place in places}
-        ends = {place: at.offset for place, at in cluster.list_offsets(places, LATEST).items()}
-        spans = [Span(*place, starts[place], min(ends[place], starts[place] + most)) for place in places]
+        partitions = [(layout.source, number) for number in cluster.partitions(layout.source)]
+        starts = {partition: self._positions.get(partition[1], 0) for partition in partitions}
+        ends = {partition: at.offset for partition, at in cluster.list_offsets(partitions, LATEST).items()}
+        spans = [
+            Span(*partition, starts[partition], min(ends[partition], starts[partition] + most))
+            for partition in partitions
+        ]
         positions, stored, newest_s = dict(self._positions), set(self._stored), self._newest_s
         written: dict[str, list[dict[str, Any]]] = {}
         with Reader(cluster, spans, columns=["offset", "key", "value", "headers"], timeout_s=10) as reader:
@@ -62,7 +65,8 @@ class PlainIntake:
                     if topic is not None:
                         written.setdefault(topic, []).append(self._outgoing(topic, read.partition, record))
                 positions[read.partition] = read.next_offset
-        if not written:
+        # The last records may all be duplicates: then the offsets alone are committed.
+        if positions == self._positions:
             return
         producer.begin()
         for topic, rows in written.items():
@@ -99,20 +103,20 @@ class PlainIntake:
     def _outgoing(self, topic: str, partition: int, record: dict[str, Any]) -> dict[str, Any]:
         if topic == self._layout.clean:
             return {"key": record["key"], "value": record["value"], "headers": []}
-        place = {"catchment.partition": str(partition), "catchment.offset": str(record["offset"])}
-        ours = [{"key": name, "value": text.encode()} for name, text in place.items()]
+        origin = {"catchment.partition": str(partition), "catchment.offset": str(record["offset"])}
+        ours = [{"key": name, "value": text.encode()} for name, text in origin.items()]
         return {"key": record["key"], "value": record["value"], "headers": [*record["headers"], *ours]}
 
     def _recover(self) -> None:
-        """What was committed, from the log: the last batch's outcome may not have been heard."""
+        """Restore what was committed from the log: the response to the last commit may have been lost."""
         layout = self._layout
         try:
             # The next producer with the transactional id aborts what was left open.
             with Cluster(self._servers, timeout_s=10) as cluster:
                 with Producer(cluster, transactional_id=f"{layout.name}-intake"):
                     pass
-                places = [(layout.source, number) for number in cluster.partitions(layout.source)]
-                committed = cluster.committed(layout.group, places)
+                partitions = [(layout.source, number) for number in cluster.partitions(layout.source)]
+                committed = cluster.committed(layout.group, partitions)
                 self._positions = {number: at.offset for (_, number), at in committed.items()}
                 clean = [(layout.clean, number) for number in cluster.partitions(layout.clean)]
                 starts = cluster.list_offsets(clean, EARLIEST)

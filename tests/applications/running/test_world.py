@@ -143,7 +143,9 @@ def test_the_account_follows_a_pipeline_through_the_death_of_the_broker(
         return child.exit_code is not None and account.lag == 0 and account.totals.on_the_way == 0
 
     with generator(layout, broker.servers, "--rate", "2000", "--count", "4000") as child:
-        wait_until(is_done)
+        wait_until(
+            is_done, otherwise=lambda: f"{account.totals}, lag {account.lag}, {child.exit_code}: {child.log_tail()}"
+        )
         assert child.exit_code == 0, child.log_tail()
     totals = account.totals
     assert totals.stored == len(clean_rows(layout, broker.servers))
