@@ -207,7 +207,7 @@ class Sender:
 
 @app.command("produce")
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to send.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to send to.")],
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="FILE", help="What to send; standard input if none, or for -.")
     ] = None,
@@ -217,7 +217,7 @@ def produce(
     ] = InputFormat.LINES,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", metavar="TEXT", help="What stands between key and value in a line."),
+        typer.Option("--key-separator", "-K", metavar="TEXT", help="The separator of key and value in a line."),
     ] = None,
     null_marker: Annotated[
         str | None,
