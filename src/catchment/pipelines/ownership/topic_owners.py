@@ -35,8 +35,14 @@ _READ_TIMEOUT_S: Final = 40.0
 _ATTEMPTS: Final = 30
 _LONGEST_PAUSE_S: Final = 0.5
 _LOST_TURN: Final = frozenset(
-    {ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch, ErrorCode.concurrent_transactions}
+    {
+        ErrorCode.producer_fenced,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_txn_state,
+        ErrorCode.concurrent_transactions,
+    }
 )
+"""Answers to a claimant whose transaction the next one has ended, before, during or after its write."""
 
 Owners = dict[str, tuple[Owner, ...]]
 """By topic."""
