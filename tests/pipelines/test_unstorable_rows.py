@@ -122,7 +122,7 @@ def test_rows_that_a_store_can_never_take_are_quarantined_by_what_each_store_can
     assert (replayed["sent"], len(replayed["without_origin"])) == (0, 4), "there is no record to send back"
 
 
-def test_a_batch_that_is_repeated_sets_nothing_aside_a_second_time(city: City, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_batch_quarantines_nothing_a_second_time(city: City, monkeypatch: pytest.MonkeyPatch) -> None:
     made = pipeline(city, {})
     send(city)
     write = SqliteStore.write
@@ -144,7 +144,7 @@ def test_a_batch_that_is_repeated_sets_nothing_aside_a_second_time(city: City, m
     assert quarantined(city) == [("sqlite", NAMELESS.id)]
     assert stored(f"sqlite:///{city.folder}/city.db") == {str(one.district): one.id for one in (LONG, DRAWN_OUT, LAST)}
 
-    again = Report("again", 6, None)
+    again = Report("nameless-again", 6, None)
     city.send([again], seconds=6)
     city.drain(made)
     assert quarantined(city) == [("sqlite", NAMELESS.id), ("sqlite", again.id)]
