@@ -38,11 +38,12 @@ soak: setup ## The long forms of tests that kill and flood, for hours: KILLS=300
 		tests/pipelines/event_time/test_against_duckdb.py tests/pipelines/test_lambda.py tests/pipelines/test_poison.py \
 		tests/pipelines/test_back_pressure.py tests/compat/outside/test_pyflink.py
 
-lint: setup ## ruff, mypy strict, import-linter
+lint: setup ## ruff, mypy strict, import-linter, words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/word_lint.py
 
 format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff format .
