@@ -30,6 +30,9 @@ REPLACEMENTS = {
     r"(dice|mortal|blow|blows|whence|lest|befall\w*|heed\w*|twofold)": "randomness, a kill, a plain word",
     r"(fare|fares|fared)": "status",
     r"in few words": "truncate",
+    r"unless told": "by default",
+    r"what (became|becomes) of": "outcome, result",
+    r"(bereft|anybody|foreseen|misfits?|namesake|in vain|as it came|sees to it|thought dead|cannot be had|falls silent)": "a plain word",
     r"(chore|chores|workplace|upkeep)": "periodic task, working directory, maintenance",
 }
 PATTERN = re.compile(r"\b(?:" + "|".join(f"(?:{phrase})" for phrase in REPLACEMENTS) + r")\b")
@@ -61,9 +64,17 @@ def phrases_in(line: str) -> list[str]:
     return [match.group() for match in PATTERN.finditer(words_of(line))]
 
 
+def phrases_across(line: str, following: str) -> list[str]:
+    """Phrases that begin at the end of one line of prose and end in the next."""
+    first = words_of(line)
+    both = f"{first} {words_of(following.lstrip(' #>*'))}"
+    return [match.group() for match in PATTERN.finditer(both) if match.start() < len(first) < match.end()]
+
+
 def findings(path: str, text: str) -> Iterator[Finding]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        for phrase in phrases_in(line):
+    lines = text.splitlines()
+    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True), start=1):
+        for phrase in [*phrases_in(line), *phrases_across(line, following)]:
             if not EXEMPT & {(path, phrase), (path, "*")}:
                 yield Finding(path, number, phrase)
 

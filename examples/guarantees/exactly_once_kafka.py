@@ -2,7 +2,7 @@
 
 Either both are written or neither, whatever crashes. A consumer that reads the results with `isolation.level=read_committed` sees
 each of them once. The transactional id is fixed, so a restarted worker first ends what its predecessor left open, and a
-predecessor that is only thought dead can commit nothing any more.
+predecessor that was wrongly declared dead can commit nothing any more.
 """
 
 import options

@@ -1,7 +1,7 @@
 """Exactly once, into a database on the network: the results and the position are one transaction of PostgreSQL.
 
 As in `exactly_once_sqlite.py`, the consumer keeps its own position in the database. Since there is a network between them, a
-worker that is only thought dead might still write: so each start takes a higher epoch, and a transaction goes through only
+worker that was wrongly declared dead might still write: so each start takes a higher epoch, and a transaction goes through only
 while its worker's epoch is the highest. Needs `pip install 'psycopg[binary]'`.
 """
 

@@ -168,7 +168,7 @@ class City:
         return run
 
     def plan(self, pipeline: Pipeline) -> Plan:
-        """What becomes of the state that is there; raises `Refused`."""
+        """The decision on the existing state; raises `Refused`."""
         from catchment.pipelines.planning import decide
 
         return decide(self.spark, Graph(pipeline.check()), self.home, self.folder)

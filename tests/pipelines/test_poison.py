@@ -91,7 +91,7 @@ def test_a_broken_record_of_a_table_leaves_its_row_as_it_was_and_is_quarantined_
 
 
 def check_quarantine(city: City, sent: PoisonedReports) -> None:
-    """Each broken record is there once, as it came, with its own headers, its place and its reason."""
+    """Each broken record is there once, unchanged, with its own headers, its offset and its reason."""
     rows = city.rows(f"{city.name}.quarantine")
     found = {(int(row["headers"]["catchment.partition"]), int(row["headers"]["catchment.offset"])): row for row in rows}
     assert len(rows) == len(found)

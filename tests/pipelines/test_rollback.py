@@ -1,4 +1,4 @@
-"""`catchment pipeline rollback` goes back to what readers have seen, and says what becomes of what they leave."""
+"""`catchment pipeline rollback` goes back to what readers have seen, and reports what happens to the version that they leave."""
 
 from __future__ import annotations
 

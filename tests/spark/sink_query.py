@@ -133,7 +133,7 @@ class Query:
         return sorted((value or b"").decode() for value in found)
 
     def transactional_ids(self, prefix: str) -> list[str]:
-        """What comes behind the prefix in all ids that the brokers remember, whatever became of their transactions."""
+        """What follows the prefix in all transactional ids that the brokers keep, whatever the outcome of their transactions."""
         request = ListTransactionsRequest(
             state_filters=(), producer_id_filters=(), duration_filter=i64(-1), transactional_id_pattern=None
         )

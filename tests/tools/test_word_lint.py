@@ -49,6 +49,11 @@ def test_a_finding_names_file_line_and_replacement() -> None:
     assert str(finding) == "docs/page.md:2: 'anew': write again, from scratch, recreate"
 
 
+def test_a_phrase_is_found_across_a_line_break_and_once() -> None:
+    (finding,) = word_lint.findings("docs/page.md", "# a record is passed\n# over, and the next one is read\n")
+    assert (finding.line, finding.phrase) == (1, "passed over")
+
+
 def test_every_phrase_has_a_replacement() -> None:
     assert word_lint.REPLACEMENTS
     assert all(word_lint.REPLACEMENTS.values())

@@ -18,7 +18,7 @@ TITLES: Final[dict[str, str]] = {
     "astronomy": "the brightness of stars: a flash turns the telescope",
     "social": "posts and their tags: bursts of a tag",
     "website": "clicks as sessions: who leaves a full cart is reminded of it",
-    "metrics": "many hosts: one that falls silent is restarted",
+    "metrics": "many hosts: one that stops reporting is restarted",
     "accounts": "event sourcing: accounts rebuilt from their events, frozen when they are overdrawn",
     "requests": "microservices: requests in one topic, replies in another, and what runs out is ordered",
 }

@@ -100,7 +100,7 @@ def finished(world: World) -> World:
 
 
 @given(DEEDS, STEPS, st.integers())
-def test_what_came_in_is_what_became_of_it_at_every_moment(
+def test_rows_in_equal_the_sum_of_outcomes_at_every_moment(
     deeds: list[Deed], steps: list[tuple[int, int, bool]], seed: int
 ) -> None:
     world = World(Random(seed))

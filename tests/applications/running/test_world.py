@@ -153,7 +153,7 @@ def test_the_account_follows_a_pipeline_through_the_death_of_the_broker(
     assert account.balance.compare_with_ledger({}) == []
 
 
-def test_what_was_read_is_on_the_way_while_the_log_does_not_show_yet_what_became_of_it(
+def test_rows_are_on_the_way_until_the_log_shows_their_outcome(
     broker: BrokerChild, layout: Layout, account: Account
 ) -> None:
     send_events(layout, broker, 1)

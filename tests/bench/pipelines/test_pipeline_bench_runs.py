@@ -30,7 +30,7 @@ def test_alerts_in_real_time_mode_are_timed_and_compared_with_their_limit(tmp_pa
     try:
         connector_jars()
     except PeerUnavailable as reason:
-        pytest.skip(f"Spark's own connector cannot be had: {reason}")
+        pytest.skip(f"Spark's own connector is not available: {reason}")
     numbers = tmp_path / "numbers.json"
     finished = bench("--quick", "--rounds", "1", "--workload", "realtime", "--json", numbers)
     assert finished.returncode == 0, finished.stderr[-2_000:]

@@ -15,7 +15,7 @@ def test_both_connectors_read_the_same_topic_and_the_ratio_is_in_the_results(tmp
     try:
         connector_jars()
     except PeerUnavailable as reason:
-        pytest.skip(f"Spark's own connector cannot be had: {reason}")
+        pytest.skip(f"Spark's own connector is not available: {reason}")
     numbers = tmp_path / "numbers.json"
     options = ["--quick", "--rounds", "1", "--workload", "read-value-1KB-plain", "--json", str(numbers)]
     finished = subprocess.run(

@@ -1,4 +1,4 @@
-"""ShareFetch over the wire: what is acquired, sessions, limits, waiting, and what becomes of a lost member's records."""
+"""ShareFetch over the wire: what is acquired, sessions, limits, waiting, and the records of a lost member."""
 
 import threading
 from collections.abc import Iterator

@@ -36,7 +36,7 @@ def ask_all(broker: Broker, *requests: tuple[Any, int]) -> list[Any]:
         connection.sendall(b"".join(client.request(request, version) for request, version in requests))
         while len(answers) < len(requests):
             received = connection.recv(1 << 20)
-            assert received, "the broker hung up"
+            assert received, "the broker closed the connection"
             answers += [answer.decode() for answer in client.receive(received)]
     return answers
 

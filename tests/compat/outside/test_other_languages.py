@@ -128,7 +128,7 @@ def test_each_record_is_copied_once_and_in_order_though_the_copier_and_the_broke
 
         def copied() -> int:
             if not copier.is_alive:
-                # A program that cannot know what became of its transaction ends; what watches over it starts it again.
+                # A program that does not know the outcome of its transaction ends; its supervisor restarts it.
                 copier.start()
             for record in reader.poll():
                 found[record.partition].append(int(record.value))

@@ -1,4 +1,4 @@
-"""What became of alerts that another process decides, counted from their log."""
+"""The outcomes of alerts that another process decides, counted from their log."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_what_the_mode_does_not_allow_is_reported_before_spark_starts(
     assert reason.startswith("cooldown needs the memory")
 
 
-def test_jars_that_cannot_be_had_are_a_reason_of_every_alert(
+def test_unavailable_jars_are_a_reason_of_every_alert(
     catchment_logs: CatchmentLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -227,4 +227,4 @@ def test_the_command_says_what_went(past: Past) -> None:
         {"kind": "table", "name": OUTLET, "version": 1},
         {"kind": "checkpoint", "name": OUTLET, "version": 1},
     ]
-    assert "nothing is left" in CliRunner().invoke(app, arguments).stderr
+    assert "no earlier version to delete" in CliRunner().invoke(app, arguments).stderr

@@ -1,4 +1,4 @@
-"""What becomes of each query when a pipeline that has state is changed."""
+"""The decision on each query when a pipeline that has state is changed."""
 
 from __future__ import annotations
 

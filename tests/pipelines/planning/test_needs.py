@@ -33,7 +33,7 @@ def no_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_jars_that_cannot_be_had_are_no_obstacle_to_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_jars_are_no_obstacle_to_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     found = needs(graph(alert={"trigger": "realtime"}), NOWHERE)

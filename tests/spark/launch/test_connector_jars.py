@@ -1,4 +1,4 @@
-"""The connector's jars: fetched once, whole, and with a reason where they cannot be had. Maven is played by a script."""
+"""The connector's jars: fetched once, whole, and with a reason where they are unavailable. A script stands in for Maven."""
 
 from __future__ import annotations
 

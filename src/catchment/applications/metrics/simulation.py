@@ -21,7 +21,7 @@ _DOWN_S: Final = 20.0
 
 
 class Events(Generator):
-    """Every twenty seconds another host falls silent for as long."""
+    """Every twenty seconds another host stops reporting for as long."""
 
     key = "host"
     invalid = ({"cpu": 7.5},)

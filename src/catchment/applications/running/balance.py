@@ -111,7 +111,7 @@ class Balance:
         self._end(number, before)
 
     def read_to(self, offsets: Mapping[int, int]) -> None:
-        """The pipeline has processed each partition up to an offset; whatever became of it has been added before."""
+        """The pipeline has processed each partition up to an offset; its outcomes were added before."""
         for partition, offset in offsets.items():
             if offset > self._read_to.get(partition, 0):
                 self._read_to[partition] = offset

@@ -32,7 +32,7 @@ def differences(account: Account, layout: Layout) -> list[str]:
     if totals.on_the_way:
         found.append(f"{totals.on_the_way:,} records of {layout.source} were not processed in time")
     if totals.arrived != totals.accounted:
-        found.append(f"in {totals.arrived:,} is not the sum of what became of it, {totals.accounted:,}")
+        found.append(f"in {totals.arrived:,} is not the sum of its outcomes, {totals.accounted:,}")
     with Ledger(layout.ledger) as ledger:
         found += account.balance.compare_with_ledger(ledger.resent())
     clean = clean_rows(layout, account.servers)

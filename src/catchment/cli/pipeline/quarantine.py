@@ -153,7 +153,9 @@ def replay(
         print_json({"sent" if is_run else "would_be_sent": sent, **said})
         return
     verb = "sent back" if is_run else "would be sent back (add --execute to do it)"
-    print_note(f"{sent:,} records {verb}, {len(refused):,} could not be repaired, {sent_before:,} were sent before")
+    print_note(
+        f"{sent:,} record{'' if sent == 1 else 's'} {verb}, {len(refused):,} could not be repaired, {sent_before:,} were sent before"
+    )
     if without_origin:
         some = ", ".join(without_origin[:_SHOWN_PLACES])
         print_note(f"{len(without_origin):,} records have no topic to go back to, and stay where they are: {some}")

@@ -25,7 +25,7 @@ from catchment.cli.wire import open_admin, outcome, read_metadata, require_topic
 
 
 class Cut(NamedTuple):
-    """What becomes of one partition: its log starts at `start` now, and would start at `target`."""
+    """The change to one partition: its log starts at `start` now, and would start at `target`."""
 
     partition: int
     start: int

@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What becomes of a batch's candidates."""
+    """The decisions on a batch's candidates."""
 
     fired: list[Candidate]
     repeated: int

@@ -1,7 +1,7 @@
 """Records that go to the quarantine topic, with headers that say why, which stage found them, and where they came from.
 
 Behaviour
-    A record that does not decode goes there as it came, the same for events and for tables. Queries that join a table read its topic
+    A record that does not decode goes there unchanged, the same for events and for tables. Queries that join a table read its topic
     themselves and skip its broken records, so one query of its own brings those into the quarantine, exactly once.
     A row that a store can never take is written as JSON, with headers that name the sink. It was computed, so there is no original record:
     a replay skips it. Such rows are written under the number of their batch, which is in the query's checkpoint before any of them can be

@@ -1,7 +1,7 @@
 """The moment at which a recomputed version of a table takes the place of the old one, whose pipeline may go on meanwhile.
 
 The new version's query reads what the old one reads. It is caught up, and then follows until it has read all that the old one has
-put into the store. The store itself sees to it that nothing is put there between that finding and the switch. So a reader
+put into the store. The store itself prevents writes between that finding and the switch. So a reader
 never sees a row disappear, or a count go back.
 """
 

@@ -61,7 +61,7 @@ class SparkCheckpoint:
         return self._newest(_COMMITS)
 
     def plan(self, batch_id: int) -> BatchPlan:
-        """FileNotFoundError if there is none: Spark keeps those of the last hundred batches, unless told otherwise."""
+        """FileNotFoundError if there is none: Spark keeps those of the last hundred batches by default."""
         path = f"{_PLANS}/{batch_id}"
         return _read(batch_id, path, self._files.read(path))
 

@@ -22,7 +22,7 @@ FETCH_TIMEOUT_S: Final = 600
 
 
 class JarsUnavailable(ClientError):
-    """Jars that cannot be had on this machine; it says what is missing."""
+    """Jars that are not available on this machine; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ EXACTLY_ONCE: Final = "exactlyOnce"
 AT_LEAST_ONCE: Final = "atLeastOnce"
 DEFAULT_PREFIX: Final = "catchment-spark"
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
-"""What brokers allow unless told otherwise."""
+"""The default limit of brokers."""
 DEFAULT_DELIVERY_TIMEOUT_MS: Final = 120_000
 
 OPTIONS: Final = (

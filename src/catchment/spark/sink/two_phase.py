@@ -55,7 +55,7 @@ class Transactions(Protocol):
     """The means to end transactions."""
 
     def commit(self, transactions: Sequence[Transaction]) -> list[Outcome]:
-        """Commit all, and say of each what became of it."""
+        """Commit all, and return the outcome of each."""
 
     def abort(self, transactions: Sequence[Transaction]) -> None:
         """Abort those that can be aborted; the others end with their time-out."""

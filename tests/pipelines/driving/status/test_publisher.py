@@ -239,7 +239,7 @@ def _accounted() -> RunStatus:
     return one
 
 
-def test_what_became_of_rows_and_alerts_is_shown_while_the_run_lasts_and_summed_up_at_its_end() -> None:
+def test_outcomes_of_rows_and_alerts_are_shown_during_the_run_and_in_its_summary() -> None:
     one = _accounted()
     said = [
         "reports in 2,000 = stored 1,200 + duplicate 500 + late 100 + rejected 200",
