@@ -158,8 +158,8 @@ def test_make_run_reports_no_error_after_ctrl_c(
 ) -> None:
     program = tmp_path / "catchment"
     program.write_text(
-        f"#!{sys.executable}\nimport sys, time\nprint('runs', flush=True)\n"
-        f"try: time.sleep(60)\nexcept KeyboardInterrupt: sys.exit({code})\n"
+        f"#!{sys.executable}\nimport sys, time\n"
+        f"try: print('runs', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: sys.exit({code})\n"
     )
     program.chmod(0o755)
     terminal = open_terminal("make", "-o", ".venv/.installed", "run", f"BIN={tmp_path}")

@@ -109,7 +109,7 @@ def shared_session(spark: SparkSession) -> Iterator[None]:
         patch.object(SparkSession, "stop"),
         patch.object(driven_run, "end_jvm"),
         patch.object(DrivenRun, "_end_by_force"),
-        patch.object(driven_run, "_say_nothing_more"),
+        patch.object(driven_run, "_silence_stderr"),
         patch.object(driven_run, "stop_publishing"),
     ):
         yield

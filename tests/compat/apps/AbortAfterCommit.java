@@ -8,6 +8,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * Commits a record and at once begins, writes and aborts the next transaction, again and again: the second one begins while
  * the markers of the first are still being written. Prints a line for every round, and what went wrong in it if anything did.
  *
+ * <p>The record to abort is flushed, so that the broker sees the transaction. Without that the client sometimes keeps the record and
+ * sends it in one batch with the first record of the next transaction, which no broker can notice.
+ *
  * <p>java AbortAfterCommit.java BOOTSTRAP-SERVERS TOPIC ROUNDS
  */
 public class AbortAfterCommit {
@@ -24,6 +27,7 @@ public class AbortAfterCommit {
                 producer.commitTransaction();
                 producer.beginTransaction();
                 producer.send(new ProducerRecord<>(arguments[1], 0, null, "aborted-" + round));
+                producer.flush();
                 producer.abortTransaction();
                 System.out.println("done");
             } catch (KafkaException error) {

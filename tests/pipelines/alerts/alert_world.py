@@ -21,7 +21,7 @@ _TIMEOUT_S = 450.0
 
 def new_rule(logs: Logs, *, topics: int = 1, pipeline: str | None = None, **fields: Any) -> AlertRule:
     """A rule of a pipeline of its own, with its topics made."""
-    pipeline = pipeline or f"city{next(_numbers)}"
+    pipeline = pipeline or f"alerting{next(_numbers)}"
     named = {"name": "burst", "when": "count > 40", "key": ("district",), "event_time": "at", **fields}
     rule = AlertRule(pipeline=pipeline, topics=tuple(logs.topic() for _ in range(topics)), **named)
     logs.create(rule.log_topic, 1, {})

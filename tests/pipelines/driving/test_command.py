@@ -267,7 +267,7 @@ def test_a_damaged_run_file_hides_no_other_pipeline_from_the_status(
 
     rows = [line.split("\t")[:4] for line in result.stdout.splitlines()[1:]]
     assert rows == [["city", "–", "unknown", "–"], ["town", "2", "stopped", "7"]]
-    assert f"city: {Home(tmp_path, 'city').run_file} cannot be understood" in result.stderr
+    assert f"city: {Home(tmp_path, 'city').run_file} cannot be read" in result.stderr
     assert command("stop", "city").exit_code == 1
 
 
@@ -289,7 +289,7 @@ def test_a_taken_status_port_is_reported_on_the_terminal(file: Path) -> None:
             said = _read_to_the_end(reader)
 
     assert process.returncode == 2
-    assert f"error: the status cannot be served at port {port}: Address already in use" in said
+    assert f"error: the status cannot be served on port {port}: Address already in use" in said
     assert "--status-port" in said
 
 
