@@ -1,13 +1,13 @@
 """PySpark's worker daemon with two differences: workers start with everything loaded, and disconnects leave no traceback.
 
-A worker is a fork of the daemon. Loading our format takes it half a second, the loops of tasks as long again, and PySpark lets each
-worker do that for itself, for libraries may start threads, which a fork does not have. What is loaded here starts none of its own:
-Spark allows NumPy one, and Arrow starts the thread of its allocator again after a fork.
+A worker is a fork of the daemon. It takes half a second to import our format, and as long again to load the compiled loops of tasks.
+PySpark leaves that to each worker, because libraries may start threads, which a fork does not inherit. The modules that are loaded
+here start none: Spark limits NumPy to one thread, and Arrow restarts the thread of its allocator after a fork.
 
-There is a daemon for each kind of work, and every stream has a worker of its own in those that plan, begin and commit its batches.
+Spark starts a daemon for each kind of work. Every stream has a worker in each of the daemons that plan, begin and commit batches.
 
-`python_command` starts it. `python_workers` does the same where our data source is imported; some workers, such as those that look up
-data sources, never import it, and on a cluster there is no such command.
+`python_command` starts this daemon on a local master. On a cluster, and in workers that never import our data source, PySpark's own daemon
+runs; there `python_workers` silences disconnects when the data source is imported.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _BESIDE_THE_DRIVER: Final = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.python_streaming_sink_runner",
 )
-"""What runs no tasks. Other daemons have few workers, which may never see our format."""
+"""Work beside the driver, without tasks. Daemons for other work have few workers, which may never use our format."""
 
 
 def load_for(work: str) -> None:
-    """What workers of this kind need, out of the garbage collector's sight, which would copy the pages that they share."""
+    """Import what workers of this kind need, and freeze it: garbage collection would copy the pages that forks share."""
     if work == _TASKS:
-        # Who only plans needs no compiler.
+        # A worker that only plans needs no compiler.
         from catchment.client.warming import warm
 
         loaded = (*_FORMAT, "catchment.client.producer")
